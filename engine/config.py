@@ -1,0 +1,65 @@
+"""One frozen configuration per engine process, validated once at the edge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class ConfigError(ValueError):
+    """A setting cannot be used; the message names the field, the value and what was expected."""
+
+
+def _require(ok: bool, field: str, value: object, expected: str) -> None:
+    if not ok:
+        raise ConfigError(f"{field}: expected {expected}, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Everything the engine is told at start.
+
+    model: repo id, local folder, or the name of a packaged checkpoint. Times are seconds.
+    """
+
+    model: str = "demo-whisper"
+    served_name: str | None = None  # name on the wire; None: the model string itself
+    device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one
+    dtype: str = "float32"  # "float32", "bfloat16", "float16"
+    threads: int = 0  # torch intra-op threads; 0: torch's own choice
+    max_live_turns: int = 64  # turns that may be open at once, over all sessions
+    max_rows: int = 16  # requests decoded together in one step
+    max_audio_seconds: float = 3600.0  # of one turn or file
+    tick_seconds: float = 0.25  # least new audio between two ticks of one turn
+    window_step_seconds: float = 2.0  # encoder windows are padded up to a multiple of this
+    min_window_seconds: float = 4.0
+    full_window: bool = False  # always encode 30 s windows, as the checkpoint was published
+    max_segment_seconds: float = 14.0  # an open segment is cut when it grows beyond this
+    draft_verification: bool = True  # check the last hypothesis in one pass
+    heartbeat_seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require(bool(self.model), "model", self.model, "a repo id, a folder or a packaged name")
+        _require(
+            self.dtype in ("float32", "bfloat16", "float16"),
+            "dtype",
+            self.dtype,
+            "float32, bfloat16 or float16",
+        )
+        _require(self.threads >= 0, "threads", self.threads, "0 or more")
+        _require(self.max_live_turns >= 1, "max_live_turns", self.max_live_turns, "at least 1")
+        _require(self.max_rows >= 1, "max_rows", self.max_rows, "at least 1")
+        for name, low, high in (
+            ("max_audio_seconds", 1.0, 86_400.0),
+            ("tick_seconds", 0.02, 10.0),
+            ("window_step_seconds", 0.02, 30.0),
+            ("min_window_seconds", 0.1, 30.0),
+            ("max_segment_seconds", 2.0, 28.0),
+            ("heartbeat_seconds", 0.05, 60.0),
+        ):
+            value = getattr(self, name)
+            _require(low <= value <= high, name, value, f"{low} to {high} seconds")
+
+    @property
+    def name(self) -> str:
+        """The model's name on the wire."""
+        return self.served_name or self.model

@@ -1,0 +1,281 @@
+"""What gateway and engine say to each other: frozen messages and events, no behaviour.
+
+A *session* is one live listener (one WebSocket), a *turn* one utterance or one committed buffer in
+it, named by its conversation item id. Audio is always mono float32 at 16 kHz. Times are seconds
+from the first sample of the turn. Nothing here imports torch: the gateway reads this module.
+
+Order per turn, gateway to engine: `StartTurn`, `AppendAudio`*, then `EndTurn` or `CancelTurn`.
+Engine to gateway: (`TextCommitted` | `TextProvisional`)*, then exactly one of `TurnCompleted`,
+`TurnFailed`; after `CancelTurn` nothing more. Joined `TextCommitted.text` equals
+`TurnCompleted.text`, character for character.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+SAMPLE_RATE = 16_000  # samples per second of every waveform that reaches the engine
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """One emitted token: its text, natural-log probability and UTF-8 bytes."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word with its place in the turn, in seconds."""
+
+    word: str
+    start: float
+    end: float
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of text with its place in the turn or file, in seconds."""
+
+    text: str
+    start: float
+    end: float
+    tokens: list[int]
+    avg_logprob: float
+    no_speech_prob: float
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptionSettings:
+    """How a session's speech is to be turned into text.
+
+    language: ISO-639-1 code, or None to detect it per turn. task: "transcribe" or "translate"
+    (into English). prompt: text given to the model as what was said before.
+    """
+
+    model: str
+    language: str | None = None
+    task: str = "transcribe"
+    prompt: str = ""
+    logprobs: bool = False
+    provisional: bool = False
+    words: bool = False
+
+
+# --- gateway -> engine ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSession:
+    """The client is gone: every turn of the session is dropped, its rows and slots are freed."""
+
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartTurn:
+    session: str
+    turn: str
+    settings: TranscriptionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class AppendAudio:
+    """More samples of a turn. voiced_until: samples of the turn up to the end of the last window
+    in which the voice detector heard speech (0: none yet); beyond it there is only silence."""
+
+    session: str
+    turn: str
+    samples: NDArray[np.float32]
+    voiced_until: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndTurn:
+    """No more audio will come for the turn: transcribe what is there and complete it."""
+
+    session: str
+    turn: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTurn:
+    """Forget the turn. The engine sends nothing more about it."""
+
+    session: str
+    turn: str
+
+
+@dataclass(frozen=True, slots=True)
+class TranscribeFile:
+    """A whole recording at once (the HTTP endpoint): answered by `FileTranscribed` or `FileFailed`.
+    The work is of class `batch`: live turns go first."""
+
+    request: str
+    settings: TranscriptionSettings
+    samples: NDArray[np.float32]
+    timestamps: bool = False
+    temperature: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CancelFile:
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    pass
+
+
+Message = (
+    OpenSession
+    | CloseSession
+    | StartTurn
+    | AppendAudio
+    | EndTurn
+    | CancelTurn
+    | TranscribeFile
+    | CancelFile
+    | Ping
+    | Shutdown
+)
+
+# --- engine -> gateway ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """A served model. languages: ISO codes it can detect and transcribe (empty: only one)."""
+
+    id: str
+    architecture: str
+    languages: list[str]
+    created: int
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """First event of an engine process: what it serves and how much of it."""
+
+    models: list[ModelCard]
+    max_live_turns: int
+    device: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """Progress while the engine loads: a stage in words and the share done, 0 to 1."""
+
+    stage: str
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """Answer to `Ping`, sent by the thread that steps the engine, so it proves the loop is alive."""
+
+    number: int
+    steps: int
+    live_turns: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextCommitted:
+    """Text that will never change; it follows all text committed for this turn before."""
+
+    session: str
+    turn: str
+    text: str
+    logprobs: list[TokenLogprob] | None = None
+    words: list[Word] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextProvisional:
+    """The model's present guess of what follows the committed text; replaces the last one."""
+
+    session: str
+    turn: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCompleted:
+    """The whole turn. language: ISO code detected or given, None if the model has just one."""
+
+    session: str
+    turn: str
+    text: str
+    language: str | None
+    duration: float
+    num_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFailed:
+    """code: machine word such as `server_error`, `model_not_found`, `audio_too_long`."""
+
+    session: str
+    turn: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileTranscribed:
+    request: str
+    text: str
+    language: str | None
+    duration: float
+    segments: list[Segment] = field(default_factory=list)
+    words: list[Word] = field(default_factory=list)
+    num_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileFailed:
+    request: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFailed:
+    """The engine could not start or is about to stop; what every session must be told."""
+
+    code: str
+    message: str
+
+
+Event = (
+    Starting
+    | Ready
+    | Pong
+    | TextCommitted
+    | TextProvisional
+    | TurnCompleted
+    | TurnFailed
+    | FileTranscribed
+    | FileFailed
+    | EngineFailed
+)
