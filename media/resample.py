@@ -1,0 +1,59 @@
+"""Sample-rate conversion: one streaming resampler with a short delay, one for whole recordings.
+
+Both are libsoxr. Its constant-rate engine works in blocks of 1024 or more samples and holds back
+up to 37 ms at 24 kHz and 115 ms at 8 kHz; its variable-rate engine, run at a constant ratio, holds
+back a fixed 10 ms at 24 kHz and 30 ms at 8 kHz, with noise and aliases still 114 dB down.
+Live audio takes the second.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import soxr
+from numpy.typing import NDArray
+
+__all__ = ["StreamResampler", "resample"]
+
+Samples = NDArray[np.float32]
+
+
+class StreamResampler:
+    """Mono float32 at `source_rate` in, mono float32 at `target_rate` out, any chunking.
+
+    The output depends on the samples only, bit for bit, not on how they were split.
+    After `flush()` the total is within one sample of `input * target_rate / source_rate`.
+    """
+
+    def __init__(self, source_rate: int, target_rate: int) -> None:
+        self.source_rate = source_rate
+        self.target_rate = target_rate
+        self._stream: soxr.ResampleStream | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything fed so far."""
+        if self.source_rate != self.target_rate:
+            self._stream = soxr.ResampleStream(
+                self.source_rate, self.target_rate, 1, dtype="float32", quality="HQ", vr=True
+            )
+
+    def feed(self, samples: Samples) -> Samples:
+        """samples: [n] -> [m], the m output samples that are now certain."""
+        if self._stream is None or not len(samples):
+            return samples
+        return np.asarray(self._stream.resample_chunk(samples), dtype=np.float32)
+
+    def flush(self) -> Samples:
+        """The tail still held back, as if silence followed. The resampler then starts anew."""
+        if self._stream is None:
+            return np.zeros(0, dtype=np.float32)
+        tail = self._stream.resample_chunk(np.zeros(0, dtype=np.float32), last=True)
+        self.reset()
+        return np.asarray(tail, dtype=np.float32)
+
+
+def resample(samples: Samples, source_rate: int, target_rate: int) -> Samples:
+    """A whole recording: [n] mono at `source_rate` -> [m] at `target_rate`."""
+    if source_rate == target_rate or not len(samples):
+        return samples
+    return np.asarray(soxr.resample(samples, source_rate, target_rate, quality="HQ"), np.float32)
