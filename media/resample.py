@@ -24,9 +24,10 @@ class StreamResampler:
     After `flush()` the total is within one sample of `input * target_rate / source_rate`.
     """
 
-    def __init__(self, source_rate: int, target_rate: int) -> None:
+    def __init__(self, source_rate: int, target_rate: int, *, low_delay: bool = True) -> None:
         self.source_rate = source_rate
         self.target_rate = target_rate
+        self.low_delay = low_delay
         self._stream: soxr.ResampleStream | None = None
         self.reset()
 
@@ -34,7 +35,12 @@ class StreamResampler:
         """Forget everything fed so far."""
         if self.source_rate != self.target_rate:
             self._stream = soxr.ResampleStream(
-                self.source_rate, self.target_rate, 1, dtype="float32", quality="HQ", vr=True
+                self.source_rate,
+                self.target_rate,
+                1,
+                dtype="float32",
+                quality="HQ",
+                vr=self.low_delay,
             )
 
     def feed(self, samples: Samples) -> Samples:

@@ -1,0 +1,81 @@
+"""What every kind of media shares: the error type, and a decoded object with its original bytes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Generic, TypeVar
+
+__all__ = ["MediaError", "MediaIO", "MediaWithBytes"]
+
+T = TypeVar("T")
+
+DIGEST_BYTES = 16
+
+
+class MediaError(Exception):
+    """A file or message that is not the media we expected. It says what was expected and what came.
+
+    `reason` is one of "empty", "not_audio", "no_audio_track", "truncated", "unsupported",
+    "too_long", "too_large", "bad_base64"; `detail` is for people.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+@dataclass(frozen=True, eq=False)
+class MediaWithBytes(Generic[T]):
+    """A decoded object and the bytes it came from.
+
+    Equality and hash are those of the bytes, so that caches know the same upload again without
+    comparing samples or pixels.
+    """
+
+    media: T
+    original_bytes: bytes
+
+    @cached_property
+    def digest(self) -> bytes:
+        """16 bytes of BLAKE2b over the original bytes."""
+        return hashlib.blake2b(self.original_bytes, digest_size=DIGEST_BYTES).digest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MediaWithBytes):
+            return NotImplemented
+        return self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+class MediaIO(ABC, Generic[T]):
+    """How one kind of media is loaded. Everything that is wrong with the input is a MediaError."""
+
+    @abstractmethod
+    def load_bytes(self, data: bytes) -> MediaWithBytes[T]:
+        """Decodes a whole file held in memory."""
+
+    def load_base64(self, media_type: str, data: str) -> MediaWithBytes[T]:
+        """`media_type` is what the sender calls it ("audio/wav"); the bytes decide what it is."""
+        try:
+            raw = base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise MediaError(
+                "bad_base64", f"expected {media_type} as standard base64; got {error}"
+            ) from error
+        return self.load_bytes(raw)
+
+    def load_file(self, path: Path) -> MediaWithBytes[T]:
+        """Raises OSError when the file cannot be read."""
+        return self.load_bytes(path.read_bytes())

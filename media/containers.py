@@ -1,0 +1,271 @@
+"""Audio files of any container -> blocks of mono samples at the file's own rate.
+
+WAV, FLAC, Ogg and their like are read by libsndfile, the rest (MP3, MP4/M4A, WebM, video files) by
+FFmpeg. Nothing here holds a whole file's samples, and no error of either library gets out.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import av
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from media.base import MediaError
+
+__all__ = ["AudioSource", "open_audio"]
+
+Samples = NDArray[np.float32]
+
+BLOCK = 4096  # samples per channel and read; of a damaged block libsndfile gives none
+UNKNOWN_FRAMES = 1 << 60  # libsndfile's answer for a FLAC written to a pipe is near 2**63
+# 1 Hz to 16 kHz would turn a small file into gigabytes.
+RATES = (1000, 768000)
+# A playlist demuxer would open the files and addresses that the input names.
+DEMUXERS = (
+    "aac,ac3,aiff,amr,asf,au,avi,caf,eac3,flac,flv,matroska,mov,mp3,mpeg,mpegts,ogg,w64,wav,webm"
+)
+# FFmpeg's other containers have no duration field: it guesses from size and bit rate.
+DECLARING = ("mov", "matroska", "flac")
+
+# First bytes -> what it is. True: audio or video, so a failure to open it means damage.
+SIGNATURES: list[tuple[int, bytes, str, bool]] = [
+    (0, b"RIFF", "a WAV or AVI file", True),
+    (0, b"RF64", "a WAV file", True),
+    (0, b"fLaC", "a FLAC file", True),
+    (0, b"OggS", "an Ogg file", True),
+    (0, b"FORM", "an AIFF file", True),
+    (0, b"caff", "a CAF file", True),
+    (0, b"ID3", "an MP3 file", True),
+    (0, b"\x1a\x45\xdf\xa3", "a WebM or Matroska file", True),
+    (4, b"ftyp", "an MP4 file", True),
+    (0, b"\x89PNG", "a PNG image", False),
+    (0, b"\xff\xd8\xff", "a JPEG image", False),
+    (0, b"GIF8", "a GIF image", False),
+    (0, b"%PDF", "a PDF document", False),
+    (0, b"PK\x03\x04", "a ZIP archive", False),
+    (0, b"\x1f\x8b", "a gzip archive", False),
+]
+SNDFILE_MAGIC = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"FORM", b"caff")
+
+
+@dataclass
+class AudioSource:
+    """An open file. `blocks` yields (rate, [n] mono) and raises MediaError."""
+
+    container: str
+    codec: str
+    blocks: Iterator[tuple[int, Samples]]
+
+
+def describe(head: bytes) -> tuple[str, bool]:
+    """The first bytes of a file -> what it seems to be in words, whether that is audio or video."""
+    for offset, magic, name, is_media in SIGNATURES:
+        if head[offset : offset + len(magic)] == magic:
+            return name, is_media
+    try:
+        text = head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        # The cut after the first bytes may fall inside a character.
+        text = head[: error.start].decode("utf-8") if error.start > len(head) - 4 else "\0"
+    if text.lstrip().lower().startswith(("<!doctype html", "<html")):
+        return "text/html", False
+    if text and all(char.isprintable() or char.isspace() for char in text):
+        return "text/plain", False
+    return f"unknown data beginning with {head[:8].hex(' ')}", False
+
+
+@contextmanager
+def open_audio(file: BinaryIO) -> Iterator[AudioSource]:
+    """Opens a seekable binary file. The source must be consumed inside the `with`.
+
+    What is incomplete: a file is refused as truncated when its container declares a length and more
+    than 0.1 s + 1 % of it is missing, or when nothing can be decoded. Containers that declare none
+    (MP3, Ogg, a browser's WebM, a WAV written to a pipe) cannot tell an early end from a short
+    recording: what is there is decoded. Single damaged packets are skipped, as players do.
+    """
+    head = file.read(512)
+    if not head:
+        raise MediaError("empty", "expected an audio file; got 0 bytes")
+    file.seek(0)
+    if head.startswith(SNDFILE_MAGIC):
+        declared_s = wav_seconds(file)
+        try:
+            sound = soundfile.SoundFile(file)
+        except soundfile.LibsndfileError:
+            pass  # a codec that libsndfile lacks: FFmpeg's turn
+        else:
+            with sound:
+                if 0 < sound.frames < UNKNOWN_FRAMES:
+                    yield sndfile_source(sound, declared_s)
+                    return
+        file.seek(0)
+    with open_ffmpeg(file, head) as source:
+        yield source
+
+
+def sndfile_source(sound: soundfile.SoundFile, declared_s: float | None) -> AudioSource:
+    if declared_s is None and sound.format == "FLAC":
+        declared_s = sound.frames / sound.samplerate
+    rate = checked_rate(sound.samplerate)
+
+    def blocks() -> Iterator[tuple[int, Samples]]:
+        decoded = 0
+        while True:
+            try:
+                block = sound.read(BLOCK, dtype="float32", always_2d=True)
+            except soundfile.LibsndfileError:
+                raise truncated(declared_s, decoded / rate) from None
+            if not len(block):
+                break
+            decoded += len(block)
+            yield rate, mono(block.T)
+        check_complete(declared_s, decoded / rate)
+
+    codec = "flac" if sound.format == "FLAC" else sound.subtype.lower()
+    return AudioSource(sound.format.lower(), codec, blocks())
+
+
+@contextmanager
+def open_ffmpeg(file: BinaryIO, head: bytes) -> Iterator[AudioSource]:
+    name, is_media = describe(head)
+    try:
+        container = av.open(file, metadata_errors="ignore", options={"format_whitelist": DEMUXERS})
+    except (av.FFmpegError, OSError, ValueError) as error:
+        if is_media:
+            raise MediaError(
+                "truncated",
+                f"expected a complete audio file; got {name} that is truncated or damaged: "
+                "nothing in it can be decoded",
+            ) from error
+        raise MediaError("not_audio", f"expected an audio file; got {name}") from error
+    with container:
+        if not container.streams.audio:
+            if container.streams:
+                raise MediaError(
+                    "no_audio_track", f"expected a file with an audio track; got {name} without one"
+                )
+            raise MediaError(
+                "truncated", f"expected a complete audio file; got {name} cut before its tracks"
+            )
+        stream = container.streams.audio[0]
+        yield AudioSource(
+            container.format.name.split(",")[0],
+            stream.codec_context.name,
+            ffmpeg_blocks(container, stream),
+        )
+
+
+def ffmpeg_blocks(container: Any, stream: Any) -> Iterator[tuple[int, Samples]]:
+    decoded_s = 0.0
+    good = bad = 0
+    packets = container.demux(stream)
+    while True:
+        try:
+            packet = next(packets)
+        except StopIteration:
+            break
+        except (av.FFmpegError, OSError):
+            break  # the bytes end inside a packet; the length check below judges that
+        try:
+            frames = packet.decode()
+            good += 1
+        except av.FFmpegError:
+            bad += 1
+            continue
+        for frame in frames:
+            rate = checked_rate(frame.sample_rate)
+            decoded_s += frame.samples / rate
+            yield rate, mono(planes(frame))
+    if bad > good:
+        raise MediaError(
+            "truncated",
+            f"expected a complete audio file; got one with {bad} of {bad + good} packets damaged",
+        )
+    check_complete(declared_seconds(container, stream), decoded_s)
+
+
+def declared_seconds(container: Any, stream: Any) -> float | None:
+    """The length that the container itself states for its audio, or None."""
+    if not container.format.name.startswith(DECLARING):
+        return None
+    if stream.duration:
+        return float(stream.duration * stream.time_base)
+    # Matroska states one length for all its tracks together.
+    if container.duration and len(container.streams) == 1:
+        return float(container.duration / av.time_base)
+    return None
+
+
+def planes(frame: Any) -> Samples:
+    """A decoded frame of any sample format -> [channels, n] in [-1, 1]."""
+    data = frame.to_ndarray()
+    if not frame.format.is_planar:
+        data = data.reshape(-1, frame.layout.nb_channels).T
+    if data.dtype.kind == "f":
+        return np.asarray(data, dtype=np.float32)
+    if data.dtype == np.uint8:
+        return np.asarray(data / 128 - 1, dtype=np.float32)
+    return np.asarray(data / -float(np.iinfo(data.dtype).min), dtype=np.float32)
+
+
+def mono(channels: Samples) -> Samples:
+    """[channels, n] -> [n], the mean. Floats that are no number become silence."""
+    mixed = channels[0] if len(channels) == 1 else channels.mean(axis=0)
+    if not np.isfinite(mixed).all():
+        mixed = np.nan_to_num(mixed, nan=0.0, posinf=0.0, neginf=0.0)
+    return np.ascontiguousarray(mixed, dtype=np.float32)
+
+
+def wav_seconds(file: BinaryIO) -> float | None:
+    """The length that a WAV header declares; None if it declares none or this is no WAV.
+
+    libsndfile cuts the declared size down to what is there without a word. Leaves the file at 0.
+    """
+    seconds: float | None = None
+    bytes_per_second = 0
+    if file.read(4) == b"RIFF" and file.read(8)[4:] == b"WAVE":
+        while len(header := file.read(8)) == 8:
+            size = struct.unpack("<I", header[4:])[0]
+            if header[:4] == b"data":
+                # Writers to a pipe cannot know the size and leave 0 or a number near the maximum.
+                if bytes_per_second and 0 < size < 0x7FFFF000:
+                    seconds = size / bytes_per_second
+                break
+            body = file.read(16) if header[:4] == b"fmt " else b""
+            if len(body) == 16:
+                bytes_per_second = struct.unpack("<I", body[8:12])[0]
+            file.seek(size + size % 2 - len(body), 1)
+    file.seek(0)
+    return seconds
+
+
+def checked_rate(rate: int) -> int:
+    if not RATES[0] <= rate <= RATES[1]:
+        raise MediaError(
+            "unsupported", f"expected a sample rate from {RATES[0]} to {RATES[1]} Hz; got {rate}"
+        )
+    return rate
+
+
+def check_complete(declared_s: float | None, decoded_s: float) -> None:
+    if decoded_s == 0:
+        raise MediaError("empty", "expected an audio file; got one without a single sample")
+    # Encoders' padding and rounding make small differences normal.
+    if declared_s is not None and decoded_s < 0.99 * declared_s - 0.1:
+        raise truncated(declared_s, decoded_s)
+
+
+def truncated(declared_s: float | None, decoded_s: float) -> MediaError:
+    declared = "more" if declared_s is None else f"{declared_s:.2f} s"
+    return MediaError(
+        "truncated",
+        f"expected a complete audio file; its header declares {declared}, but only "
+        f"{decoded_s:.2f} s could be decoded: truncated or damaged",
+    )
