@@ -1,0 +1,106 @@
+"""Where the server is and how it is asked: base address, key, and plain HTTP requests."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+from lookhear.errors import ConnectionFailed, ServerError, server_error
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """base_url: http(s) or ws(s) address, with or without the `/v1` at its end."""
+
+    base_url: str = "http://127.0.0.1:8000"
+    api_key: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
+            raise ValueError(
+                f"server address: expected http(s)://HOST[:PORT], got {self.base_url!r}"
+            )
+
+    @property
+    def is_local(self) -> bool:
+        """On this machine: no proxy on the way."""
+        return urlsplit(self.base_url).hostname in ("127.0.0.1", "localhost", "::1")
+
+    def _url(self, path: str, secure: str, plain: str, query: Mapping[str, str]) -> str:
+        parts = urlsplit(self.base_url)
+        scheme = secure if parts.scheme in ("https", "wss") else plain
+        root = parts.path.rstrip("/").removesuffix("/v1")
+        return urlunsplit((scheme, parts.netloc, root + path, urlencode(query), ""))
+
+    def websocket_url(self, path: str, query: Mapping[str, str]) -> str:
+        return self._url("/v1" + path, "wss", "ws", query)
+
+    def http_url(self, path: str) -> str:
+        """path is from the root: `/v1/models`, `/ready`."""
+        return self._url(path, "https", "http", {})
+
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+
+    def refusal(self, status: int, body: bytes) -> ServerError:
+        """The typed exception for an HTTP answer that is not 2xx."""
+        try:
+            payload = json.loads(body)["error"]
+        except (ValueError, KeyError, TypeError):
+            payload = {}
+        if not isinstance(payload, Mapping):
+            payload = {"message": str(payload)}
+        text = body[:200].decode("utf-8", "replace").strip()
+        return server_error(payload, status=status, fallback=f"HTTP {status}: {text}")
+
+    def request(
+        self,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str | None = None,
+        timeout: float | None = 30.0,
+    ) -> bytes:
+        """GET, or POST if there is a body. Blocking. ServerError, ConnectionFailed."""
+        headers = self.headers()
+        if content_type is not None:
+            headers["Content-Type"] = content_type
+        request = urllib.request.Request(self.http_url(path), data=body, headers=headers)
+        handlers = [urllib.request.ProxyHandler({})] if self.is_local else []
+        opener = urllib.request.build_opener(*handlers)
+        try:
+            with opener.open(request, timeout=timeout) as answer:
+                data: bytes = answer.read()
+                return data
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self.refusal(error.code, error.read()) from None
+        except (OSError, urllib.error.URLError) as error:
+            reason = getattr(error, "reason", error)
+            raise ConnectionFailed(f"cannot reach {self.base_url}: {reason}") from error
+
+    def get_json(self, path: str, timeout: float | None = 30.0) -> Any:
+        return json.loads(self.request(path, timeout=timeout))
+
+
+def multipart(fields: Iterable[tuple[str, str]], file_name: str, file: bytes) -> tuple[bytes, str]:
+    """A multipart/form-data body and its content type; the `file` part comes last."""
+    boundary = secrets.token_hex(16)
+    parts = [
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+        for name, value in fields
+    ]
+    safe = file_name.replace('"', "%22").replace("\r", "").replace("\n", "")
+    head = (
+        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{safe}"\r\n'
+        "Content-Type: application/octet-stream\r\n\r\n"
+    )
+    body = b"".join(parts) + head.encode() + file + f"\r\n--{boundary}--\r\n".encode()
+    return body, f"multipart/form-data; boundary={boundary}"

@@ -1,0 +1,254 @@
+"""Anything that holds or makes sound -> mono 16-bit PCM at 24 kHz, in pieces, without blocking."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import queue
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import soundfile
+import soxr
+from numpy.typing import NDArray
+
+from lookhear.errors import SourceError
+from lookhear.replay import RATE, SAMPLE_BYTES
+
+BLOCK_SECONDS = 0.5  # of a file, read and resampled at once
+_END = object()  # what `next` in a thread answers at the end: StopIteration cannot cross a future
+
+
+class Microphone:
+    """The machine's microphone as a source; recording starts on entering or at first use.
+
+    device: name or number as sounddevice knows it, None for the default. queue_seconds: how much
+    may wait unread (while a lost connection comes back) before recording fails with `SourceError`.
+    """
+
+    def __init__(self, device: str | int | None = None, queue_seconds: float = 120.0) -> None:
+        self._device = device
+        self._block = RATE // 50  # 20 ms
+        self._blocks: queue.Queue[bytes] = queue.Queue(maxsize=int(queue_seconds * 50))
+        self._overflowed = False
+        self._stream: Any = None
+
+    def start(self) -> None:
+        """Open the device. SourceError if there is none or `lookhear[microphone]` is missing."""
+        if self._stream is not None:
+            return
+        try:
+            import sounddevice  # optional, and it loads PortAudio: only when asked for
+        except (ImportError, OSError) as error:
+            raise SourceError(
+                f'the microphone needs `pip install "lookhear[microphone]"` and PortAudio: {error}'
+            ) from error
+        try:
+            self._stream = sounddevice.RawInputStream(
+                samplerate=RATE,
+                channels=1,
+                dtype="int16",
+                blocksize=self._block,
+                device=self._device,
+                callback=self._record,
+            )
+            self._stream.start()
+        except (sounddevice.PortAudioError, ValueError) as error:
+            self._stream = None
+            raise SourceError(f"cannot record from {self._device or 'the default'}: {error}") from (
+                error
+            )
+
+    def stop(self) -> None:
+        """Close the device; what was recorded can still be read, then the source ends."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def __enter__(self) -> Microphone:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _record(self, data: Any, frames: int, when: Any, status: Any) -> None:
+        """Called by PortAudio on its own thread: must not block."""
+        try:
+            self._blocks.put_nowait(bytes(data))
+        except queue.Full:
+            self._overflowed = True
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.start()
+        while True:
+            if self._overflowed:
+                raise SourceError("the microphone recorded faster than its audio was taken away")
+            try:
+                yield self._blocks.get(timeout=0.1)
+            except queue.Empty:
+                if self._stream is None:
+                    return
+
+
+Source = (
+    str
+    | os.PathLike[str]
+    | bytes
+    | NDArray[np.float32]
+    | Iterable[bytes]
+    | AsyncIterable[bytes]
+    | Microphone
+)
+
+
+def to_pcm(samples: NDArray[np.float32]) -> bytes:
+    """Float samples in [-1, 1] as 16-bit little-endian PCM, clipped."""
+    scaled: NDArray[np.float32] = np.rint(samples * np.float32(32768.0))
+    return np.clip(scaled, -32768, 32767).astype("<i2").tobytes()
+
+
+class _ToWire:
+    """Streaming converter: mono float or 16-bit PCM at `rate` -> 16-bit PCM at 24 kHz."""
+
+    def __init__(self, rate: int) -> None:
+        if not 4_000 <= rate <= 384_000:
+            raise SourceError(f"sample rate: expected 4000 to 384000 Hz, got {rate}")
+        self._resampler = (
+            None if rate == RATE else soxr.ResampleStream(rate, RATE, 1, dtype="float32")
+        )
+        self._carry = b""
+
+    def samples(self, samples: NDArray[np.float32], last: bool = False) -> bytes:
+        if self._resampler is not None:
+            samples = self._resampler.resample_chunk(samples, last=last)
+        return to_pcm(samples)
+
+    def pcm(self, data: bytes, last: bool = False) -> bytes:
+        """Chunks may split a sample; half a sample at the very end is dropped."""
+        data = self._carry + data
+        whole = len(data) - len(data) % SAMPLE_BYTES
+        data, self._carry = data[:whole], data[whole:]
+        if self._resampler is None:
+            return data
+        scale = np.float32(1 / 32768)
+        return self.samples(np.frombuffer(data, "<i2").astype(np.float32) * scale, last)
+
+
+def _file_pieces(file: str | os.PathLike[str] | bytes) -> Iterator[bytes]:
+    """Decode a file block by block. Blocking: for a worker thread."""
+    name = "the given bytes" if isinstance(file, bytes) else os.fspath(file)
+    if not isinstance(file, bytes) and not Path(file).is_file():
+        raise SourceError(f"no such file: {name}")
+    try:
+        with soundfile.SoundFile(io.BytesIO(file) if isinstance(file, bytes) else file) as sound:
+            wire = _ToWire(sound.samplerate)
+            frames = max(1, int(sound.samplerate * BLOCK_SECONDS))
+            while len(block := sound.read(frames, dtype="float32", always_2d=True)):
+                yield wire.samples(block.mean(axis=1, dtype=np.float32))
+            yield wire.samples(np.zeros(0, np.float32), last=True)
+    except soundfile.LibsndfileError as error:
+        raise SourceError(
+            f"cannot read {name}: expected wav, flac, mp3 or ogg (vorbis, opus), got: {error}"
+        ) from error
+
+
+def _array_pieces(samples: NDArray[np.float32], rate: int) -> Iterator[bytes]:
+    if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
+        raise SourceError(
+            f"samples: expected a one-dimensional float array in [-1, 1], "
+            f"got {samples.dtype} of shape {samples.shape}"
+        )
+    wire = _ToWire(rate)
+    block = max(1, int(rate * BLOCK_SECONDS))
+    for first in range(0, len(samples), block):
+        yield wire.samples(samples[first : first + block].astype(np.float32))
+    yield wire.samples(np.zeros(0, np.float32), last=True)
+
+
+async def _in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Pull a blocking iterator from a worker thread, one piece at a time."""
+    while (piece := await asyncio.to_thread(next, pieces, _END)) is not _END:
+        assert isinstance(piece, bytes)
+        yield piece
+
+
+async def read_source(source: Source, rate: int | None = None) -> AsyncIterator[bytes]:
+    """The source as 16-bit mono PCM at 24 kHz, in whole samples.
+
+    source: path of an audio file, bytes of one, float samples at `rate`, an iterator or async
+    iterator of 16-bit little-endian PCM chunks at `rate` (24 kHz if None) split anywhere, or a
+    `Microphone`. SourceError if it cannot be read.
+    """
+    if isinstance(source, np.ndarray):
+        if rate is None:
+            raise SourceError("samples need a rate: transcribe(samples, rate=16000)")
+        pieces: AsyncIterable[bytes] = _in_thread(_array_pieces(source, rate))
+    elif isinstance(source, (str, bytes, os.PathLike)):
+        pieces = _in_thread(_file_pieces(source))
+    else:
+        pieces = _chunks(source, rate or RATE)
+    async for piece in pieces:
+        if piece:
+            yield piece
+
+
+async def _chunks(
+    source: Iterable[bytes] | AsyncIterable[bytes] | Microphone, rate: int
+) -> AsyncIterator[bytes]:
+    wire = _ToWire(rate)
+    if isinstance(source, AsyncIterable):
+        async for chunk in source:
+            yield wire.pcm(_checked(chunk))
+    elif isinstance(source, Iterable):
+        async for chunk in _in_thread(iter(source)):
+            yield wire.pcm(_checked(chunk))
+    else:
+        raise SourceError(f"source: expected a path, bytes, samples or chunks, got {type(source)}")
+    yield wire.pcm(b"", last=True)
+
+
+def _checked(chunk: object) -> bytes:
+    if not isinstance(chunk, (bytes, bytearray, memoryview)):
+        raise SourceError(f"chunk: expected bytes of 16-bit PCM, got {type(chunk).__name__}")
+    return bytes(chunk)
+
+
+async def at_pace(
+    pieces: AsyncIterable[bytes], pace: float, step: float = 0.02
+) -> AsyncIterator[bytes]:
+    """The same PCM in pieces of `step` seconds, each released when a microphone would have it.
+
+    Sample n is given out no earlier than n / 24000 / pace seconds after the first pull. The clock
+    is absolute: a late piece does not make the following ones late.
+    """
+    if pace <= 0:
+        raise ValueError(f"pace: expected more than 0, got {pace}")
+    size = int(step * RATE) * SAMPLE_BYTES
+    held = bytearray()
+    started = time.monotonic()
+    released = 0
+
+    async def release(piece: bytes) -> bytes:
+        nonlocal released
+        released += len(piece) // SAMPLE_BYTES
+        await asyncio.sleep(max(0.0, started + released / (RATE * pace) - time.monotonic()))
+        return piece
+
+    async for piece in pieces:
+        held += piece
+        while len(held) >= size:
+            yield await release(bytes(held[:size]))
+            del held[:size]
+    if held:
+        yield await release(bytes(held))

@@ -1,0 +1,254 @@
+"""The client: live and whole-file transcription, asynchronous and blocking.
+
+async for event in AsyncClient().transcribe("talk.wav"): ...
+for event in Client().transcribe(Microphone()): ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import threading
+from collections.abc import AsyncGenerator, Coroutine, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from lookhear.address import Server, multipart
+from lookhear.audio import Source
+from lookhear.errors import ProtocolError, SourceError
+from lookhear.events import Event, TurnCompleted
+from lookhear.results import Model, Transcript
+from lookhear.stream import LiveStream, Retry, StreamOptions
+from lookhear.turns import ServerVad
+
+T = TypeVar("T")
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+class AsyncClient:
+    """Talks to one server. Holds no connection between calls.
+
+    api_key: None reads LOOKHEAR_API_KEY. retry: how a lost live connection is sought again.
+    """
+
+    def __init__(
+        self,
+        base_url: str = DEFAULT_URL,
+        api_key: str | None = None,
+        *,
+        retry: Retry = Retry(),  # noqa: B008 (frozen)
+    ) -> None:
+        self.server = Server(base_url, api_key or os.environ.get("LOOKHEAR_API_KEY"))
+        self._retry = retry
+
+    def transcribe(
+        self,
+        source: Source,
+        *,
+        rate: int | None = None,
+        model: str | None = None,
+        language: str | None = None,
+        prompt: str | None = None,
+        turn_detection: ServerVad | None = ServerVad(),  # noqa: B008 (frozen)
+        provisional: bool = False,
+        words: bool = False,
+        pace: float | None = None,
+        replay_seconds: float = 300.0,
+    ) -> AsyncGenerator[Event, None]:
+        """Transcribe a source live; yields events while it is being spoken.
+
+        source: path or bytes of an audio file, float samples at `rate`, (async) iterator of 16-bit
+        PCM chunks at `rate` (24 kHz if None), or a `Microphone`. turn_detection: None makes the
+        whole source one turn. provisional, words: also `Provisional` and `Words` events (lookhear
+        servers only). pace: 1.0 sends a file as fast as it would be spoken, None as fast as the
+        server takes it. replay_seconds: how much audio is kept to survive a lost connection.
+
+        Raises SourceError, ConnectionFailed, ProtocolError, and ServerError or one of its kinds
+        (AuthenticationError, ModelNotFound, InvalidRequest).
+        """
+        options = StreamOptions(
+            model=model,
+            language=language,
+            prompt=prompt,
+            turn_detection=turn_detection,
+            provisional=provisional,
+            words=words,
+            pace=pace,
+            rate=rate,
+            replay_seconds=replay_seconds,
+        )
+        return LiveStream(self.server, source, options, self._retry).events()
+
+    async def transcribe_text(self, source: Source, **options: Any) -> str:
+        """All the text of a source: its turns, joined by spaces. Options as for `transcribe`."""
+        texts = []
+        async with contextlib.aclosing(self.transcribe(source, **options)) as events:
+            async for event in events:
+                if isinstance(event, TurnCompleted):
+                    texts.append(event.text.strip())
+        return " ".join(text for text in texts if text)
+
+    async def transcribe_file(
+        self,
+        file: str | os.PathLike[str] | bytes,
+        *,
+        model: str | None = None,
+        language: str | None = None,
+        prompt: str | None = None,
+    ) -> Transcript:
+        """Transcribe a whole file in one request, with segment and word times."""
+        fields = [("timestamp_granularities[]", "segment"), ("timestamp_granularities[]", "word")]
+        body = await self.transcribe_raw(
+            file,
+            "verbose_json",
+            model=model,
+            language=language,
+            prompt=prompt,
+            fields=fields,
+        )
+        try:
+            return Transcript.from_json(json.loads(body))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ProtocolError(f"the transcription is not well formed: {error!r}") from error
+
+    async def transcribe_raw(
+        self,
+        file: str | os.PathLike[str] | bytes,
+        response_format: str,
+        *,
+        model: str | None = None,
+        language: str | None = None,
+        prompt: str | None = None,
+        fields: list[tuple[str, str]] | None = None,
+    ) -> str:
+        """The server's answer as it is, in one of its formats: json, text, srt, vtt, …"""
+        name, data = await asyncio.to_thread(_read, file)
+        if model is None:
+            model = (await self.models())[0].id
+        wanted = {"model": model, "language": language, "prompt": prompt}
+        parts = [(key, value) for key, value in wanted.items() if value is not None]
+        parts += [("response_format", response_format), *(fields or [])]
+        body, content_type = multipart(parts, name, data)
+        answer = await asyncio.to_thread(
+            self.server.request,
+            "/v1/audio/transcriptions",
+            body=body,
+            content_type=content_type,
+            timeout=None,
+        )
+        return answer.decode("utf-8")
+
+    async def models(self) -> list[Model]:
+        """What the server serves, its default first."""
+        listing = await asyncio.to_thread(self.server.get_json, "/v1/models")
+        try:
+            models = [Model.from_json(entry) for entry in listing["data"]]
+        except (KeyError, TypeError) as error:
+            raise ProtocolError(f"the list of models is not well formed: {error!r}") from error
+        if not models:
+            raise ProtocolError("the server serves no model")
+        return models
+
+
+class Client:
+    """The blocking twin of `AsyncClient`: same arguments, events from an ordinary `for` loop.
+
+    Its event loop runs on a thread of its own, so audio goes on being sent while your loop body
+    works. Close it, or use it in a `with` block.
+    """
+
+    def __init__(
+        self,
+        base_url: str = DEFAULT_URL,
+        api_key: str | None = None,
+        *,
+        retry: Retry = Retry(),  # noqa: B008 (frozen)
+    ) -> None:
+        self._client = AsyncClient(base_url, api_key, retry=retry)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="lookhear-client", daemon=True
+        )
+        self._thread.start()
+
+    def transcribe(self, source: Source, **options: Any) -> Iterator[Event]:
+        """As `AsyncClient.transcribe`. Leaving the loop early ends the session."""
+        events = self._client.transcribe(source, **options)
+        try:
+            while True:
+                event = self._run(_next(events))
+                if event is None:
+                    return
+                yield event
+        finally:
+            self._run(events.aclose())
+
+    def transcribe_text(self, source: Source, **options: Any) -> str:
+        return self._run(self._client.transcribe_text(source, **options))
+
+    def transcribe_file(self, file: str | os.PathLike[str] | bytes, **options: Any) -> Transcript:
+        return self._run(self._client.transcribe_file(file, **options))
+
+    def transcribe_raw(
+        self, file: str | os.PathLike[str] | bytes, response_format: str, **options: Any
+    ) -> str:
+        return self._run(self._client.transcribe_raw(file, response_format, **options))
+
+    def models(self) -> list[Model]:
+        return self._run(self._client.models())
+
+    def close(self) -> None:
+        """Stop the loop's thread. Nothing can be asked afterwards."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.run_coroutine_threadsafe(_start(work), self._loop).result()
+        try:
+            return asyncio.run_coroutine_threadsafe(_result(task), self._loop).result()
+        except KeyboardInterrupt:
+            asyncio.run_coroutine_threadsafe(_cancel(task), self._loop).result()
+            raise
+
+
+async def _next(events: AsyncGenerator[Event, None]) -> Event | None:
+    return await anext(events, None)
+
+
+async def _start(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    return asyncio.create_task(work)
+
+
+async def _result(task: asyncio.Task[T]) -> T:
+    return await task
+
+
+async def _cancel(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def _read(file: str | os.PathLike[str] | bytes) -> tuple[str, bytes]:
+    if isinstance(file, bytes):
+        return "upload", file
+    try:
+        return Path(file).name, Path(file).read_bytes()
+    except OSError as error:
+        raise SourceError(f"cannot read {os.fspath(file)}: {error.strerror}") from error

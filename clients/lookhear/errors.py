@@ -1,0 +1,66 @@
+"""What can go wrong outside, as exceptions; the server's own words are in the message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class LookhearError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class SourceError(LookhearError):
+    """The audio cannot be read: no such file, not audio, no microphone."""
+
+
+class ConnectionFailed(LookhearError):
+    """No server was reached, or it was lost and did not come back within the allowed tries."""
+
+
+class ProtocolError(LookhearError):
+    """The server said something that the protocol does not allow."""
+
+
+class ServerError(LookhearError):
+    """The server refused or failed. code and param are its machine words, None if it gave none."""
+
+    def __init__(self, message: str, code: str | None = None, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.param = param
+
+
+class InvalidRequest(ServerError):
+    """The server did not accept what was asked: a field of the wrong type, audio it cannot read."""
+
+
+class AuthenticationError(ServerError):
+    """The API key is missing, wrong or not allowed to do this."""
+
+
+class ModelNotFound(ServerError):
+    """The server does not serve the model that was asked for."""
+
+
+def server_error(
+    payload: Mapping[str, Any], *, status: int | None = None, fallback: str = "server error"
+) -> ServerError:
+    """The typed exception for an error object {type, code, message, param} of the server.
+
+    status: the HTTP status it came with, None on an open WebSocket.
+    """
+    message = str(payload.get("message") or fallback)
+    code = payload.get("code")
+    code = code if isinstance(code, str) else None
+    param = payload.get("param")
+    param = param if isinstance(param, str) else None
+    kind = payload.get("type")
+    if status in (401, 403) or code == "invalid_api_key" or kind == "authentication_error":
+        return AuthenticationError(message, code, param)
+    if code == "model_not_found":
+        return ModelNotFound(message, code, param)
+    if kind == "invalid_request_error" or (status is not None and 400 <= status < 500):
+        return InvalidRequest(message, code, param)
+    return ServerError(message, code, param)

@@ -1,0 +1,55 @@
+"""What whole-file transcription and the list of models answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class TimedText:
+    """A segment or a word with its place in the file, in seconds."""
+
+    text: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """A whole file. duration in seconds; language: name or code as the server says it."""
+
+    text: str
+    language: str | None
+    duration: float
+    segments: tuple[TimedText, ...]
+    words: tuple[TimedText, ...]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Transcript:
+        """From a `verbose_json` answer."""
+        return cls(
+            text=str(data["text"]),
+            language=data.get("language"),
+            duration=float(data["duration"]),
+            segments=tuple(_timed(s, "text") for s in data.get("segments") or ()),
+            words=tuple(_timed(w, "word") for w in data.get("words") or ()),
+        )
+
+
+def _timed(entry: Mapping[str, Any], key: str) -> TimedText:
+    return TimedText(str(entry[key]), float(entry["start"]), float(entry["end"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A served model: id is what `model=` takes; created in seconds since 1970."""
+
+    id: str
+    owned_by: str
+    created: int
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Model:
+        return cls(str(data["id"]), str(data.get("owned_by", "")), int(data.get("created", 0)))
