@@ -1,0 +1,47 @@
+"""Tensor operations of the engine, and the one place that chooses their implementation.
+
+Every operation has a torch version (its own file here): the CPU path and the oracle of the tests.
+Shapes are written `[batch, queries, heads, dim]`; lengths and indices are int64 tensors.
+"""
+
+from kernels.attention import attention
+from kernels.cached_attention import (
+    cross_attention_cached,
+    cross_attention_weights,
+    self_attention_cached,
+)
+from kernels.embedding import embed_tokens
+from kernels.linear import LinearWeights, linear, pack_linear
+from kernels.log_mel import log_mel, mel_filters
+from kernels.norms import gelu, layer_norm
+from kernels.sampling import (
+    Verified,
+    greedy,
+    sample,
+    token_logprobs,
+    top_logprobs,
+    verify_greedy,
+    verify_tokens,
+)
+
+__all__ = [
+    "LinearWeights",
+    "Verified",
+    "attention",
+    "cross_attention_cached",
+    "cross_attention_weights",
+    "embed_tokens",
+    "gelu",
+    "greedy",
+    "layer_norm",
+    "linear",
+    "log_mel",
+    "mel_filters",
+    "pack_linear",
+    "sample",
+    "self_attention_cached",
+    "token_logprobs",
+    "top_logprobs",
+    "verify_greedy",
+    "verify_tokens",
+]

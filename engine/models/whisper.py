@@ -1,0 +1,269 @@
+"""Whisper (Radford et al., 2022), all sizes: encoder, incremental decoder and alignment.
+
+Nothing is remembered between calls: caches, rows, slots and lengths are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import overload
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engine.cross_cache import CrossCache
+from engine.models.loader import CheckpointReader, read_json
+from engine.models.whisper_weights import (
+    FeedForward,
+    Norm,
+    SelfAttention,
+    WhisperDims,
+    WhisperWeights,
+    read_weights,
+)
+from engine.self_cache import SelfCache
+from kernels import (
+    attention,
+    cross_attention_cached,
+    cross_attention_weights,
+    embed_tokens,
+    gelu,
+    layer_norm,
+    linear,
+    self_attention_cached,
+)
+
+Head = tuple[int, int]  # (decoder layer, head in it)
+
+
+class WhisperModel:
+    """The weights of one checkpoint and the three passes over them: encode, project, decode."""
+
+    def __init__(self, dims: WhisperDims, weights: WhisperWeights) -> None:
+        self.dims = dims
+        self.weights = weights
+        self.dtype = weights.tokens.dtype
+        self.device = weights.tokens.device
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: Path,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+        progress: Callable[[float], None] | None = None,
+    ) -> WhisperModel:
+        """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`."""
+        dims = WhisperDims.from_config(read_json(folder / "config.json"), folder / "config.json")
+        reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
+        with torch.inference_mode():
+            return cls(dims, read_weights(reader, dims))
+
+    @property
+    def num_parameters(self) -> int:
+        return self.weights.num_parameters
+
+    def new_self_cache(self, rows: int, dtype: torch.dtype | None = None) -> SelfCache:
+        """A decoder cache of this model's shape; see `SelfCache`."""
+        dims, dtype = self.dims, dtype or self.dtype
+        return SelfCache(
+            dims.decoder_layers,
+            rows,
+            dims.decoder_heads,
+            dims.context,
+            dims.head_dim,
+            dtype,
+            self.device,
+        )
+
+    def new_cross_cache(
+        self, slots: int, positions: int | None = None, dtype: torch.dtype | None = None
+    ) -> CrossCache:
+        """Slots for this model's windows, `positions` long (default: the longest it knows)."""
+        dims, dtype = self.dims, dtype or self.dtype
+        positions = dims.audio_positions if positions is None else positions
+        return CrossCache(
+            slots,
+            dims.decoder_layers,
+            dims.decoder_heads,
+            positions,
+            dims.head_dim,
+            dtype,
+            self.device,
+        )
+
+    @torch.inference_mode()
+    def encode(self, log_mel: Tensor) -> Tensor:
+        """Encodes windows of one length, each attending to all of itself.
+
+        log_mel: [batch, mels, frames], any even number of frames up to 2 * audio_positions. A
+        window shorter than 30 s takes the first positions: Whisper's are fixed sinusoids.
+        Returns [batch, frames // 2, width].
+        """
+        dims, weights = self.dims, self.weights
+        frames = log_mel.shape[2]
+        assert log_mel.shape[1] == dims.num_mels, (log_mel.shape, dims.num_mels)
+        assert frames % 2 == 0 and 2 <= frames <= dims.max_frames, frames
+        x = gelu(F.conv1d(log_mel.to(self.dtype), *weights.conv1, padding=1))
+        x = gelu(F.conv1d(x, *weights.conv2, stride=2, padding=1))
+        x = x.transpose(1, 2) + weights.encoder_positions[: frames // 2]
+        for layer in weights.encoder_layers:
+            q, k, v = _heads(layer.attention, x, dims.encoder_heads)
+            x = x + linear(attention(q, k, v, scale=1.0).flatten(2), layer.attention.out)
+            x = x + _feed_forward(layer.ffn, x)
+        return _norm(weights.encoder_norm, x)
+
+    @torch.inference_mode()
+    def project_cross(self, encoded: Tensor) -> list[Tensor]:
+        """Keys and values of every decoder layer over encoded audio, for `CrossCache.write`.
+
+        encoded: [batch, positions, width].
+        Returns per layer [batch, 2, heads, positions, head_dim].
+        """
+        heads, dim = self.dims.decoder_heads, self.dims.head_dim
+        return [
+            linear(encoded, layer.cross.kv)
+            .view(*encoded.shape[:2], 2, heads, dim)
+            .permute(0, 2, 3, 1, 4)
+            for layer in self.weights.decoder_layers
+        ]
+
+    @overload
+    def decode(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        rows: Tensor,
+        row_lengths: Tensor,
+        query_lengths: Tensor,
+        slots: Tensor,
+        self_cache: SelfCache,
+        cross_cache: CrossCache,
+        *,
+        capture_heads: None = None,
+        audio_lengths: Tensor | None = None,
+    ) -> Tensor: ...
+
+    @overload
+    def decode(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        rows: Tensor,
+        row_lengths: Tensor,
+        query_lengths: Tensor,
+        slots: Tensor,
+        self_cache: SelfCache,
+        cross_cache: CrossCache,
+        *,
+        capture_heads: Sequence[Head],
+        audio_lengths: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]: ...
+
+    @torch.inference_mode()
+    def decode(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        rows: Tensor,
+        row_lengths: Tensor,
+        query_lengths: Tensor,
+        slots: Tensor,
+        self_cache: SelfCache,
+        cross_cache: CrossCache,
+        *,
+        capture_heads: Sequence[Head] | None = None,
+        audio_lengths: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """One step: reads new tokens of several rows, each continuing its own cached text.
+
+        tokens, positions: [batch, queries] int64, of which query_lengths[b] are real. rows: [batch]
+        rows of self_cache, holding row_lengths[b] tokens so far; the new keys and values are
+        written after them. slots: [batch] of cross_cache. Padded queries write nothing, and their
+        output means nothing.
+        audio_lengths: [batch], looks at only so many encoder positions (default: all in the slot).
+        capture_heads: (layer, head) pairs whose cross-attention weights are wanted too.
+        Returns hidden [batch, queries, width], and with capture_heads also the weights
+        [batch, len(capture_heads), queries, positions], positions the longest of the batch.
+        """
+        dims, weights = self.dims, self.weights
+        if audio_lengths is None:
+            audio_lengths = cross_cache.lengths[slots]
+        captured: dict[Head, Tensor] = {}
+        x = embed_tokens(tokens, positions, weights.tokens, weights.decoder_positions)
+        for index, layer in enumerate(weights.decoder_layers):
+            q, k, v = _heads(layer.attention, x, dims.decoder_heads)
+            own = self_cache.data[index]
+            y = self_attention_cached(q, k, v, own, rows, row_lengths, query_lengths, scale=1.0)
+            x = x + linear(y.flatten(2), layer.attention.out)
+
+            q = linear(_norm(layer.cross.norm, x), layer.cross.q)
+            q = q.view(*q.shape[:2], dims.decoder_heads, dims.head_dim)
+            audio = cross_cache.data[index]
+            y = cross_attention_cached(q, audio, slots, audio_lengths, scale=1.0)
+            x = x + linear(y.flatten(2), layer.cross.out)
+            wanted = [head for at, head in capture_heads or () if at == index]
+            if wanted:
+                looks = cross_attention_weights(q, audio, slots, audio_lengths, wanted, scale=1.0)
+                captured.update({(index, h): looks[:, i] for i, h in enumerate(wanted)})
+
+            x = x + _feed_forward(layer.ffn, x)
+        hidden = _norm(weights.decoder_norm, x)
+        if capture_heads is None:
+            return hidden
+        return hidden, torch.stack([captured[head] for head in capture_heads], dim=1)
+
+    @torch.inference_mode()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden: [n, width] of the queries whose next token is wanted. Returns [n, vocab] fp32."""
+        return linear(hidden, self.weights.head).float()
+
+    @torch.inference_mode()
+    def align(
+        self,
+        tokens: Tensor,
+        query_lengths: Tensor,
+        slots: Tensor,
+        cross_cache: CrossCache,
+        *,
+        heads: Sequence[Head],
+        audio_lengths: Tensor | None = None,
+    ) -> Tensor:
+        """Where each token of a finished text looks in the audio of its slot (teacher forced).
+
+        tokens: [batch, queries] int64 from the start-of-transcript token on, query_lengths: [batch]
+        of them real; slots still filled. heads: the checkpoint's alignment heads.
+        audio_lengths: [batch] encoder positions with real audio, without the window's padding.
+        Returns [batch, heads, queries, positions] float32; input of `word_times.token_times`.
+        """
+        batch, queries = tokens.shape
+        dims = self.dims
+        scratch = SelfCache(
+            dims.decoder_layers, batch, dims.decoder_heads, queries, dims.head_dim,
+            cross_cache.data.dtype, self.device,
+        )  # fmt: skip
+        rows = torch.arange(1, batch + 1, device=self.device)
+        positions = torch.arange(queries, device=self.device).expand(batch, queries)
+        _, weights = self.decode(
+            tokens, positions, rows, torch.zeros_like(rows), query_lengths, slots, scratch,
+            cross_cache, capture_heads=heads, audio_lengths=audio_lengths,
+        )  # fmt: skip
+        return weights
+
+
+def _norm(norm: Norm, x: Tensor) -> Tensor:
+    return layer_norm(x, norm.weight, norm.bias)
+
+
+def _heads(weights: SelfAttention, x: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, key and value of every token: each [batch, tokens, heads, dim]."""
+    qkv = linear(_norm(weights.norm, x), weights.qkv)
+    q, k, v = qkv.view(*qkv.shape[:2], 3, heads, -1).unbind(2)
+    return q, k, v
+
+
+def _feed_forward(weights: FeedForward, x: Tensor) -> Tensor:
+    return linear(linear(_norm(weights.norm, x), weights.up, "gelu"), weights.down)

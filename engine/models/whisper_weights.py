@@ -1,0 +1,254 @@
+"""Whisper's geometry and weights: from a Hugging Face folder to matrices ready for the kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.models.loader import CheckpointError, CheckpointReader
+from kernels import LinearWeights, pack_linear
+
+
+@dataclass(frozen=True, slots=True)
+class WhisperDims:
+    """The numbers of config.json that fix every shape."""
+
+    num_mels: int
+    width: int
+    encoder_layers: int
+    encoder_heads: int
+    encoder_ffn: int
+    decoder_layers: int
+    decoder_heads: int
+    decoder_ffn: int
+    audio_positions: int  # of the longest window (1500 for 30 s)
+    context: int  # decoder positions, prompt included
+    vocab: int
+    scale_embedding: bool
+    tied_head: bool
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], source: Path) -> WhisperDims:
+        """Reads a parsed config.json; `source` is named in errors."""
+
+        def number(key: str) -> int:
+            value = config.get(key)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise CheckpointError(
+                    f"{source}: {key}: expected a whole number >= 1, got {value!r}"
+                )
+            return value
+
+        activation = config.get("activation_function", "gelu")
+        if activation != "gelu":
+            raise CheckpointError(
+                f"{source}: activation_function: expected 'gelu', got {activation!r}"
+            )
+        dims = cls(
+            num_mels=number("num_mel_bins"),
+            width=number("d_model"),
+            encoder_layers=number("encoder_layers"),
+            encoder_heads=number("encoder_attention_heads"),
+            encoder_ffn=number("encoder_ffn_dim"),
+            decoder_layers=number("decoder_layers"),
+            decoder_heads=number("decoder_attention_heads"),
+            decoder_ffn=number("decoder_ffn_dim"),
+            audio_positions=number("max_source_positions"),
+            context=number("max_target_positions"),
+            vocab=number("vocab_size"),
+            scale_embedding=bool(config.get("scale_embedding", False)),
+            tied_head=bool(config.get("tie_word_embeddings", True)),
+        )
+        for side, heads in (("encoder", dims.encoder_heads), ("decoder", dims.decoder_heads)):
+            if dims.width % heads:
+                raise CheckpointError(
+                    f"{source}: {side}_attention_heads: expected a divisor of d_model "
+                    f"({dims.width}), got {heads}"
+                )
+        return dims
+
+    @property
+    def head_dim(self) -> int:
+        """Of the decoder, which is what the caches hold."""
+        return self.width // self.decoder_heads
+
+    @property
+    def max_frames(self) -> int:
+        """Log-mel frames (10 ms each) of the longest window."""
+        return 2 * self.audio_positions
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    weight: Tensor
+    bias: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class SelfAttention:
+    """qkv: [3 * width, width], the query part already scaled by head_dim ** -0.5."""
+
+    norm: Norm
+    qkv: LinearWeights
+    out: LinearWeights
+
+
+@dataclass(frozen=True, slots=True)
+class CrossAttention:
+    """q: scaled like above. kv: [2 * width, width], applied to the encoder's output."""
+
+    norm: Norm
+    q: LinearWeights
+    kv: LinearWeights
+    out: LinearWeights
+
+
+@dataclass(frozen=True, slots=True)
+class FeedForward:
+    norm: Norm
+    up: LinearWeights
+    down: LinearWeights
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderLayer:
+    attention: SelfAttention
+    ffn: FeedForward
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderLayer:
+    attention: SelfAttention
+    cross: CrossAttention
+    ffn: FeedForward
+
+
+@dataclass(frozen=True, slots=True)
+class WhisperWeights:
+    """Convolutions are [out, in, 3] and [out]; tables [positions or vocab, width]."""
+
+    conv1: tuple[Tensor, Tensor]
+    conv2: tuple[Tensor, Tensor]
+    encoder_positions: Tensor
+    encoder_layers: list[EncoderLayer]
+    encoder_norm: Norm
+    tokens: Tensor
+    decoder_positions: Tensor
+    decoder_layers: list[DecoderLayer]
+    decoder_norm: Norm
+    head: LinearWeights
+    num_parameters: int
+
+
+def read_weights(reader: CheckpointReader, dims: WhisperDims) -> WhisperWeights:
+    """Takes every tensor of the checkpoint; `CheckpointError` for one too few or too many."""
+    source = _Source(reader, dims)
+    width = dims.width
+    encoder, decoder = "model.encoder", "model.decoder"
+    tokens = source.take(f"{decoder}.embed_tokens.weight", dims.vocab, width)
+    head = tokens if dims.tied_head else source.take("proj_out.weight", dims.vocab, width)
+    weights = WhisperWeights(
+        conv1=source.conv(f"{encoder}.conv1", dims.num_mels),
+        conv2=source.conv(f"{encoder}.conv2", width),
+        encoder_positions=source.take(
+            f"{encoder}.embed_positions.weight", dims.audio_positions, width
+        ),
+        encoder_layers=[
+            EncoderLayer(
+                source.self_attention(f"{encoder}.layers.{i}", dims.encoder_heads),
+                source.feed_forward(f"{encoder}.layers.{i}", dims.encoder_ffn),
+            )
+            for i in range(dims.encoder_layers)
+        ],
+        encoder_norm=source.norm(f"{encoder}.layer_norm"),
+        # The head reads the unscaled table even where the input side is scaled.
+        tokens=tokens * math.sqrt(width) if dims.scale_embedding else tokens,
+        decoder_positions=source.take(f"{decoder}.embed_positions.weight", dims.context, width),
+        decoder_layers=[
+            DecoderLayer(
+                source.self_attention(f"{decoder}.layers.{i}", dims.decoder_heads),
+                source.cross_attention(f"{decoder}.layers.{i}", dims.decoder_heads),
+                source.feed_forward(f"{decoder}.layers.{i}", dims.decoder_ffn),
+            )
+            for i in range(dims.decoder_layers)
+        ],
+        decoder_norm=source.norm(f"{decoder}.layer_norm"),
+        head=pack_linear(head),
+        num_parameters=source.num_parameters,
+    )
+    # Some checkpoints store the tied head a second time.
+    reader.finish(ignore=("proj_out.weight",) if dims.tied_head else ())
+    return weights
+
+
+class _Source:
+    """Hugging Face's tensor names, put together into our layers."""
+
+    def __init__(self, reader: CheckpointReader, dims: WhisperDims) -> None:
+        self._reader, self._dims = reader, dims
+        self.num_parameters = 0
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        tensor = self._reader.take(name, *shape)
+        self.num_parameters += tensor.numel()
+        return tensor
+
+    def conv(self, name: str, channels: int) -> tuple[Tensor, Tensor]:
+        width = self._dims.width
+        return self.take(f"{name}.weight", width, channels, 3), self.take(f"{name}.bias", width)
+
+    def norm(self, name: str) -> Norm:
+        width = self._dims.width
+        return Norm(self.take(f"{name}.weight", width), self.take(f"{name}.bias", width))
+
+    def projection(self, name: str, *, bias: bool = True) -> tuple[Tensor, Tensor]:
+        """A square projection; a missing bias (Whisper's keys have none) is zero."""
+        width = self._dims.width
+        weight = self.take(f"{name}.weight", width, width)
+        return weight, self.take(f"{name}.bias", width) if bias else weight.new_zeros(width)
+
+    def query(self, name: str, heads: int) -> tuple[Tensor, Tensor]:
+        weight, bias = self.projection(f"{name}.q_proj")
+        scale = (self._dims.width // heads) ** -0.5
+        return weight * scale, bias * scale
+
+    def self_attention(self, layer: str, heads: int) -> SelfAttention:
+        name = f"{layer}.self_attn"
+        return SelfAttention(
+            norm=self.norm(f"{layer}.self_attn_layer_norm"),
+            qkv=_fused(
+                self.query(name, heads),
+                self.projection(f"{name}.k_proj", bias=False),
+                self.projection(f"{name}.v_proj"),
+            ),
+            out=_fused(self.projection(f"{name}.out_proj")),
+        )
+
+    def cross_attention(self, layer: str, heads: int) -> CrossAttention:
+        name = f"{layer}.encoder_attn"
+        return CrossAttention(
+            norm=self.norm(f"{layer}.encoder_attn_layer_norm"),
+            q=_fused(self.query(name, heads)),
+            kv=_fused(
+                self.projection(f"{name}.k_proj", bias=False), self.projection(f"{name}.v_proj")
+            ),
+            out=_fused(self.projection(f"{name}.out_proj")),
+        )
+
+    def feed_forward(self, layer: str, ffn: int) -> FeedForward:
+        width = self._dims.width
+        up = (self.take(f"{layer}.fc1.weight", ffn, width), self.take(f"{layer}.fc1.bias", ffn))
+        down = (self.take(f"{layer}.fc2.weight", width, ffn), self.take(f"{layer}.fc2.bias", width))
+        return FeedForward(self.norm(f"{layer}.final_layer_norm"), _fused(up), _fused(down))
+
+
+def _fused(*parts: tuple[Tensor, Tensor]) -> LinearWeights:
+    """One matrix product instead of several over the same input."""
+    weights, biases = zip(*parts, strict=True)
+    return pack_linear(torch.cat(weights), torch.cat(biases))

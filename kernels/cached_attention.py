@@ -1,0 +1,105 @@
+"""Attention of new tokens over cached keys and values: a decoder's own, and over the encoder.
+
+A cache is read in place: `cache[row]` is a view, so a step never copies what it does not change.
+The torch versions loop over the batch. On a CPU that beats gathering whole slots for every batch
+size measured (a row costs about 15 us beside reading it once), and rows cannot touch each other.
+Plain products and a softmax: torch's fused attention is several times slower for one bfloat16
+query over many keys, and no faster in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def self_attention_cached(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cache: Tensor,
+    rows: Tensor,
+    row_lengths: Tensor,
+    query_lengths: Tensor,
+    *,
+    scale: float | None = None,
+) -> Tensor:
+    """Appends the new keys and values to the cache, then attends causally over all of it.
+
+    q, k, v: [batch, queries, heads, dim], of which the first query_lengths[b] queries are real.
+    cache: [2, rows, heads, context, dim] (one layer), keys then values; written in place at
+    positions row_lengths[b] .. row_lengths[b] + query_lengths[b] - 1 of row rows[b] and nowhere
+    else. Query i of a row sees cached positions 0 .. row_lengths[b] + i.
+    rows, row_lengths, query_lengths: [batch] int64. scale: default dim ** -0.5.
+    Returns [batch, queries, heads, dim] in q's dtype, zero for padded queries.
+    """
+    batch, num_queries, heads, dim = q.shape
+    query = _scaled(q, scale, cache.dtype).transpose(1, 2)  # [batch, heads, queries, dim]
+    keys, values = k.transpose(1, 2).to(cache.dtype), v.transpose(1, 2).to(cache.dtype)
+    out = query.new_empty(batch, heads, num_queries, dim)
+    plan = zip(rows.tolist(), row_lengths.tolist(), query_lengths.tolist(), strict=True)
+    for b, (row, past, new) in enumerate(plan):
+        total = past + new
+        assert total <= cache.shape[3], (row, past, new, tuple(cache.shape))
+        if new < num_queries:
+            out[b, :, new:] = 0.0
+        if new == 0:
+            continue
+        row_keys, row_values = cache[0, row, :, :total], cache[1, row, :, :total]
+        row_keys[:, past:] = keys[b, :, :new]
+        row_values[:, past:] = values[b, :, :new]
+        scores = torch.bmm(query[b, :, :new], row_keys.transpose(1, 2))  # [heads, new, total]
+        if new > 1:
+            hidden = torch.ones(new, new, dtype=torch.bool, device=q.device).triu_(1)
+            scores[:, :, past:].masked_fill_(hidden, -torch.inf)
+        out[b, :, :new] = torch.bmm(torch.softmax(scores, -1), row_values)
+    return out.transpose(1, 2).to(q.dtype)
+
+
+def cross_attention_cached(
+    q: Tensor, cache: Tensor, slots: Tensor, lengths: Tensor, *, scale: float | None = None
+) -> Tensor:
+    """Attends over the encoder positions kept in each row's slot.
+
+    q: [batch, queries, heads, dim]. cache: [slots, 2, heads, positions, dim] (one layer), keys then
+    values, only read. slots, lengths: [batch] int64; positions from lengths[b] on do not exist.
+    scale: default dim ** -0.5. Returns [batch, queries, heads, dim] in q's dtype.
+    """
+    query = _scaled(q, scale, cache.dtype).transpose(1, 2)  # [batch, heads, queries, dim]
+    out = torch.empty_like(query, memory_format=torch.contiguous_format)
+    for b, (slot, length) in enumerate(zip(slots.tolist(), lengths.tolist(), strict=True)):
+        keys, values = cache[slot, :, :, :length].unbind(0)  # [heads, length, dim]
+        scores = torch.bmm(query[b], keys.transpose(1, 2))
+        torch.bmm(torch.softmax(scores, -1), values, out=out[b])
+    return out.transpose(1, 2).to(q.dtype)
+
+
+def cross_attention_weights(
+    q: Tensor,
+    cache: Tensor,
+    slots: Tensor,
+    lengths: Tensor,
+    heads: Sequence[int],
+    *,
+    scale: float | None = None,
+) -> Tensor:
+    """The attention weights of chosen heads: where in the audio each token looks.
+
+    Arguments as in `cross_attention_cached`. heads: indices, in the order of the result.
+    Returns [batch, chosen heads, queries, max(lengths)] float32, zero from lengths[b] on.
+    """
+    query = _scaled(q, scale, torch.float32).transpose(1, 2)[:, list(heads)]
+    positions = max(lengths.tolist(), default=0)
+    out = query.new_zeros(*query.shape[:3], positions)
+    for b, (slot, length) in enumerate(zip(slots.tolist(), lengths.tolist(), strict=True)):
+        keys = cache[slot, 0, :, :length][list(heads)].float()
+        out[b, :, :, :length] = torch.softmax(torch.bmm(query[b], keys.transpose(1, 2)), -1)
+    return out
+
+
+def _scaled(q: Tensor, scale: float | None, dtype: torch.dtype) -> Tensor:
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    query = q.to(dtype)
+    return query if factor == 1.0 else query * factor

@@ -1,0 +1,76 @@
+"""Whisper's log-mel spectrogram, and its mel filter bank.
+
+Same numbers as the checkpoint's own feature extractor (openai/whisper `audio.py`, transformers
+`WhisperFeatureExtractor`): 16 kHz, windows of 400 samples, one frame every 160 (10 ms).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+SAMPLE_RATE = 16_000
+FFT_SIZE = 400  # samples of one window
+HOP = 160  # samples from one frame to the next
+NUM_BINS = FFT_SIZE // 2 + 1
+DYNAMIC_RANGE = 8.0  # decades kept below the loudest value of a row
+POWER_FLOOR = 1e-10
+
+
+def log_mel(samples: Tensor, filters: Tensor) -> Tensor:
+    """Log-mel spectrogram of equally long clips, each row on its own.
+
+    samples: [batch, num_samples] float32 in [-1, 1] at 16 kHz, num_samples > 200.
+    filters: [mels, 201], from `mel_filters`.
+    Returns [batch, mels, num_samples // 160] float32, about -1 to 1 for speech.
+
+        power = |STFT(samples)|^2 (Hann window, centred, reflected edges, last frame dropped)
+        mel = log10(max(filters @ power, 1e-10))
+        result = (max(mel, max over the row - 8) + 4) / 4
+    """
+    assert samples.dim() == 2 and samples.shape[1] > FFT_SIZE // 2, samples.shape
+    window = torch.hann_window(FFT_SIZE, dtype=samples.dtype, device=samples.device)
+    spectrum = torch.stft(samples, FFT_SIZE, HOP, window=window, return_complex=True)
+    parts = torch.view_as_real(spectrum[..., : samples.shape[1] // HOP])  # [batch, bins, frames, 2]
+    power = parts.square().sum(-1)
+    mel = torch.matmul(filters, power).clamp_(min=POWER_FLOOR).log10_()
+    loudest = mel.amax(dim=(1, 2), keepdim=True)
+    return torch.maximum(mel, loudest - DYNAMIC_RANGE).add_(4.0).mul_(0.25)
+
+
+def mel_filters(num_mels: int) -> Tensor:
+    """Slaney's mel filter bank, area-normalised: [num_mels, 201] float32, 0 to 8 kHz.
+
+    Triangles whose corners are equally spaced in mel (linear below 1 kHz, logarithmic above), each
+    of area 1 in Hz (M. Slaney, Auditory Toolbox, 1998; librosa's default).
+    """
+    assert num_mels >= 1, num_mels
+    nyquist = torch.tensor(SAMPLE_RATE / 2, dtype=torch.float64)
+    corners = _mel_to_hertz(
+        torch.linspace(0.0, float(_hertz_to_mel(nyquist)), num_mels + 2, dtype=torch.float64)
+    )
+    bins = torch.linspace(0.0, float(nyquist), NUM_BINS, dtype=torch.float64)
+    widths = corners.diff()
+    ramps = corners[:, None] - bins[None, :]  # [mels + 2, bins]
+    rising = -ramps[:-2] / widths[:-1, None]
+    falling = ramps[2:] / widths[1:, None]
+    triangles = torch.minimum(rising, falling).clamp_(min=0.0)
+    triangles *= (2.0 / (corners[2:] - corners[:-2]))[:, None]
+    return triangles.to(torch.float32)
+
+
+# Slaney's scale: 200/3 Hz per mel below 1 kHz (15 mels), then 27 mels per factor of 6.4.
+_LINEAR_STEP = 200.0 / 3
+_BREAK_HERTZ = 1000.0
+_BREAK_MEL = _BREAK_HERTZ / _LINEAR_STEP
+_LOG_STEP = 0.06875177742094912  # ln(6.4) / 27
+
+
+def _hertz_to_mel(hertz: Tensor) -> Tensor:
+    logarithmic = _BREAK_MEL + (hertz.clamp(min=_BREAK_HERTZ) / _BREAK_HERTZ).log() / _LOG_STEP
+    return torch.where(hertz >= _BREAK_HERTZ, logarithmic, hertz / _LINEAR_STEP)
+
+
+def _mel_to_hertz(mel: Tensor) -> Tensor:
+    logarithmic = _BREAK_HERTZ * ((mel - _BREAK_MEL) * _LOG_STEP).exp()
+    return torch.where(mel >= _BREAK_MEL, logarithmic, mel * _LINEAR_STEP)

@@ -1,0 +1,108 @@
+"""From logits to tokens: greedy choice, verification of a draft, and sampling with fixed noise."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Verified(NamedTuple):
+    """accepted: [batch] draft tokens agreed with. next_token: [batch] the model's choice after
+    them. choices: [batch, queries] its choice at every query, valid up to index `accepted`."""
+
+    accepted: Tensor
+    next_token: Tensor
+    choices: Tensor
+
+
+def greedy(logits: Tensor, suppress: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The most probable allowed token of each row (the lowest id among equals).
+
+    logits: [n, vocab] float32. suppress: bool [vocab] or [n, vocab], true where a token may not be
+    chosen. Returns tokens [n] int64 and their natural-log probabilities [n] among allowed tokens.
+    """
+    if suppress is not None:
+        logits = logits.masked_fill(suppress, -torch.inf)
+    best, tokens = logits.max(dim=-1)
+    return tokens, best - torch.logsumexp(logits, dim=-1)
+
+
+def verify_greedy(
+    logits: Tensor, draft: Tensor, draft_lengths: Tensor, suppress: Tensor | None = None
+) -> Verified:
+    """How much of a draft the model itself would have written, all positions at once.
+
+    logits: [batch, queries, vocab], where logits[:, i] predict what draft[:, i] proposes.
+    draft: [batch, queries] int64; draft_lengths: [batch], at most queries - 1, so that there is a
+    prediction after a draft accepted whole. suppress: bool [vocab] or [batch, queries, vocab].
+    """
+    if suppress is not None:
+        logits = logits.masked_fill(suppress, -torch.inf)
+    return verify_tokens(logits.argmax(dim=-1), draft, draft_lengths)
+
+
+def verify_tokens(choices: Tensor, draft: Tensor, draft_lengths: Tensor) -> Verified:
+    """`verify_greedy` for choices [batch, queries] that were made already."""
+    queries = torch.arange(choices.shape[1], device=choices.device)
+    agrees = (choices == draft) & (queries[None, :] < draft_lengths[:, None])
+    accepted = agrees.long().cumprod(dim=1).sum(dim=1)
+    return Verified(accepted, choices.gather(1, accepted[:, None]).squeeze(1), choices)
+
+
+def sample(
+    logits: Tensor,
+    temperature: Tensor,
+    seeds: Tensor,
+    positions: Tensor,
+    suppress: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Draws a token of softmax(logits / temperature) in each row; temperature 0 is greedy.
+
+    logits: [n, vocab] float32; temperature: [n] float32; seeds, positions: [n] int64. The noise is
+    a function of (seed, position, token) alone, so a row's token depends neither on its batch nor
+    on what was drawn before. Returns tokens [n] and log probabilities [n] at temperature 1.
+    """
+    if suppress is not None:
+        logits = logits.masked_fill(suppress, -torch.inf)
+    warm = (temperature > 0.0)[:, None]
+    divisor = torch.where(temperature > 0.0, temperature, 1.0)[:, None]
+    noise = _gumbel(seeds, positions, logits.shape[-1])
+    scores = logits / divisor + torch.where(warm, noise, 0.0).to(logits.dtype)
+    tokens = scores.argmax(dim=-1)
+    return tokens, token_logprobs(logits, tokens)
+
+
+def token_logprobs(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Natural-log probability of one token per row: logits [n, vocab], tokens [n] -> [n]."""
+    chosen = logits.gather(-1, tokens[:, None]).squeeze(-1)
+    return chosen - torch.logsumexp(logits, dim=-1)
+
+
+def top_logprobs(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` most probable tokens per row, best first: tokens [n, count], log probs alike."""
+    best, tokens = logits.topk(count, dim=-1)
+    return tokens, best - torch.logsumexp(logits, dim=-1, keepdim=True)
+
+
+def _gumbel(seeds: Tensor, positions: Tensor, vocab: int) -> Tensor:
+    """Gumbel noise [n, vocab] float64. A maximum of logits plus it is a draw of their softmax."""
+    tokens = torch.arange(vocab, device=seeds.device)
+    rows = _mix(_mix(seeds) + positions)  # [n]
+    bits = _mix(rows[:, None] + tokens[None, :] * _GOLDEN)
+    # 53 bits and a half: never 0 or 1, and the winning tail (near 1) resolved to 1e-16.
+    uniform = (((bits >> 11) & ((1 << 53) - 1)).double() + 0.5) * 2.0**-53
+    uniform.clamp_(max=1.0 - 2.0**-53)
+    return -torch.log(-torch.log(uniform))
+
+
+_GOLDEN = -7046029254386353131  # 2^64 / golden ratio, as a signed 64-bit number
+
+
+def _mix(x: Tensor) -> Tensor:
+    """SplitMix64's finaliser (Steele et al., 2014) on int64, whose products wrap around."""
+    x = x + _GOLDEN
+    x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * -4658895280553007687
+    x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * -7723592293110705685
+    return x ^ ((x >> 31) & ((1 << 33) - 1))
