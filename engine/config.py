@@ -30,9 +30,11 @@ class EngineConfig:
     max_rows: int = 16  # requests decoded together in one step
     max_audio_seconds: float = 3600.0  # of one turn or file
     tick_seconds: float = 0.25  # least new audio between two ticks of one turn
-    window_step_seconds: float = 2.0  # encoder windows are padded up to a multiple of this
+    # Encoder windows: "full" always encodes 30 s, as Whisper was published; "short" pads audio only
+    # up to the next step; "auto" is short for checkpoints that say they were trained for it.
+    window: str = "auto"
+    window_step_seconds: float = 2.0
     min_window_seconds: float = 4.0
-    full_window: bool = False  # always encode 30 s windows, as the checkpoint was published
     max_segment_seconds: float = 14.0  # an open segment is cut when it grows beyond this
     draft_verification: bool = True  # check the last hypothesis in one pass
     heartbeat_seconds: float = 1.0
@@ -44,6 +46,9 @@ class EngineConfig:
             "dtype",
             self.dtype,
             "float32, bfloat16 or float16",
+        )
+        _require(
+            self.window in ("auto", "full", "short"), "window", self.window, "auto, full or short"
         )
         _require(self.threads >= 0, "threads", self.threads, "0 or more")
         _require(self.max_live_turns >= 1, "max_live_turns", self.max_live_turns, "at least 1")

@@ -191,7 +191,7 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """Answer to `Ping`, sent by the thread that steps the engine, so it proves the loop is alive."""
+    """Answer to `Ping`, sent by the thread that steps the engine: proof that the loop is alive."""
 
     number: int
     steps: int

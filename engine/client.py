@@ -1,0 +1,353 @@
+"""The gateway's side of the engine: starts its processes, sends messages, hands out events.
+
+One process per model. When one dies, every session hears `EngineFailed` once and the process is
+started again, with growing pauses. Only this module and `engine.process` know how the two talk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import logging
+import socket
+import sys
+from collections.abc import Callable, Sequence
+
+from engine.config import EngineConfig
+from engine.messages import (
+    CancelFile,
+    CancelTurn,
+    CloseSession,
+    EndTurn,
+    EngineFailed,
+    Event,
+    FileFailed,
+    FileTranscribed,
+    Message,
+    ModelCard,
+    Ping,
+    Pong,
+    Ready,
+    Shutdown,
+    Starting,
+    StartTurn,
+    TranscribeFile,
+    TurnCompleted,
+    TurnFailed,
+)
+from engine.wire import PREFIX, Codec
+
+log = logging.getLogger(__name__)
+
+EventHandler = Callable[[Event], None]
+ProgressHandler = Callable[[Starting], None]
+
+RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before each next try
+SILENCE_LIMIT = 60.0  # seconds without a heartbeat after which an engine counts as hung
+BACKLOG_LIMIT = 256 << 20  # bytes waiting for an engine that does not read
+
+
+class EngineUnavailable(RuntimeError):
+    """No engine process is up for the model at this moment."""
+
+
+class EngineStartError(RuntimeError):
+    """An engine could not load its model; the message says why."""
+
+
+class EngineRequestError(RuntimeError):
+    """A file could not be transcribed. code: as in `FileFailed`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class _Replica:
+    """One engine process and the socket to it."""
+
+    def __init__(self, config: EngineConfig, on_event: Callable[[_Replica, Event], None]) -> None:
+        self.config = config
+        self.ready: Ready | None = None
+        self.failure: EngineFailed | None = None
+        self.last_pong = 0.0
+        self._on_event = on_event
+        self._codec = Codec()
+        self._process: asyncio.subprocess.Process | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def run(self, started: asyncio.Event) -> int:
+        """Start the process and read its events until it ends; returns its exit status."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.failure = None
+        arguments = ["--fd", str(theirs.fileno()), "--config", _as_json(self.config)]
+        with theirs:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "engine.process", *arguments, pass_fds=[theirs.fileno()]
+            )
+        reader, self._writer = await asyncio.open_unix_connection(sock=ours)
+        try:
+            while True:
+                prefix = await reader.readexactly(PREFIX.size)
+                header_bytes, payload_bytes = PREFIX.unpack(prefix)
+                header = await reader.readexactly(header_bytes)
+                event = self._codec.decode(header, await reader.readexactly(payload_bytes))
+                self.last_pong = asyncio.get_running_loop().time()
+                if isinstance(event, Ready):
+                    self.ready = event
+                    started.set()
+                elif isinstance(event, EngineFailed):
+                    self.failure = event
+                else:
+                    self._on_event(self, event)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self.ready = None
+            self._writer.close()
+            self._writer = None
+            status = await self._end()
+        started.set()
+        return status
+
+    async def _end(self) -> int:
+        assert self._process is not None
+        if self._process.returncode is None:
+            try:
+                async with asyncio.timeout(5.0):
+                    return await self._process.wait()
+            except TimeoutError:
+                self._process.kill()
+        return await self._process.wait()
+
+    def send(self, message: Message) -> None:
+        if self._writer is None or self.ready is None:
+            raise EngineUnavailable(f"the engine of {self.config.name} is not running")
+        if self._writer.transport.get_write_buffer_size() > BACKLOG_LIMIT:
+            raise EngineUnavailable(f"the engine of {self.config.name} does not keep up")
+        self._writer.writelines(self._codec.encode(message))
+
+    def hang_up(self) -> None:
+        """Close the socket; the process ends by itself (or is killed after some seconds)."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+
+def _as_json(config: EngineConfig) -> str:
+    return json.dumps(dataclasses.asdict(config))
+
+
+class EngineClient:
+    """All engines of one gateway. Every method belongs to the event loop that called `start`."""
+
+    def __init__(
+        self, configs: Sequence[EngineConfig], on_progress: ProgressHandler | None
+    ) -> None:
+        names = [config.name for config in configs]
+        if len(set(names)) != len(names):
+            raise ValueError(f"models need different names, got {', '.join(names)}")
+        self._on_progress = on_progress
+        self._replicas = {c.name: _Replica(c, self._on_event) for c in configs}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._handlers: dict[str, EventHandler] = {}
+        self._turns: dict[tuple[str, str], _Replica] = {}
+        self._files: dict[str, tuple[_Replica, asyncio.Future[FileTranscribed]]] = {}
+        self._cards: dict[str, ModelCard] = {}
+        self._closing = False
+        self.last_pong: dict[str, Pong] = {}
+
+    @classmethod
+    async def start(
+        cls, configs: Sequence[EngineConfig], *, on_progress: ProgressHandler | None = None
+    ) -> EngineClient:
+        """Start one engine per config and wait until all are ready.
+
+        Raises EngineStartError if one cannot load its model; the others are ended then.
+        """
+        client = cls(configs, on_progress)
+        events = []
+        for replica in client._replicas.values():
+            events.append(asyncio.Event())
+            client._tasks.append(asyncio.create_task(client._supervise(replica, events[-1])))
+        try:
+            for event in events:
+                await event.wait()
+            for replica in client._replicas.values():
+                if replica.ready is None:
+                    reason = replica.failure.message if replica.failure else "it ended at once"
+                    raise EngineStartError(reason)
+        except BaseException:
+            await client.close()
+            raise
+        return client
+
+    @property
+    def ready(self) -> bool:
+        """Whether every engine is up right now."""
+        return all(replica.ready is not None for replica in self._replicas.values())
+
+    @property
+    def models(self) -> list[ModelCard]:
+        """The served models, also while an engine is being restarted."""
+        return list(self._cards.values())
+
+    @property
+    def pids(self) -> dict[str, int | None]:
+        """Process id per model name."""
+        return {name: replica.pid for name, replica in self._replicas.items()}
+
+    # --- sessions --------------------------------------------------------------------------------
+
+    def open_session(self, session: str, on_event: EventHandler) -> None:
+        """Events of the session's turns go to on_event, on the event loop."""
+        self._handlers[session] = on_event
+
+    def close_session(self, session: str) -> None:
+        """Drop the session and all its turns. Idempotent."""
+        if self._handlers.pop(session, None) is None:
+            return
+        replicas = {r.config.name: r for key, r in self._turns.items() if key[0] == session}
+        self._turns = {key: r for key, r in self._turns.items() if key[0] != session}
+        for replica in replicas.values():
+            if replica.ready is not None:
+                replica.send(CloseSession(session))
+
+    def send(self, message: Message) -> None:
+        """Send StartTurn, AppendAudio, EndTurn or CancelTurn to the engine that has the turn.
+
+        A message for a turn that has ended already is dropped. Raises EngineUnavailable.
+        """
+        assert isinstance(message, StartTurn | CancelTurn | EndTurn) or hasattr(message, "turn")
+        key = (message.session, message.turn)  # type: ignore[union-attr]
+        if isinstance(message, StartTurn):
+            replica = self._replicas.get(message.settings.model)
+            if replica is None:
+                raise EngineUnavailable(f"no engine serves {message.settings.model!r}")
+            replica.send(message)
+            self._turns[key] = replica
+        elif (replica := self._turns.get(key)) is not None:
+            replica.send(message)
+            if isinstance(message, CancelTurn):
+                del self._turns[key]
+
+    async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
+        """Raises EngineRequestError, EngineUnavailable. Cancelling the call cancels the work."""
+        replica = self._replicas.get(message.settings.model)
+        if replica is None:
+            raise EngineUnavailable(f"no engine serves {message.settings.model!r}")
+        future: asyncio.Future[FileTranscribed] = asyncio.get_running_loop().create_future()
+        replica.send(message)
+        self._files[message.request] = (replica, future)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if replica.ready is not None:
+                replica.send(CancelFile(message.request))
+            raise
+        finally:
+            self._files.pop(message.request, None)
+
+    async def close(self) -> None:
+        """End all engines and wait for them."""
+        self._closing = True
+        for replica in self._replicas.values():
+            if replica.ready is not None:
+                replica.send(Shutdown())
+            replica.hang_up()
+        if any(not replica.ready for replica in self._replicas.values()):
+            for replica in self._replicas.values():
+                replica.kill() if replica.ready is None else None
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # --- events ----------------------------------------------------------------------------------
+
+    def _on_event(self, replica: _Replica, event: Event) -> None:
+        match event:
+            case Starting():
+                if self._on_progress is not None:
+                    self._on_progress(event)
+            case Pong():
+                self.last_pong[replica.config.name] = event
+            case FileTranscribed() | FileFailed():
+                self._finish_file(event)
+            case TurnCompleted() | TurnFailed():
+                self._turns.pop((event.session, event.turn), None)
+                self._hand_out(event.session, event)
+            case _:
+                session = getattr(event, "session", None)
+                if session is not None:
+                    self._hand_out(session, event)
+
+    def _hand_out(self, session: str, event: Event) -> None:
+        handler = self._handlers.get(session)
+        if handler is not None:
+            handler(event)
+
+    def _finish_file(self, event: FileTranscribed | FileFailed) -> None:
+        entry = self._files.get(event.request)
+        if entry is None or entry[1].done():
+            return
+        if isinstance(event, FileTranscribed):
+            entry[1].set_result(event)
+        else:
+            entry[1].set_exception(EngineRequestError(event.code, event.message))
+
+    async def _supervise(self, replica: _Replica, first_start: asyncio.Event) -> None:
+        """Keep one engine alive. The first start is not retried: its failure is a wrong setting."""
+        tries = 0
+        while not self._closing:
+            started = first_start if tries == 0 else asyncio.Event()
+            heartbeat = asyncio.create_task(self._heartbeat(replica, started))
+            try:
+                status = await replica.run(started)
+            finally:
+                heartbeat.cancel()
+                first_start.set()
+            if self._closing or replica.config.name not in self._cards:
+                return
+            self._announce_death(replica, status)
+            pause = RESTART_PAUSES[min(tries, len(RESTART_PAUSES) - 1)]
+            tries += 1
+            await asyncio.sleep(pause)
+
+    def _announce_death(self, replica: _Replica, status: int) -> None:
+        log.error(
+            "engine of %s ended with status %d; starting it again", replica.config.name, status
+        )
+        failure = replica.failure or EngineFailed(
+            "engine_died", f"the engine of {replica.config.name} ended unexpectedly"
+        )
+        hit = {key[0] for key, r in self._turns.items() if r is replica}
+        if len(self._replicas) == 1:
+            hit = set(self._handlers)
+        self._turns = {key: r for key, r in self._turns.items() if r is not replica}
+        for session in hit:
+            self._hand_out(session, failure)
+        for owner, future in self._files.values():
+            if owner is replica and not future.done():
+                future.set_exception(EngineUnavailable(failure.message))
+
+    async def _heartbeat(self, replica: _Replica, started: asyncio.Event) -> None:
+        """Ping the engine; kill it when it has not answered for long. `run` sees it end."""
+        await started.wait()
+        if replica.ready is None:
+            return
+        self._cards[replica.config.name] = replica.ready.models[0]
+        number, clock = 0, asyncio.get_running_loop().time
+        while replica.ready is not None:
+            if clock() - replica.last_pong > SILENCE_LIMIT:
+                log.error("engine of %s does not answer; killing it", replica.config.name)
+                replica.kill()
+                return
+            number += 1
+            replica.send(Ping(number))
+            await asyncio.sleep(replica.config.heartbeat_seconds)

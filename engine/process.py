@@ -1,0 +1,151 @@
+"""The engine process: loads one model and steps it for ever. Started by `engine.client`.
+
+Three threads: a reader (socket -> inbox), a writer (outbox -> socket), and the main one, which
+alone touches the model: it drains the inbox, steps, and puts the events in the outbox. The process
+ends when its socket closes, so it never outlives the gateway.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import logging
+import queue
+import signal
+import socket
+import sys
+import threading
+import time
+
+from engine.config import EngineConfig
+from engine.messages import (
+    EngineFailed,
+    Event,
+    Message,
+    ModelCard,
+    Ready,
+    Shutdown,
+    Starting,
+)
+from engine.wire import PREFIX, Codec
+
+log = logging.getLogger(__name__)
+
+EXIT_CANNOT_START = 3
+
+
+class Channel:
+    """Frames over a connected socket, with a thread for each direction."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._codec = Codec()
+        self.inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()  # None: closed
+        self._outbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write, name="engine-writer", daemon=True)
+        self._reader = threading.Thread(target=self._read, name="engine-reader", daemon=True)
+        self._writer.start()
+        self._reader.start()
+
+    def send(self, event: Event) -> None:
+        self._outbox.put(event)
+
+    def close(self) -> None:
+        """Send what is waiting, then hang up."""
+        self._outbox.put(None)
+        self._writer.join(timeout=5.0)
+        self._socket.close()
+
+    def _write(self) -> None:
+        while (event := self._outbox.get()) is not None:
+            try:
+                self._socket.sendall(b"".join(self._codec.encode(event)))
+            except OSError:
+                return  # the gateway is gone; the reader notices too
+
+    def _read(self) -> None:
+        with self._socket.makefile("rb") as stream:
+            while True:
+                try:
+                    prefix = stream.read(PREFIX.size)
+                    if len(prefix) < PREFIX.size:
+                        break
+                    header_bytes, payload_bytes = PREFIX.unpack(prefix)
+                    header, payload = stream.read(header_bytes), stream.read(payload_bytes)
+                    self.inbox.put(self._codec.decode(header, payload))
+                except OSError:
+                    break
+        self.inbox.put(None)
+
+
+def serve(config: EngineConfig, channel: Channel) -> int:
+    """Load, say `Ready`, and step until the gateway hangs up. Returns the exit status."""
+    # Imported here: torch takes seconds, and the gateway wants to show that something happens.
+    channel.send(Starting("loading torch", 0.0))
+    from engine.build import build_core
+    from engine.models.loader import CheckpointError
+
+    try:
+        built = build_core(config, lambda stage, share: channel.send(Starting(stage, share)))
+    except (CheckpointError, OSError, ValueError, RuntimeError) as error:
+        channel.send(EngineFailed("model_not_loaded", f"{config.model}: {error}"))
+        return EXIT_CANNOT_START
+    core = built.core
+    channel.send(
+        Ready(
+            [
+                ModelCard(
+                    config.name,
+                    built.architecture,
+                    built.languages,
+                    int(time.time()),
+                    built.num_parameters,
+                )
+            ],
+            config.max_live_turns,
+            built.device,
+            config.dtype,
+        )
+    )
+    gc.collect()
+    gc.freeze()  # what is loaded now stays for good; the collector need not walk it again
+    while True:
+        message = None
+        if not core.has_work:
+            message = channel.inbox.get()
+            if message is None or isinstance(message, Shutdown):
+                return 0
+            core.submit(message)
+        while not channel.inbox.empty():
+            message = channel.inbox.get()
+            if message is None or isinstance(message, Shutdown):
+                return 0
+            core.submit(message)
+        for event in core.step():
+            channel.send(event)
+
+
+def main(argv: list[str]) -> int:
+    """`python -m engine.process --fd N --config JSON`: N is an inherited, connected socket."""
+    parser = argparse.ArgumentParser(prog="engine.process")
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--config", required=True)
+    arguments = parser.parse_args(argv)
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    # Ctrl-C reaches the whole foreground group; the gateway decides when the engine ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    config = EngineConfig(**json.loads(arguments.config))
+    channel = Channel(socket.socket(fileno=arguments.fd))
+    try:
+        return serve(config, channel)
+    except Exception as error:
+        log.exception("the engine stopped")
+        channel.send(EngineFailed("engine_died", f"the engine stopped: {error}"))
+        return 1
+    finally:
+        channel.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,88 @@
+"""Which words of a changing hypothesis may be said for good. Pure functions on token ids.
+
+Local agreement (Liu et al. 2020, "Low-latency sequence-to-sequence speech recognition and
+translation by partial hypothesis selection"; LocalAgreement-2): what two consecutive hypotheses
+begin with alike is stable. Only whole words count.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+
+TokenBytes = Callable[[int], bytes]
+
+
+def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    """Number of leading items in which a and b are the same."""
+    n = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        n += 1
+    return n
+
+
+def is_boundary(tokens: Sequence[int], n: int, token_bytes: TokenBytes, unspaced: bool) -> bool:
+    """Whether a word ends between tokens[n-1] and tokens[n] (the end of tokens is a boundary).
+
+    Punctuation may follow a finished word, so it is a boundary too.
+    """
+    if n == 0 or n == len(tokens):
+        return True
+    following = token_bytes(tokens[n])
+    if following[:1].isspace() or is_punctuation(following):
+        return True
+    if not unspaced:
+        return False
+    try:
+        b"".join(token_bytes(t) for t in tokens[:n]).decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def is_punctuation(data: bytes) -> bool:
+    """Whether a token's bytes are nothing but punctuation (and spaces)."""
+    text = data.decode("utf-8", errors="replace").strip()
+    return bool(text) and all(unicodedata.category(c).startswith("P") for c in text)
+
+
+def agreed_words(
+    old: Sequence[int],
+    new: Sequence[int],
+    token_bytes: TokenBytes,
+    *,
+    hold_last: bool,
+    unspaced: bool = False,
+) -> int:
+    """Number of leading tokens of new that are stable: whole words alike in old and new.
+
+    hold_last: keep back the word that new ends with, because it may still be growing ("six" of
+    "sixty"). Punctuation at the very end is always kept back: more speech turns "." into ",".
+    """
+    n = common_prefix(old, new)
+    if n == len(new):
+        while n > 0 and is_punctuation(token_bytes(new[n - 1])):
+            n -= 1
+        if hold_last and n > 0:
+            n -= 1
+            while n > 0 and not token_bytes(new[n])[:1].isspace():
+                n -= 1
+            return n
+    while n > 0 and not all(is_boundary(t, n, token_bytes, unspaced) for t in (old, new)):
+        n -= 1
+    return n
+
+
+def trim_loop(tokens: Sequence[int]) -> list[int]:
+    """tokens without the repetitions of the phrase they end with (one saying of it is kept)."""
+    kept = list(tokens)
+    for n in range(1, 25):
+        if len(kept) >= 2 * n and kept[-n:] == kept[-2 * n : -n]:
+            repeats = 1
+            while kept[-n * (repeats + 1) : -n * repeats] == kept[-n:]:
+                repeats += 1
+            if repeats >= (8 if n == 1 else 4):
+                return kept[: len(kept) - n * (repeats - 1)]
+    return kept

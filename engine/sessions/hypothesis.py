@@ -1,0 +1,73 @@
+"""What a tick heard beyond the committed text: tokens with their probabilities and times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.messages import SAMPLE_RATE, TokenLogprob, Word
+from engine.models.word_times import group_words
+from engine.request import Result
+from engine.sessions.agreement import trim_loop
+
+DecodeBytes = Callable[[Sequence[int]], bytes]
+
+# Thresholds of openai/whisper (transcribe.py): both must speak for silence.
+NO_SPEECH_PROB = 0.6
+NO_SPEECH_LOGPROB = -1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """tokens: ids. logprobs: one per token. spans: (start, end) seconds from the turn's beginning,
+    one per token, or empty when times were not asked for. language: token id."""
+
+    tokens: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    spans: tuple[tuple[float, float], ...] = ()
+    language: int | None = None
+
+    @classmethod
+    def of(cls, result: Result, num_prefix: int, start: int) -> Hypothesis:
+        """The result of a tick whose audio began at sample start, less what a model says about
+        silence or says in a loop. num_prefix: forced tokens in front, which carry times too."""
+        count = len(result.tokens)
+        if result.stop == "repetition":
+            count = len(trim_loop(result.tokens))
+        elif count and result.no_speech_prob > NO_SPEECH_PROB:
+            if sum(result.logprobs) / count < NO_SPEECH_LOGPROB:
+                count = 0
+        spans: tuple[tuple[float, float], ...] = ()
+        if result.token_times is not None:
+            offset = start / SAMPLE_RATE
+            times = result.token_times[num_prefix : num_prefix + count]
+            spans = tuple((offset + a, offset + b) for a, b in times)
+        return cls(result.tokens[:count], result.logprobs[:count], spans, result.language)
+
+    def split(self, count: int) -> tuple[Hypothesis, Hypothesis]:
+        """The first count tokens, and the rest."""
+        return (
+            Hypothesis(
+                self.tokens[:count], self.logprobs[:count], self.spans[:count], self.language
+            ),
+            Hypothesis(
+                self.tokens[count:], self.logprobs[count:], self.spans[count:], self.language
+            ),
+        )
+
+    def token_logprobs(self, token_bytes: Callable[[int], bytes]) -> list[TokenLogprob]:
+        """The tokens as they go on the wire."""
+        pieces = [(token_bytes(t), p) for t, p in zip(self.tokens, self.logprobs, strict=True)]
+        return [TokenLogprob(b.decode("utf-8", errors="replace"), p, list(b)) for b, p in pieces]
+
+    def words(self, decode_bytes: DecodeBytes, language: str | None) -> list[Word]:
+        """Tokens joined to words with their times. language: ISO code (some have no spaces)."""
+        if not self.spans:
+            return []
+        words = []
+        for text, first, last in group_words(self.tokens, decode_bytes, language):
+            mean = sum(self.logprobs[first:last]) / (last - first)
+            start, end = self.spans[first][0], self.spans[last - 1][1]
+            words.append(Word(text.strip(), start, end, math.exp(mean)))
+        return [word for word in words if word.word]

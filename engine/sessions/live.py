@@ -1,0 +1,315 @@
+"""The live policy for Whisper: one turn of speech, re-heard on each tick, committed by agreement.
+
+Data flow: samples -> open segment -> tick (`Request` over the whole open segment, committed tokens
+as forced prefix, the last hypothesis as draft) -> `Result` -> agreed words are committed ->
+`TextCommitted`. A pause, or the cap on its length, closes the segment; then the next begins, with
+the text so far as prompt. Pure: no clock (time is counted in samples), no sockets, no tensors.
+
+                 segment_start        tick_end       voiced_until      received
+    |--- closed -----|------ heard -------|---- new speech ---|-- silence --|
+
+Positions are absolute: samples since the turn began.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.detokenizer import IncrementalDetokenizer
+from engine.messages import (
+    SAMPLE_RATE,
+    Event,
+    TextCommitted,
+    TextProvisional,
+    TranscriptionSettings,
+    TurnCompleted,
+    TurnFailed,
+)
+from engine.models.word_times import UNSPACED_LANGUAGES
+from engine.request import Priority, Request, Result
+from engine.sessions.agreement import agreed_words
+from engine.sessions.hypothesis import Hypothesis
+from engine.sessions.policy import WindowRule
+from engine.sessions.prompt import Prompter
+
+
+@dataclass(frozen=True, slots=True)
+class LiveConfig:
+    """All in samples at 16 kHz unless said otherwise.
+
+    tick: least new audio between ticks. tail: silence after the last speech that a tick must have
+    heard for its hypothesis to count as complete. pause: silence that closes the segment. cap:
+    longest open segment; beyond it the segment is cut at a quiet place. search: audio among which
+    that place is sought. lead: audio kept before the first speech. hold: new audio that a word at
+    the very edge must survive unchanged to be committed.
+    """
+
+    window: WindowRule
+    tick: int = SAMPLE_RATE // 4
+    tail: int = SAMPLE_RATE * 3 // 20
+    pause: int = SAMPLE_RATE * 7 // 10
+    cap: int = SAMPLE_RATE * 14
+    search: int = SAMPLE_RATE
+    lead: int = SAMPLE_RATE // 2
+    hold: int = SAMPLE_RATE // 4
+    max_samples: int = SAMPLE_RATE * 3600
+    draft: bool = True
+
+
+class LiveTurn:
+    """One turn of one session. See the module docstring; satisfies `Owner`."""
+
+    def __init__(
+        self,
+        session: str,
+        turn: str,
+        settings: TranscriptionSettings,
+        prompter: Prompter,
+        config: LiveConfig,
+    ) -> None:
+        self._session = session
+        self._turn = turn
+        self._settings = settings
+        self._prompter = prompter
+        self._config = config
+        self._language = prompter.language_token(settings.language)
+        self._detokenizer = IncrementalDetokenizer(prompter.token_bytes)
+        self._audio = np.zeros(0, np.float32)  # from _segment_start on
+        self._segment_start = 0
+        self._received = 0
+        self._voiced_until = 0
+        self._ended = False
+        self._done = False
+        self._in_flight: _Tick | None = None
+        self._tick_end = 0  # where the last tick's audio ended
+        self._commit_end = 0  # where the audio of the last committing tick ended
+        self._hypothesis = Hypothesis()  # what the last tick heard beyond the committed tokens
+        self._committed: list[int] = []  # tokens of the open segment
+        self._closed: list[int] = []  # latest tokens of closed segments, for the prompt
+        self._num_tokens = 0
+        self._text = ""
+        self._shown = ""  # provisional text the client sees
+
+    # --- input -----------------------------------------------------------------------------------
+
+    @property
+    def is_done(self) -> bool:
+        return self._done
+
+    @property
+    def num_samples(self) -> int:
+        """Samples received so far."""
+        return self._received
+
+    def append(self, samples: NDArray[np.float32], voiced_until: int) -> None:
+        """Add samples (mono, 16 kHz). voiced_until: as in `AppendAudio`."""
+        assert not self._ended and not self._done
+        was_silent, before = not self._has_voice(), self._received
+        self._audio = np.concatenate([self._audio, samples])
+        self._received += len(samples)
+        self._voiced_until = max(self._voiced_until, min(voiced_until, self._received))
+        if was_silent and self._in_flight is None:
+            # Silence in front only makes windows longer. Some is kept: the detector may be late.
+            kept = self._config.lead if self._has_voice() else self._config.cap
+            self._start_segment(min(before, voiced_until) - kept)
+
+    def end(self) -> None:
+        """No more audio will come."""
+        self._ended = True
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def wants_request(self) -> bool:
+        if self._done or self._in_flight is not None or self._is_heard():
+            return False
+        if self._ended:
+            return True
+        if not self._has_voice():
+            return False
+        return self._received - self._tick_end >= self._config.tick or self._is_quiet()
+
+    def _has_voice(self) -> bool:
+        return self._voiced_until > self._segment_start
+
+    def _is_quiet(self) -> bool:
+        return self._received >= self._voiced_until + self._config.tail
+
+    def _is_heard(self) -> bool:
+        """Whether the last tick heard all the speech so far, and the silence after it."""
+        if self._has_voice() or not self._ended:
+            at_end = self._ended and self._tick_end >= self._received
+            return at_end or self._tick_end >= self._voiced_until + self._config.tail
+        # The detector heard nobody in what is left. If it heard nobody at all, let the model
+        # listen once: a quiet speaker must not be lost.
+        return (
+            self._segment_start > 0
+            and self._num_tokens > 0
+            or (self._received - self._tick_end < SAMPLE_RATE // 10)
+        )
+
+    def cost(self) -> int:
+        return self._config.window.window(self._plan_end() - self._segment_start)
+
+    def _plan_end(self) -> int:
+        """Where the next tick's audio ends: all there is, or a quiet place if that is too much.
+
+        Committed words end before _commit_end, so a cut beyond it cannot repeat or lose them.
+        """
+        config, start = self._config, self._segment_start
+        if self._received - start <= config.cap:
+            return self._received
+        low = max(self._commit_end, start + config.cap // 2)
+        high = min(self._received, max(start + config.cap, low + config.search))
+        if high - low < config.search:
+            return self._received  # wait for more audio to find a gap in
+        return low + quietest(self._audio[low - start : high - start])
+
+    def make_request(self) -> Request:
+        assert self._in_flight is None and not self._done
+        end = self._plan_end()
+        samples = self._audio[: end - self._segment_start]
+        self._in_flight = _Tick(self._segment_start, end, is_cut=end < self._received)
+        head, tail = self._prompter.prompt(
+            self._settings.prompt, self._closed, self._settings.task, timestamps=False
+        )
+        return Request(
+            key=f"{self._session}/{self._turn}",
+            priority=Priority.LIVE,
+            samples=samples,
+            window_samples=self._config.window.window(len(samples)),
+            head=head,
+            language=self._language,
+            detect_language=self._prompter.detects_language,
+            tail=tail,
+            prefix=tuple(self._committed),
+            draft=self._hypothesis.tokens if self._config.draft else (),
+            # Nobody says more than some ten tokens a second; a loop must not run for long.
+            max_new_tokens=min(224, 16 + 10 * len(samples) // SAMPLE_RATE),
+            align=self._settings.words,
+        )
+
+    # --- results ---------------------------------------------------------------------------------
+
+    def absorb(self, result: Result) -> list[Event]:
+        tick, self._in_flight = self._in_flight, None
+        assert tick is not None
+        old, new = self._hypothesis, Hypothesis.of(result, len(self._committed), tick.start)
+        heard_more, self._tick_end = tick.end - self._tick_end, tick.end
+        self._hypothesis = new
+        if tick.is_cut:
+            return [*self._close(), *self.settle()]
+        within_cap = self._received - self._segment_start <= self._config.cap
+        same_language = self._language is not None or old.language == new.language
+        stable = 0
+        if within_cap and same_language:
+            stable = agreed_words(
+                old.tokens,
+                new.tokens,
+                self._prompter.token_bytes,
+                hold_last=heard_more < self._config.hold,
+                unspaced=self._prompter.language_code(new.language) in UNSPACED_LANGUAGES,
+            )
+        events = self._commit(stable)
+        return [*events, *self.settle(), *self._provisional()]
+
+    def settle(self) -> list[Event]:
+        """Close what is complete: the turn at its end, the segment at a pause."""
+        if self._done or self._in_flight is not None or not self._is_heard():
+            return []
+        if self._ended:
+            events = [*self._close(), *self._provisional()]
+            self._done = True
+            rest = self._emit(self._detokenizer.flush())
+            return [*events, *rest, self._completed()]
+        is_pause = self._received >= self._voiced_until + self._config.pause
+        if is_pause and self._has_voice():
+            return [*self._close(), *self._provisional()]
+        return []
+
+    def fail(self, code: str, message: str) -> list[Event]:
+        self._done = True
+        return [TurnFailed(self._session, self._turn, code, message)]
+
+    def _close(self) -> list[Event]:
+        """Commit all that the last tick heard, and begin the next segment where its audio ended."""
+        events = self._commit(len(self._hypothesis.tokens))
+        self._closed = (self._closed + self._committed)[-self._prompter.max_prompt :]
+        self._committed, self._hypothesis = [], Hypothesis()
+        self._start_segment(self._tick_end)
+        return events
+
+    def _start_segment(self, position: int) -> None:
+        position = min(max(position, self._segment_start), self._received)
+        self._audio = self._audio[position - self._segment_start :].copy()
+        self._segment_start = position
+        self._tick_end = max(self._tick_end, position)
+
+    def _commit(self, count: int) -> list[Event]:
+        """Say the first count tokens of the hypothesis for good."""
+        said, self._hypothesis = self._hypothesis.split(count)
+        if not said.tokens:
+            return []
+        self._language = self._language if self._language is not None else said.language
+        self._commit_end = self._tick_end
+        self._committed.extend(said.tokens)
+        self._num_tokens += len(said.tokens)
+        return self._emit(self._detokenizer.push(said.tokens), said)
+
+    def _emit(self, text: str, said: Hypothesis | None = None) -> list[Event]:
+        if not self._text:
+            text = text.lstrip()  # a turn does not begin with the space of its first word
+        if not text:
+            return []
+        self._text += text
+        bytes_of, wanted = self._prompter.token_bytes, self._settings
+        language = self._prompter.language_code(self._language)
+        return [
+            TextCommitted(
+                self._session,
+                self._turn,
+                text,
+                said.token_logprobs(bytes_of) if said and wanted.logprobs else None,
+                said.words(self._prompter.decode_bytes, language)
+                if said and wanted.words
+                else None,
+            )
+        ]
+
+    def _provisional(self) -> list[Event]:
+        if not self._settings.provisional or self._done:
+            return []
+        text = self._detokenizer.preview(self._hypothesis.tokens)
+        text = text if self._text else text.lstrip()
+        if text == self._shown:
+            return []
+        self._shown = text
+        return [TextProvisional(self._session, self._turn, text)]
+
+    def _completed(self) -> TurnCompleted:
+        return TurnCompleted(
+            self._session,
+            self._turn,
+            self._text,
+            self._prompter.language_code(self._language),
+            self._received / SAMPLE_RATE,
+            self._num_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tick:
+    start: int  # absolute position of the first sample of the tick's audio
+    end: int  # and of the end of it
+    is_cut: bool  # the segment ends here, because it grew too long
+
+
+def quietest(samples: NDArray[np.float32], width: int = SAMPLE_RATE // 10) -> int:
+    """Offset of the middle of the quietest stretch of `width` samples (or the end, if shorter)."""
+    if len(samples) <= width:
+        return len(samples)
+    energy = np.concatenate([[0.0], np.cumsum(np.square(samples, dtype=np.float64))])
+    stretch = energy[width:] - energy[:-width]
+    return int(np.argmin(stretch)) + width // 2
