@@ -112,8 +112,8 @@ class PcmStream:
     """Bytes of a raw stream, split anywhere, -> float32 samples at `target_rate`.
 
     The samples depend on the bytes only, bit for bit, not on how they were split. Up to `flush()`
-    some milliseconds stay in the resampler; after it the total is within one sample of
-    `samples_in * target_rate / format.rate`.
+    some milliseconds stay in the resampler; after it the total is exactly
+    `samples_in * target_rate / format.rate`, rounded (half up).
     """
 
     def __init__(self, format: AudioFormat, target_rate: int = 16000) -> None:

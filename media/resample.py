@@ -21,7 +21,7 @@ class StreamResampler:
     """Mono float32 at `source_rate` in, mono float32 at `target_rate` out, any chunking.
 
     The output depends on the samples only, bit for bit, not on how they were split.
-    After `flush()` the total is within one sample of `input * target_rate / source_rate`.
+    After `flush()` the total is exactly `input * target_rate / source_rate`, rounded (half up).
     """
 
     def __init__(self, source_rate: int, target_rate: int, *, low_delay: bool = True) -> None:
@@ -33,6 +33,7 @@ class StreamResampler:
 
     def reset(self) -> None:
         """Forget everything fed so far."""
+        self._fed = self._given = 0
         if self.source_rate != self.target_rate:
             self._stream = soxr.ResampleStream(
                 self.source_rate,
@@ -47,15 +48,22 @@ class StreamResampler:
         """samples: [n] -> [m], the m output samples that are now certain."""
         if self._stream is None or not len(samples):
             return samples
-        return np.asarray(self._stream.resample_chunk(samples), dtype=np.float32)
+        output = np.asarray(self._stream.resample_chunk(samples), dtype=np.float32)
+        self._fed += len(samples)
+        self._given += len(output)
+        return output
 
     def flush(self) -> Samples:
         """The tail still held back, as if silence followed. The resampler then starts anew."""
         if self._stream is None:
             return np.zeros(0, dtype=np.float32)
-        tail = self._stream.resample_chunk(np.zeros(0, dtype=np.float32), last=True)
+        nothing = np.zeros(0, dtype=np.float32)
+        tail = np.asarray(self._stream.resample_chunk(nothing, last=True), dtype=np.float32)
+        # soxr's own total is up to two samples off, depending on the ratio.
+        total = (2 * self._fed * self.target_rate + self.source_rate) // (2 * self.source_rate)
+        missing = max(total - self._given, 0)
         self.reset()
-        return np.asarray(tail, dtype=np.float32)
+        return np.pad(tail[:missing], (0, max(missing - len(tail), 0)))
 
 
 def resample(samples: Samples, source_rate: int, target_rate: int) -> Samples:
