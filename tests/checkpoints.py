@@ -12,10 +12,10 @@ from torch import Tensor
 
 TEXT_IDS = 50_257
 LANGUAGES = (
-    "en zh de es ru ko fr ja pt tr pl ca nl ar sv it id hi fi vi he uk el ms cs ro da hu ta no th ur "
-    "hr bg lt la mi ml cy sk te fa lv bn sr az sl kn et mk br eu is hy ne mn bs kk sq sw gl mr pa si "
-    "km sn yo so af oc ka be tg sd gu am yi lo uz fo ht ps tk nn mt sa lb my bo tl mg as tt haw ln "
-    "ha ba jw su"
+    "en zh de es ru ko fr ja pt tr pl ca nl ar sv it id hi fi vi he uk el ms cs ro da hu ta "
+    "no th ur hr bg lt la mi ml cy sk te fa lv bn sr az sl kn et mk br eu is hy ne mn bs kk "
+    "sq sw gl mr pa si km sn yo so af oc ka be tg sd gu am yi lo uz fo ht ps tk nn mt sa lb "
+    "my bo tl mg as tt haw ln ha ba jw su"
 ).split()
 EOT, SOT, FIRST_LANGUAGE = TEXT_IDS, TEXT_IDS + 1, TEXT_IDS + 2
 TRANSLATE, TRANSCRIBE, PREV = 50_358, 50_359, 50_361

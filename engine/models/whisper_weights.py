@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,6 @@ class WhisperDims:
     audio_positions: int  # of the longest window (1500 for 30 s)
     context: int  # decoder positions, prompt included
     vocab: int
-    scale_embedding: bool
     tied_head: bool
 
     @classmethod
@@ -62,7 +60,6 @@ class WhisperDims:
             audio_positions=number("max_source_positions"),
             context=number("max_target_positions"),
             vocab=number("vocab_size"),
-            scale_embedding=bool(config.get("scale_embedding", False)),
             tied_head=bool(config.get("tie_word_embeddings", True)),
         )
         for side, heads in (("encoder", dims.encoder_heads), ("decoder", dims.decoder_heads)):
@@ -167,8 +164,7 @@ def read_weights(reader: CheckpointReader, dims: WhisperDims) -> WhisperWeights:
             for i in range(dims.encoder_layers)
         ],
         encoder_norm=source.norm(f"{encoder}.layer_norm"),
-        # The head reads the unscaled table even where the input side is scaled.
-        tokens=tokens * math.sqrt(width) if dims.scale_embedding else tokens,
+        tokens=tokens,
         decoder_positions=source.take(f"{decoder}.embed_positions.weight", dims.context, width),
         decoder_layers=[
             DecoderLayer(

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kernels import embed_tokens, gelu, layer_norm, linear, pack_linear
+
+
+@pytest.mark.parametrize("pack", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("activation", ["none", "gelu"])
+@pytest.mark.parametrize("rows", [1, 3, 16, 70])
+def test_linear_plain_and_packed(rows: int, activation: str, bias: bool, pack: bool) -> None:
+    generator = torch.Generator().manual_seed(rows)
+    weight, b = torch.randn(37, 20, generator=generator), torch.randn(37, generator=generator)
+    x = torch.randn(2, rows, 20, generator=generator)
+    weights = pack_linear(weight, b if bias else None, pack=pack)
+    expected = x.double() @ weight.T.double() + (b.double() if bias else 0)
+    if activation == "gelu":
+        expected = expected * 0.5 * (1 + torch.erf(expected / 2**0.5))
+    out = linear(x, weights, activation)
+    assert out.shape == (2, rows, 37)
+    torch.testing.assert_close(out.double(), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_large_weights_are_packed_and_small_ones_are_not() -> None:
+    assert not pack_linear(torch.zeros(64, 64)).packed
+    assert pack_linear(torch.zeros(1024, 1024)).packed
+
+
+def test_bfloat16() -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight, x = torch.randn(64, 32, generator=generator), torch.randn(5, 32, generator=generator)
+    out = linear(x.bfloat16(), pack_linear(weight.bfloat16()))
+    assert out.dtype == torch.bfloat16
+    torch.testing.assert_close(out.float(), x @ weight.T, atol=0.2, rtol=0.05)
+
+
+def test_a_dtype_that_cannot_be_packed_stays_plain() -> None:
+    weights = pack_linear(torch.eye(4, dtype=torch.float64), pack=True)
+    assert not weights.packed
+    x = torch.arange(4, dtype=torch.float64)
+    assert torch.equal(linear(x, weights), x)
+
+
+def test_layer_norm_and_gelu() -> None:
+    x = torch.randn(3, 7, 12, generator=torch.Generator().manual_seed(0)) * 4 + 2
+    weight, bias = torch.full((12,), 2.0), torch.full((12,), 0.5)
+    centred = x - x.mean(-1, keepdim=True)
+    expected = centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * 2 + 0.5
+    torch.testing.assert_close(layer_norm(x, weight, bias), expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(gelu(x), x * 0.5 * (1 + torch.erf(x / 2**0.5)))
+
+
+def test_embedding_leaves_its_tables_alone() -> None:
+    tokens, positions = torch.tensor([[1, 0], [2, 2]]), torch.tensor([[0, 1], [4, 5]])
+    table, places = torch.arange(6.0).view(3, 2), torch.arange(12.0).view(6, 2)
+    copy = table.clone()
+    out = embed_tokens(tokens, positions, table, places)
+    assert out.tolist() == [[[2, 4], [2, 4]], [[12, 14], [14, 16]]]
+    assert torch.equal(table, copy)
