@@ -1,0 +1,120 @@
+"""The command line of `lookhear serve` as configurations."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.config import ConfigError, EngineConfig
+from gateway.config import GatewayConfig
+
+KEY_VARIABLE = "LOOKHEAR_API_KEY"
+DEFAULT_MODEL = "demo-whisper"
+
+
+def serve_parser() -> argparse.ArgumentParser:
+    gateway, engine = GatewayConfig(), EngineConfig()
+    parser = argparse.ArgumentParser(
+        prog="lookhear serve",
+        description="Serve live transcription: the OpenAI Realtime API and its audio endpoints.",
+    )
+    add = parser.add_argument
+    add("--model", action="append", metavar="NAME", help="repo id, folder or packaged model; "
+        f"repeat it to serve several (default: {DEFAULT_MODEL}, a toy)")  # fmt: skip
+    add("--served-name", action="append", default=[], metavar="NAME",
+        help="name of the model on the wire, in the order of --model")  # fmt: skip
+    add("--host", default=gateway.host, help="address to listen on (default: %(default)s)")
+    add("--port", type=int, default=gateway.port, help="0: any free one (default: %(default)s)")
+    add("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+
+    access = parser.add_argument_group("access")
+    add = access.add_argument
+    add("--api-key", action="append", metavar="KEY", help="clients must present it; repeatable; "
+        f"better in the environment: {KEY_VARIABLE}")  # fmt: skip
+    add("--allow-unauthenticated", action="store_true",
+        help="listen on a public address without a key")  # fmt: skip
+    add("--allow-origin", action="append", default=[], metavar="ORIGIN",
+        help='let pages of this origin in, like https://example.org, or "*"')  # fmt: skip
+    add("--allow-host", action="append", default=[], metavar="NAME",
+        help="another name by which this machine is reached without a key")  # fmt: skip
+    add("--ssl-certfile", type=Path, metavar="FILE")
+    add("--ssl-keyfile", type=Path, metavar="FILE")
+
+    limits = parser.add_argument_group("limits")
+    add = limits.add_argument
+    add("--max-sessions", type=int, default=gateway.max_sessions, metavar="N",
+        help="(default: %(default)s)")  # fmt: skip
+    add("--max-session-seconds", type=float, default=gateway.max_session_seconds, metavar="S",
+        help="a session is closed after this; 0: never (default: %(default)s)")  # fmt: skip
+    add("--max-turn-seconds", type=float, default=gateway.max_turn_seconds, metavar="S",
+        help="audio between two commits, or in one file (default: %(default)s)")  # fmt: skip
+
+    models = parser.add_argument_group("engine")
+    add = models.add_argument
+    add("--device", default=engine.device, help="cpu, cuda, cuda:1, auto (default: %(default)s)")
+    add("--dtype", default=engine.dtype, choices=["float32", "bfloat16", "float16"])
+    add("--threads", type=int, default=engine.threads, help="0: torch's own choice")
+    add("--tick", type=float, default=engine.tick_seconds, metavar="S",
+        help="least new audio between two updates of a turn (default: %(default)s)")  # fmt: skip
+    add("--window", default=engine.window, choices=["auto", "full", "short"],
+        help="encoder windows: whole 30 s, as short as the audio, or what suits the model "
+        "(default: %(default)s)")  # fmt: skip
+    add("--no-draft-verification", action="store_true",
+        help="decode every update from its beginning")  # fmt: skip
+    add("--max-live-turns", type=int, default=engine.max_live_turns, metavar="N",
+        help="turns open at once (default: %(default)s)")  # fmt: skip
+    add("--max-rows", type=int, default=engine.max_rows, metavar="N",
+        help="turns decoded together in one step (default: %(default)s)")  # fmt: skip
+    return parser
+
+
+def gateway_config(options: argparse.Namespace, environ: Mapping[str, str]) -> GatewayConfig:
+    """Raises ConfigError."""
+    keys = options.api_key or [key for key in [environ.get(KEY_VARIABLE)] if key]
+    return GatewayConfig(
+        host=options.host,
+        port=options.port,
+        api_keys=tuple(keys),
+        allow_unauthenticated=options.allow_unauthenticated,
+        allow_origins=tuple(options.allow_origin),
+        allow_hosts=tuple(options.allow_host),
+        max_sessions=options.max_sessions,
+        max_session_seconds=options.max_session_seconds,
+        max_turn_seconds=options.max_turn_seconds,
+        media_threads=max(2, (os.cpu_count() or 2) // 2),
+        ssl_certfile=options.ssl_certfile,
+        ssl_keyfile=options.ssl_keyfile,
+    )
+
+
+def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
+    """One per model. Raises ConfigError."""
+    models = options.model or [DEFAULT_MODEL]
+    names = list(options.served_name)
+    if len(names) > len(models):
+        raise ConfigError(
+            f"served-name: expected at most one per --model ({len(models)}), got {len(names)}"
+        )
+    names += [None] * (len(models) - len(names))
+    configs = [
+        EngineConfig(
+            model=model,
+            served_name=name,
+            device=options.device,
+            dtype=options.dtype,
+            threads=options.threads,
+            tick_seconds=options.tick,
+            window=options.window,
+            draft_verification=not options.no_draft_verification,
+            max_live_turns=options.max_live_turns,
+            max_rows=options.max_rows,
+            max_audio_seconds=options.max_turn_seconds,
+        )
+        for model, name in zip(models, names, strict=True)
+    ]
+    served = [config.name for config in configs]
+    if len(set(served)) < len(served):
+        raise ConfigError(f"model: expected different names, got {', '.join(served)}")
+    return configs

@@ -1,0 +1,41 @@
+"""The browser page, if this installation carries it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+HEADERS = {
+    # Our own files only; the page talks to nobody but this server.
+    "content-security-policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-cache",
+}
+
+
+def browser_folder() -> Path | None:
+    """The folder with `index.html`: beside the client package in a source tree, or inside it."""
+    spec = find_spec("lookhear")
+    if spec is None or spec.origin is None:
+        return None
+    package = Path(spec.origin).parent
+    for folder in (package / "browser", package.parent / "browser"):
+        if (folder / "index.html").is_file():
+            return folder
+    return None
+
+
+async def page(request: Request) -> Response:
+    """`/` and the files beside it. Only plain names: no folders, nothing outside."""
+    folder = browser_folder()
+    name = request.path_params.get("name") or "index.html"
+    if folder is None or Path(name).name != name or not (folder / name).is_file():
+        raise HTTPException(404)
+    return FileResponse(folder / name, headers=HEADERS)

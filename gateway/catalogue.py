@@ -1,0 +1,122 @@
+"""Which models there are: packaged, downloaded, or served elsewhere."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+SUPPORTED = ("whisper",)  # `model_type` of the checkpoints that the engine runs
+TIMEOUT = 10.0  # seconds to wait for another server
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    kind: str
+    size: str
+    where: str
+
+
+def packaged_folder() -> Path | None:
+    """Where the packaged checkpoints lie. Found without importing the engine."""
+    spec = find_spec("engine")
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent / "demo"
+
+
+def packaged() -> list[Row]:
+    folder = packaged_folder()
+    if folder is None or not folder.is_dir():
+        return []
+    return [
+        Row(f"demo-{path.parent.name}", _model_type(path), _size(path.parent), "packaged")
+        for path in sorted(folder.glob("*/config.json"))
+    ]
+
+
+def is_packaged(model: str) -> bool:
+    return any(row.name == model for row in packaged())
+
+
+def downloaded() -> list[Row]:
+    """What the Hugging Face cache of this machine holds that we can run."""
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        cache = scan_cache_dir()
+    except CacheNotFound:
+        return []
+    rows = []
+    for repo in sorted(cache.repos, key=lambda repo: repo.repo_id):
+        kinds = {_model_type(path) for path in _configs(repo)}
+        for kind in sorted(kind for kind in kinds if kind in SUPPORTED):
+            rows.append(Row(repo.repo_id, kind, repo.size_on_disk_str, "downloaded"))
+    return rows
+
+
+def _configs(repo: Any) -> Iterator[Path]:
+    for revision in repo.revisions:
+        for file in revision.files:
+            if file.file_name == "config.json":
+                yield file.file_path
+
+
+def served(server: str, api_key: str | None) -> list[Row]:
+    """The models of a running server. Raises OSError or ValueError."""
+    base = server.rstrip("/").removesuffix("/v1")
+    for web_socket, plain in (("ws://", "http://"), ("wss://", "https://")):
+        if base.startswith(web_socket):
+            base = plain + base.removeprefix(web_socket)
+    if not base.startswith(("http://", "https://")):
+        raise ValueError(f"expected a URL like http://127.0.0.1:8000, got {server!r}")
+    request = urllib.request.Request(f"{base}/v1/models")
+    if api_key:
+        request.add_header("Authorization", f"Bearer {api_key}")
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+            data = json.load(response)["data"]
+        return [
+            Row(m["id"], m.get("architecture", "?"), _parameters(m.get("parameters")), "served")
+            for m in data
+        ]
+    except urllib.error.HTTPError as error:
+        with error:
+            raise ValueError(f"it answered {error.code} {error.reason}") from None
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"expected a list of models, got something else ({error})") from None
+
+
+def table(rows: Sequence[Row], title: str | None) -> Table:
+    result = Table(title=title, box=None, pad_edge=False, title_justify="left")
+    for column in ("model", "kind", "size", "where"):
+        result.add_column(column)
+    for row in rows:
+        result.add_row(row.name, row.kind, row.size, row.where)
+    return result
+
+
+def _model_type(config: Path) -> str:
+    """ "?" if the file does not say."""
+    try:
+        return str(json.loads(config.read_text())["model_type"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "?"
+
+
+def _size(folder: Path) -> str:
+    total = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return f"{total / 1e6:.0f} MB"
+
+
+def _parameters(count: object) -> str:
+    return f"{count / 1e6:.1f} M parameters" if isinstance(count, int) and count else "?"

@@ -1,0 +1,111 @@
+"""`lookhear serve` and `lookhear models`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import socket
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from engine.client import EngineClient, EngineStartError
+from engine.config import ConfigError, EngineConfig
+from gateway import catalogue
+from gateway.app import create_app
+from gateway.arguments import engine_configs, gateway_config, serve_parser
+from gateway.config import GatewayConfig
+from gateway.server import bind, make_server
+from gateway.services import Engine
+from gateway.startup import LoadingBar, greet, tell_ready
+
+WRONG_USE = 2  # exit status: what was asked for cannot be done
+
+
+def serve(argv: list[str]) -> int:
+    """Runs until Ctrl-C (exit 0). What cannot be served is one line on stderr and exit 2."""
+    options = serve_parser().parse_args(argv)
+    try:
+        config = gateway_config(options, os.environ)
+        engines = engine_configs(options)
+    except ConfigError as error:
+        return _refuse("serve", str(error))
+    try:
+        listening = bind(config.host, config.port)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return _refuse(
+            "serve",
+            f"cannot listen on {config.host} port {config.port}: {reason}. "
+            "Is another server running there? --port picks another",
+        )
+    _set_up_logging(options.log_level)
+    with listening:
+        try:
+            return asyncio.run(_serve(config, engines, listening))
+        except KeyboardInterrupt:
+            return 0
+
+
+async def _serve(
+    config: GatewayConfig, engines: Sequence[EngineConfig], listening: socket.socket
+) -> int:
+    console = Console()
+    port = int(listening.getsockname()[1])
+    failure: Exception | None = None
+
+    async def start_engine() -> Engine:
+        with LoadingBar(console) as bar:
+            engine = await EngineClient.start(engines, on_progress=bar.update)
+        tell_ready(console, config, port, engine.models)
+        return engine
+
+    def stop(error: Exception) -> None:
+        nonlocal failure
+        failure = error
+        server.should_exit = True
+
+    server = make_server(create_app(config, start_engine, on_start_failure=stop))
+    greet(console, config, engines, port)
+    await server.serve(sockets=[listening])
+    if isinstance(failure, EngineStartError):
+        return _refuse("serve", f"cannot load the model: {failure}")
+    if failure is not None:
+        raise failure
+    return 0
+
+
+def models(argv: list[str]) -> int:
+    """Lists the models that can be served here, or the ones that a running server serves."""
+    parser = argparse.ArgumentParser(
+        prog="lookhear models", description="List packaged and downloaded models."
+    )
+    parser.add_argument("--server", metavar="URL", help="list what this running server serves")
+    parser.add_argument("--api-key", default=os.environ.get("LOOKHEAR_API_KEY"), metavar="KEY")
+    options = parser.parse_args(argv)
+    console = Console(highlight=False)
+    if options.server is not None:
+        try:
+            rows = catalogue.served(options.server, options.api_key)
+        except (OSError, ValueError) as error:
+            return _refuse("models", f"cannot list the models of {options.server}: {error}")
+        console.print(catalogue.table(rows, f"served by {options.server}"))
+        return 0
+    console.print(catalogue.table([*catalogue.packaged(), *catalogue.downloaded()], None))
+    console.print("Any other Whisper of the Hugging Face hub: lookhear serve --model REPO")
+    return 0
+
+
+def _set_up_logging(level: str) -> None:
+    """JSON lines of ours on stderr; uvicorn's own talk only when debugging."""
+    logging.basicConfig(level=level.upper(), format="%(message)s", stream=sys.stderr)
+    for name in ("uvicorn", "uvicorn.error", "asyncio", "httpx"):
+        logging.getLogger(name).setLevel("DEBUG" if level == "debug" else "WARNING")
+
+
+def _refuse(command: str, reason: str) -> int:
+    print(f"lookhear {command}: {reason}", file=sys.stderr)
+    return WRONG_USE

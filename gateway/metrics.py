@@ -1,0 +1,50 @@
+"""Prometheus metrics of one gateway, in a registry of its own."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """Names are `lookhear_*`; times are seconds."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        r = self.registry
+        self.sessions_active = Gauge(
+            "lookhear_sessions_active", "Realtime sessions open now", registry=r
+        )
+        self.sessions = Counter(
+            "lookhear_sessions", "Realtime sessions ended, by close code", ["code"], registry=r
+        )
+        self.refused = Counter(
+            "lookhear_refused", "Connections and requests refused", ["code"], registry=r
+        )
+        self.turns = Counter(
+            "lookhear_turns", "Turns transcribed, by outcome", ["outcome"], registry=r
+        )
+        self.audio_seconds = Counter(
+            "lookhear_audio_seconds", "Audio received, by way in", ["way"], registry=r
+        )
+        self.commit_lag = Histogram(
+            "lookhear_commit_lag_seconds",
+            "From the commit of a turn to its transcript",
+            registry=r,
+            buckets=_SECONDS,
+        )
+        self.errors = Counter(
+            "lookhear_errors", "Error events sent to clients, by code", ["code"], registry=r
+        )
+        self.requests = Counter(
+            "lookhear_http_requests",
+            "HTTP requests, by path and status",
+            ["path", "status"],
+            registry=r,
+        )
+        self.engine_ready = Gauge("lookhear_engine_ready", "1 while an engine is up", registry=r)
+
+    def render(self) -> bytes:
+        """The text format that Prometheus scrapes."""
+        return generate_latest(self.registry)

@@ -1,0 +1,98 @@
+"""`WS /v1/realtime`: who may come in, and the session that follows."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from starlette.responses import JSONResponse
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from gateway.access import REALTIME, Denied
+from gateway.errors import error_body
+from gateway.log import log_event
+from gateway.realtime import server_events as wire
+from gateway.realtime.events import ProtocolError
+from gateway.realtime.session import RealtimeSession
+from gateway.services import Services, services
+
+
+async def realtime(websocket: WebSocket) -> None:
+    """One connection from the handshake to its end."""
+    gateway = services(websocket)
+    offered: list[str] = list(websocket.scope.get("subprotocols", []))
+    # A client that offers `realtime` must see it echoed, or it hangs up. The protocol with the
+    # key is never echoed.
+    subprotocol = REALTIME if REALTIME in offered else None
+    try:
+        gateway.access.check_place(websocket.headers)
+        gateway.access.check_key(websocket.headers, offered)
+    except Denied as denied:
+        gateway.metrics.refused.labels(denied.code).inc()
+        log_event("session.refused", code=denied.code, reason=denied.message)
+        if denied.status == 401 and offered and "authorization" not in websocket.headers:
+            # A browser shows its page nothing of a refused handshake, so it is told inside.
+            problem = ProtocolError(denied.message, code=denied.code)
+            await _turn_away(
+                websocket, gateway, subprotocol, problem, 3000, f"{denied.type}.{denied.code}"
+            )
+        else:
+            await websocket.send_denial_response(
+                JSONResponse(error_body(denied.message, denied.type, denied.code), denied.status)
+            )
+        return
+    engine = gateway.ready_engine
+    if engine is None or gateway.closing:
+        problem = ProtocolError(
+            "the engine is not ready; connect again in a moment",
+            code="engine_not_ready",
+            type="server_error",
+        )
+        await _turn_away(websocket, gateway, subprotocol, problem, 1013, "engine not ready")
+        return
+    if len(gateway.sessions) >= gateway.config.max_sessions:
+        problem = ProtocolError(
+            f"expected at most {gateway.config.max_sessions} sessions at once, all are taken; "
+            "connect again later",
+            code="too_many_sessions",
+            type="server_error",
+        )
+        await _turn_away(websocket, gateway, subprotocol, problem, 1013, "too many sessions")
+        return
+    limit = gateway.config.max_session_seconds
+    session = RealtimeSession(
+        websocket,
+        engine,
+        gateway,
+        requested_model=websocket.query_params.get("model") or None,
+        expires_at=int(time.time() + limit) if limit else None,
+    )
+    # Counted before the handshake is answered, so that a burst cannot pass the limit.
+    gateway.sessions.add(session)
+    try:
+        await websocket.accept(subprotocol)
+        await session.run()
+    except WebSocketDisconnect:
+        pass
+    finally:
+        gateway.sessions.discard(session)
+
+
+async def _turn_away(
+    websocket: WebSocket,
+    gateway: Services,
+    subprotocol: str | None,
+    problem: ProtocolError,
+    code: int,
+    reason: str,
+) -> None:
+    """Accept, say why not, close."""
+    event = wire.error(problem)
+    text = json.dumps({"type": event["type"], "event_id": gateway.ids("event"), **event})
+    gateway.metrics.refused.labels(problem.code).inc() if code != 3000 else None
+    try:
+        await websocket.accept(subprotocol)
+        await websocket.send_text(text)
+        await websocket.close(code, reason)
+    except WebSocketDisconnect:
+        pass

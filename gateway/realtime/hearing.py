@@ -1,0 +1,77 @@
+"""The media side of a session: bytes in, samples and speech boundaries out. Runs in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from media.pcm import AudioFormat, PcmStream
+from media.vad import SileroModel, VadConfig, VadEvent, VoiceDetector
+
+PIECE = 1600  # samples: how finely `voiced_until` is known where an event falls
+
+Samples = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The next samples of the session and what the detector found in them.
+
+    samples: [n] float32 at 16 kHz. events: in order, positions on the session's clock, which counts
+    samples from 0. voiced_until: on the same clock, the end of the last window with speech.
+    speaking: whether the detector is inside speech after these samples.
+    """
+
+    samples: Samples
+    events: list[VadEvent] = field(default_factory=list)
+    voiced_until: int = 0
+    speaking: bool = False
+
+
+class Hearing:
+    """Decoder, resampler and voice detector of one session. One caller at a time."""
+
+    def __init__(self, model: SileroModel, format: AudioFormat, vad: VadConfig) -> None:
+        self._stream = PcmStream(format)
+        self._detector = VoiceDetector(model, vad)
+        self._tail: list[Samples] = []  # flushed when the format changed, not yet heard
+
+    def hear(self, chunks: Sequence[bytes], *, flush: bool) -> list[Heard]:
+        """chunks: audio bytes in order. flush: also what the resampler still holds (a commit).
+
+        At each speech boundary a new `Heard` begins.
+        """
+        parts, self._tail = self._tail, []
+        parts.append(self._stream.feed(b"".join(chunks)))
+        if flush:
+            parts.append(self._stream.flush())
+        samples = np.concatenate(parts)
+        heard: list[Heard] = []
+        begin = 0
+        for start in range(0, len(samples), PIECE):
+            end = min(start + PIECE, len(samples))
+            events = self._detector.feed(samples[start:end])
+            if events or end == len(samples):
+                detector = self._detector
+                heard.append(
+                    Heard(samples[begin:end], events, detector.voiced_until, detector.speaking)
+                )
+                begin = end
+        return heard
+
+    def tune(self, format: AudioFormat, vad: VadConfig) -> None:
+        """New settings from the next bytes on; nothing heard so far is lost."""
+        if format != self._stream.format:
+            self._tail.append(self._stream.flush())
+            self._stream = PcmStream(format)
+        if vad != self._detector.config:
+            self._detector.update(vad)
+
+    def end_turn(self) -> None:
+        """The buffer ends here by hand: forget what is still undecoded, begin a new turn."""
+        self._stream.reset()
+        self._tail.clear()
+        self._detector.end_turn()

@@ -1,0 +1,328 @@
+"""One WebSocket session: the asyncio shell around the pure protocol.
+
+Three tasks. The reader fills the inbox; the worker takes all that waits, does the media work in a
+thread and moves the protocol; the writer empties the outbox. Engine events move the protocol on
+the event loop as they come. Every queue is bounded: a session with too much waiting is not read,
+and a client that does not read is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from engine.client import EngineUnavailable
+from engine.messages import SAMPLE_RATE, EngineFailed, Event
+from gateway.log import log_event
+from gateway.realtime.events import (
+    Append,
+    ClientEvent,
+    Commit,
+    ProtocolError,
+    parse_client_event,
+)
+from gateway.realtime.hearing import Hearing
+from gateway.realtime.outputs import (
+    Close,
+    EndListening,
+    Output,
+    Send,
+    Submit,
+    Tune,
+    TurnFinished,
+)
+from gateway.realtime.protocol import RealtimeProtocol
+from gateway.realtime.queues import ByteQueue
+from gateway.realtime.refusals import binary_frame
+from gateway.services import Engine, Services
+
+INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
+BATCH = 4 * 1024 * 1024  # characters worked on at once
+CLOSE_SECONDS = 5.0  # how long a slow reader may take to see why it is closed
+
+Frame = str | bytes
+
+
+class RealtimeSession:
+    """Runs one accepted WebSocket to its end."""
+
+    def __init__(
+        self,
+        websocket: WebSocket,
+        engine: Engine,
+        services: Services,
+        *,
+        requested_model: str | None,
+        expires_at: int | None,
+    ) -> None:
+        config = services.config
+        self.id = services.ids("sess")
+        self.ended = asyncio.Event()
+        self._websocket = websocket
+        self._engine = engine
+        self._services = services
+        self._protocol = RealtimeProtocol(
+            session=self.id,
+            models=engine.models,
+            requested_model=requested_model,
+            ids=services.ids,
+            max_turn_seconds=config.max_turn_seconds,
+            max_items=config.max_items,
+            expires_at=expires_at,
+        )
+        settings = self._protocol.settings
+        self._hearing = Hearing(services.silero, settings.format, settings.vad())
+        self._inbox: ByteQueue[Frame] = ByteQueue(config.max_inbox_bytes)
+        self._outbox: ByteQueue[str | Close] = ByteQueue(config.max_outbox_bytes)
+        self._progress = asyncio.Event()  # the engine said something
+        self._closing: Close | None = None
+        self._overflow = asyncio.Event()
+        self._close_code = 1006
+        self._bytes_in = 0
+        self._bytes_out = 0
+        self._turns_failed = 0
+        self._reason: str | None = None
+
+    async def run(self) -> None:
+        """Returns when the socket is closed, whoever closed it. The engine's rows are then free."""
+        services, began = self._services, self._services.clock()
+        services.sessions.add(self)
+        services.metrics.sessions_active.inc()
+        expiry: asyncio.TimerHandle | None = None
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            self._apply(self._protocol.start())
+            self._engine.open_session(self.id, self._on_engine_event)
+            if seconds := services.config.max_session_seconds:
+                expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
+            reader = asyncio.create_task(self._read())
+            writer = asyncio.create_task(self._write())
+            worker = asyncio.create_task(self._work())
+            overflow = asyncio.create_task(self._overflowed())
+            tasks = [reader, writer, worker, overflow]
+            await asyncio.wait({reader, writer, overflow}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if expiry is not None:
+                expiry.cancel()
+            self._closing = self._closing or Close(self._close_code, "")
+            self._engine.close_session(self.id)
+            for task in tasks:
+                task.cancel()
+            services.sessions.discard(self)
+            services.metrics.sessions_active.dec()
+            services.metrics.sessions.labels(str(self._close_code)).inc()
+            self._log_end(services.clock() - began)
+            self.ended.set()
+
+    def shut_down(self) -> None:
+        """The server stops: a clean close after what is already queued."""
+        self._close(Close(1001, "server shutting down"))
+
+    # --- tasks -----------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        while True:
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                if self._closing is None:
+                    self._close_code = message.get("code") or 1005
+                return
+            frame: Frame | None = message.get("text")
+            if frame is None:
+                frame = message.get("bytes") or b""
+            self._bytes_in += len(frame)
+            self._inbox.put(frame, len(frame) + 1)
+            await self._inbox.room()
+
+    async def _work(self) -> None:
+        try:
+            while True:
+                frames = await self._inbox.take(BATCH)
+                await self._handle(await self._parse(frames))
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self._fail(error)
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                for frame in await self._outbox.take(BATCH):
+                    if isinstance(frame, Close):
+                        self._close_code = frame.code
+                        await self._websocket.close(frame.code, frame.reason)
+                        return
+                    await self._websocket.send_text(frame)
+                    self._bytes_out += len(frame)
+        except (WebSocketDisconnect, OSError, RuntimeError):
+            # The client is gone; the reader learns the close code, if there is one.
+            await asyncio.sleep(CLOSE_SECONDS)
+
+    async def _overflowed(self) -> None:
+        """The client does not read: nothing more can be queued, so try to say why, and go."""
+        await self._overflow.wait()
+        assert self._closing is not None
+        self._close_code = self._closing.code
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._websocket.close(self._closing.code, self._closing.reason)
+        except (TimeoutError, WebSocketDisconnect, OSError, RuntimeError):
+            pass
+
+    # --- frames to protocol ----------------------------------------------------------------------
+
+    async def _parse(self, frames: Sequence[Frame]) -> list[ClientEvent | ProtocolError]:
+        if sum(len(frame) for frame in frames) <= INLINE_PARSE:
+            return [_parse_frame(frame) for frame in frames]
+        return await self._services.in_thread(lambda: [_parse_frame(frame) for frame in frames])
+
+    async def _handle(self, events: Sequence[ClientEvent | ProtocolError]) -> None:
+        """In order; appends that follow one another are one piece of media work."""
+        appends: list[Append] = []
+        for event in events:
+            if isinstance(event, Append):
+                appends.append(event)
+                continue
+            await self._hear(appends, flush=isinstance(event, Commit))
+            appends = []
+            if isinstance(event, ProtocolError):
+                self._apply(self._protocol.refuse(event))
+            else:
+                self._apply(self._protocol.receive(event, now=self._services.clock()))
+        await self._hear(appends, flush=False)
+
+    async def _hear(self, appends: Sequence[Append], *, flush: bool) -> None:
+        if not appends and not flush:
+            return
+        await self._room_for_turns()
+        chunks = [append.audio for append in appends]
+        heard = await self._services.in_thread(lambda: self._hearing.hear(chunks, flush=flush))
+        event_id = appends[-1].event_id if appends else None
+        for part in heard:
+            seconds = len(part.samples) / SAMPLE_RATE
+            self._services.metrics.audio_seconds.labels("realtime").inc(seconds)
+            self._apply(self._protocol.hear(part, now=self._services.clock(), event_id=event_id))
+
+    async def _room_for_turns(self) -> None:
+        """A client far ahead of the engine waits here, and so in the end in its own send."""
+        while self._protocol.pending_turns >= self._services.config.max_pending_turns:
+            self._progress.clear()
+            await self._progress.wait()
+
+    # --- protocol to socket, engine and media ----------------------------------------------------
+
+    def _on_engine_event(self, event: Event) -> None:
+        if self._closing is not None:
+            return
+        try:
+            self._apply(self._protocol.engine(event, now=self._services.clock()))
+        except Exception as error:
+            self._fail(error)
+        self._progress.set()
+
+    def _apply(self, outputs: Sequence[Output]) -> None:
+        for output in outputs:
+            if self._closing is not None:
+                return
+            match output:
+                case Send():
+                    self._send(output)
+                case Submit():
+                    try:
+                        self._engine.send(output.message)
+                    except EngineUnavailable as error:
+                        failed = EngineFailed("engine_unavailable", str(error))
+                        self._apply(self._protocol.engine(failed, now=self._services.clock()))
+                case Tune():
+                    self._hearing.tune(output.format, output.vad)
+                case EndListening():
+                    self._hearing.end_turn()
+                case TurnFinished():
+                    self._count(output)
+                case Close():
+                    self._close(output)
+
+    def _send(self, output: Send) -> None:
+        event = output.event
+        if event["type"] == "error":
+            problem = event["error"]
+            self._services.metrics.errors.labels(problem["code"]).inc()
+            log_event(
+                "session.error",
+                level=logging.WARNING,
+                session=self.id,
+                code=problem["code"],
+                reason=problem["message"],
+            )
+        if self._outbox.full:
+            self._closing = Close(1013, "the client reads too slowly")
+            self._reason = self._closing.reason
+            self._overflow.set()
+            return
+        text = json.dumps(event, separators=(",", ":"))
+        self._outbox.put(text, len(text))
+
+    def _close(self, close: Close) -> None:
+        if self._closing is None:
+            self._closing = close
+            self._reason = close.reason
+            self._outbox.put(close, 0)
+
+    def _fail(self, error: Exception) -> None:
+        """Our own bug: the client is told and closed, other sessions go on."""
+        logging.getLogger("lookhear.gateway").error("session %s failed", self.id, exc_info=error)
+        problem = ProtocolError(
+            "the server failed while handling this session; connect again",
+            code="internal_error",
+            type="server_error",
+        )
+        self._apply(self._protocol.refuse(problem))
+        self._close(Close(1011, "internal error"))
+
+    def _expire(self) -> None:
+        limit = self._services.config.max_session_seconds
+        problem = ProtocolError(
+            f"session: expected to last at most {limit:g} seconds, which are over; connect again",
+            code="session_expired",
+        )
+        self._apply(self._protocol.refuse(problem))
+        self._close(Close(1001, "session expired"))
+
+    def _count(self, finished: TurnFinished) -> None:
+        metrics = self._services.metrics
+        metrics.turns.labels("failed" if finished.lag is None else "completed").inc()
+        if finished.lag is None:
+            self._turns_failed += 1
+        else:
+            metrics.commit_lag.observe(finished.lag)
+
+    def _log_end(self, seconds: float) -> None:
+        client = self._websocket.client
+        log_event(
+            "session.end",
+            session=self.id,
+            client=f"{client.host}:{client.port}" if client else None,
+            user_agent=self._websocket.headers.get("user-agent"),
+            model=self._protocol.settings.model,
+            turns=self._protocol.turns_committed,
+            turns_failed=self._turns_failed,
+            audio_seconds=round(self._protocol.seconds_heard, 3),
+            seconds=round(seconds, 3),
+            close_code=self._close_code,
+            close_reason=self._reason,
+            bytes_in=self._bytes_in,
+            bytes_out=self._bytes_out,
+        )
+
+
+def _parse_frame(frame: Frame) -> ClientEvent | ProtocolError:
+    if isinstance(frame, bytes):
+        return binary_frame(len(frame))
+    try:
+        return parse_client_event(frame)
+    except ProtocolError as problem:
+        return problem

@@ -1,0 +1,75 @@
+"""One turn: an utterance on its way from the first sample to its transcript."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.messages import SAMPLE_RATE, TokenLogprob, TurnFailed
+from gateway.realtime.settings import SessionSettings
+
+Samples = NDArray[np.float32]
+
+
+@dataclass(slots=True)
+class Turn:
+    """item: the conversation item it becomes. start: its first sample on the session's clock.
+
+    Open until it is committed; then it waits for the engine, and is forgotten once it completed
+    or failed. A failure before the commit is kept and told after it.
+    """
+
+    item: str
+    start: int
+    settings: SessionSettings
+    length: int = 0  # samples given to the engine
+    voiced_until: int = 0  # samples from `start`
+    announced: bool = False  # speech_started was sent, speech_stopped not yet
+    overflowed: bool = False  # audio beyond the limit was refused, and the client told
+    committed_at: float | None = None  # seconds, on the caller's clock
+    failure: TurnFailed | None = None
+    text: list[str] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """The session sample after its last one."""
+        return self.start + self.length
+
+    @property
+    def seconds(self) -> float:
+        return self.length / SAMPLE_RATE
+
+
+class RecentAudio:
+    """The samples up to now, as far back as a turn may still begin."""
+
+    def __init__(self) -> None:
+        self._samples: Samples = np.zeros(0, dtype=np.float32)
+        self.end = 0  # the session's clock: samples heard so far
+
+    @property
+    def start(self) -> int:
+        return self.end - len(self._samples)
+
+    def append(self, samples: Samples) -> None:
+        self._samples = np.concatenate([self._samples, samples])
+        self.end += len(samples)
+
+    def slice(self, start: int, end: int) -> Samples:
+        """Session samples [start, end), which must still be here."""
+        assert self.start <= start <= end <= self.end, (self.start, start, end, self.end)
+        return self._samples[start - self.start : end - self.start]
+
+    def keep_from(self, start: int) -> None:
+        """Forget what came before session sample `start`."""
+        if start > self.start:
+            self._samples = self._samples[min(start, self.end) - self.start :].copy()
+
+
+def pieces(samples: Samples, limit: int) -> Sequence[Samples]:
+    """[n] in order, in pieces of at most `limit` samples."""
+    return [samples[i : i + limit] for i in range(0, len(samples), limit)]

@@ -1,0 +1,60 @@
+"""uvicorn with a goodbye: sessions are closed with 1001 before the connections are taken down."""
+
+from __future__ import annotations
+
+import socket
+from typing import cast
+
+import uvicorn
+from starlette.applications import Starlette
+
+from gateway.services import Services
+
+PING_INTERVAL = 20.0  # seconds
+PING_TIMEOUT = 60.0  # long, since a client that is far ahead is not read for a while
+
+
+class GatewayServer(uvicorn.Server):
+    """Serves one app on sockets that are already bound."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        app = cast(Starlette, self.config.app)
+        services: Services = app.state.services
+        await services.close_sessions()
+        await super().shutdown(sockets)
+
+
+def make_server(app: Starlette) -> GatewayServer:
+    """The server of `app` with our limits. Logging is the caller's."""
+    config = app.state.services.config
+    return GatewayServer(
+        uvicorn.Config(
+            app,
+            ws="websockets-sansio",
+            ws_max_size=config.max_message_bytes,
+            ws_ping_interval=PING_INTERVAL,
+            ws_ping_timeout=PING_TIMEOUT,
+            ssl_certfile=config.ssl_certfile,
+            ssl_keyfile=config.ssl_keyfile,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=5,
+        )
+    )
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket bound to the address. Raises OSError: it is taken, or not ours."""
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+    except OSError:
+        sock.close()
+        raise
+    sock.set_inheritable(False)
+    return sock

@@ -1,0 +1,98 @@
+"""What a person sees while the server starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from engine.config import EngineConfig
+from engine.messages import ModelCard, Starting
+from gateway.catalogue import is_packaged
+from gateway.config import GatewayConfig
+
+REAL_MODEL = "openai/whisper-large-v3-turbo"
+
+
+class LoadingBar:
+    """The engine's progress: a bar on a terminal, a line per stage elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._stage: str | None = None
+        self._task: TaskID | None = None
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+
+    def __enter__(self) -> LoadingBar:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def update(self, progress: Starting) -> None:
+        if progress.stage != self._stage:
+            self._stage = progress.stage
+            if self._console.is_terminal:
+                if self._task is not None:
+                    self._bar.remove_task(self._task)
+                self._task = self._bar.add_task(progress.stage, total=1.0)
+            else:
+                self._console.print(f"{progress.stage} ...", highlight=False)
+        if self._task is not None:
+            self._bar.update(self._task, completed=progress.fraction)
+
+
+def url(config: GatewayConfig, port: int, *, web_socket: bool = False) -> str:
+    scheme = ("ws" if web_socket else "http") + ("s" if config.ssl_certfile else "")
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "::1": "[::1]"}.get(config.host, config.host)
+    return f"{scheme}://{host}:{port}"
+
+
+def greet(
+    console: Console, config: GatewayConfig, engines: Sequence[EngineConfig], port: int
+) -> None:
+    """Before loading: which models, and what the toy among them is."""
+    for engine in engines:
+        named = f" as {engine.served_name}" if engine.served_name else ""
+        place = f"{engine.device}, {engine.dtype}"
+        console.print(f"lookhear: loading {engine.model}{named} ({place})", highlight=False)
+        if is_packaged(engine.model):
+            console.print(
+                f"  {engine.model} is a toy: it knows a small closed vocabulary. For real speech: "
+                f"--model {REAL_MODEL}",
+                highlight=False,
+                soft_wrap=True,
+            )
+    if not config.api_keys and not config.loopback:
+        console.print("  Warning: anyone who reaches this address may use it (no API key).")
+
+
+def tell_ready(
+    console: Console, config: GatewayConfig, port: int, models: Sequence[ModelCard]
+) -> None:
+    base = url(config, port)
+    lines = [
+        f"ready: {', '.join(card.id for card in models)}",
+        f"  realtime  {url(config, port, web_socket=True)}/v1/realtime?intent=transcription",
+        f"  files     {base}/v1/audio/transcriptions",
+        f"  browser   {base}/",
+        "  Ctrl-C ends it",
+    ]
+    for line in lines:
+        console.print(line, highlight=False, soft_wrap=True)

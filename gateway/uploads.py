@@ -1,0 +1,35 @@
+"""A bound on the size of a request body, whether its length is declared or not."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.types import Message
+
+from gateway.errors import ApiError
+
+
+def limited(request: Request, limit: int) -> Request:
+    """The same request; reading more than `limit` bytes of its body raises ApiError 413."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise _too_large(limit, int(declared))
+    received = 0
+
+    async def receive() -> Message:
+        nonlocal received
+        message = await request.receive()
+        received += len(message.get("body", b""))
+        if received > limit:
+            raise _too_large(limit, received)
+        return message
+
+    return Request(request.scope, receive)
+
+
+def _too_large(limit: int, got: int) -> ApiError:
+    return ApiError(
+        413,
+        f"file: expected a request of at most {limit} bytes, got {got} or more",
+        code="file_too_large",
+        param="file",
+    )

@@ -1,0 +1,234 @@
+"""An engine for tests: no process, no model, answers at once and in a known way.
+
+It "hears" one word per 0.1 s of audio and commits it as soon as the audio is there, so text flows
+while audio is still being appended, and the transcript of a turn is known from its length.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.client import EngineRequestError, EngineUnavailable
+from engine.messages import (
+    SAMPLE_RATE,
+    AppendAudio,
+    CancelTurn,
+    EndTurn,
+    EngineFailed,
+    Event,
+    FileTranscribed,
+    Message,
+    ModelCard,
+    Segment,
+    StartTurn,
+    TextCommitted,
+    TextProvisional,
+    TokenLogprob,
+    TranscribeFile,
+    TurnCompleted,
+    TurnFailed,
+    Word,
+)
+
+WORD_SAMPLES = SAMPLE_RATE // 10
+CARDS = [
+    ModelCard("fake/whisper", "whisper", ["de", "en", "fr"], 1_700_000_000, 1_800_000),
+    ModelCard("fake-english", "whisper", [], 1_700_000_000, 900_000),
+]
+
+
+def transcript(samples: int) -> str:
+    """What the fake makes of a turn of so many samples."""
+    return "".join(word(i) for i in range(samples // WORD_SAMPLES))
+
+
+def word(index: int) -> str:
+    return ("" if index == 0 else " ") + f"w{index}"
+
+
+@dataclass
+class FakeTurn:
+    start: StartTurn
+    samples: int = 0
+    words: int = 0
+    voiced_until: int = 0
+    text: list[str] = field(default_factory=list)
+
+
+class FakeEngine:
+    """The methods of EngineClient. hold: committed turns wait until `release`."""
+
+    def __init__(self, *, hold: bool = False) -> None:
+        self.ready = True
+        self.hold = hold
+        self.models = list(CARDS)
+        self.messages: list[Message] = []
+        self.turns: dict[tuple[str, str], FakeTurn] = {}
+        self.files: list[TranscribeFile] = []
+        self.file_error: EngineRequestError | None = None
+        self.file_gate: asyncio.Event | None = None
+        self.cancelled_files: list[str] = []
+        self.sessions: dict[str, Callable[[Event], None]] = {}
+        self.closed_sessions: list[str] = []
+        self.closed = False
+        self.changed = asyncio.Condition()
+        self._held: list[EndTurn] = []
+        self._fail_with: str | None = None
+        self._notices: set[asyncio.Task[None]] = set()
+
+    # --- EngineClient ----------------------------------------------------------------------------
+
+    def open_session(self, session: str, on_event: Callable[[Event], None]) -> None:
+        self.sessions[session] = on_event
+        self._changed()
+
+    def close_session(self, session: str) -> None:
+        if self.sessions.pop(session, None) is None:
+            return
+        self.closed_sessions.append(session)
+        self.turns = {key: turn for key, turn in self.turns.items() if key[0] != session}
+        self._changed()
+
+    def send(self, message: Message) -> None:
+        if not self.ready:
+            raise EngineUnavailable("the engine is not running")
+        self.messages.append(message)
+        match message:
+            case StartTurn():
+                self.turns[message.session, message.turn] = FakeTurn(message)
+            case AppendAudio():
+                assert message.samples.dtype == np.float32
+                self._append(message)
+            case CancelTurn():
+                del self.turns[message.session, message.turn]
+            case EndTurn():
+                if self.hold:
+                    self._held.append(message)
+                else:
+                    self._soon(lambda: self._end(message))
+            case _:
+                raise AssertionError(message)
+        self._changed()
+
+    async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
+        self.files.append(message)
+        self._changed()
+        if self.file_gate is not None:
+            try:
+                await self.file_gate.wait()
+            except asyncio.CancelledError:
+                self.cancelled_files.append(message.request)
+                self._changed()
+                raise
+        if self.file_error is not None:
+            raise self.file_error
+        duration = len(message.samples) / SAMPLE_RATE
+        text = "" if duration == 0 else f"{message.settings.task} {duration:.1f} seconds."
+        segments = [Segment(f" {text}", 0.0, duration, [1, 2], -0.25, 0.01)] if text else []
+        words = [Word(" seconds.", 0.0, duration, 0.9)] if message.settings.words else []
+        language = message.settings.language or "en"
+        return FileTranscribed(message.request, text, language, duration, segments, words, 5)
+
+    async def close(self) -> None:
+        self.closed = True
+
+    # --- what tests do to it ---------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Complete what was held."""
+        held, self._held = self._held, []
+        for message in held:
+            self._end(message)
+
+    def fail_next_turn(self, code: str) -> None:
+        self._fail_with = code
+
+    def die(self) -> None:
+        """As when the engine process ends."""
+        self.ready = False
+        self.turns.clear()
+        for on_event in list(self.sessions.values()):
+            on_event(EngineFailed("engine_died", "it ended unexpectedly"))
+
+    async def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Until the condition holds; checked at every change."""
+        async with asyncio.timeout(10):
+            async with self.changed:
+                await self.changed.wait_for(condition)
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _append(self, message: AppendAudio) -> None:
+        turn = self.turns.get((message.session, message.turn))
+        if turn is None:
+            return
+        turn.samples += len(message.samples)
+        assert 0 <= message.voiced_until <= turn.samples
+        assert message.voiced_until >= turn.voiced_until
+        turn.voiced_until = message.voiced_until
+        self._soon(lambda: self._speak(message.session, message.turn))
+
+    def _speak(self, session: str, name: str) -> None:
+        turn = self.turns.get((session, name))
+        if turn is None:
+            return
+        settings = turn.start.settings
+        while (turn.words + 1) * WORD_SAMPLES <= turn.samples:
+            text = word(turn.words)
+            at = turn.words / 10
+            logprobs = [TokenLogprob(text, -0.5, list(text.encode()))]
+            words = [Word(text, at, at + 0.1, 0.9)]
+            turn.words += 1
+            turn.text.append(text)
+            self._emit(
+                TextCommitted(
+                    session,
+                    name,
+                    text,
+                    logprobs if settings.logprobs else None,
+                    words if settings.words else None,
+                )
+            )
+        if settings.provisional:
+            self._emit(TextProvisional(session, name, " maybe"))
+
+    def _end(self, message: EndTurn) -> None:
+        self._speak(message.session, message.turn)
+        turn = self.turns.pop((message.session, message.turn), None)
+        if turn is None:
+            return
+        if self._fail_with is not None:
+            code, self._fail_with = self._fail_with, None
+            self._emit(TurnFailed(message.session, message.turn, code, "asked to fail"))
+            return
+        self._emit(
+            TurnCompleted(
+                message.session,
+                message.turn,
+                "".join(turn.text),
+                turn.start.settings.language or "en",
+                turn.samples / SAMPLE_RATE,
+                turn.words,
+            )
+        )
+
+    def _emit(self, event: TextCommitted | TextProvisional | TurnCompleted | TurnFailed) -> None:
+        handler = self.sessions.get(event.session)
+        if handler is not None:
+            handler(event)
+
+    def _soon(self, act: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(act)
+
+    def _changed(self) -> None:
+        async def tell() -> None:
+            async with self.changed:
+                self.changed.notify_all()
+
+        task = asyncio.get_running_loop().create_task(tell())
+        self._notices.add(task)
+        task.add_done_callback(self._notices.discard)

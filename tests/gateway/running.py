@@ -1,0 +1,167 @@
+"""A gateway on a free loopback port with a fake engine, and a client that checks every frame."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.applications import Starlette
+from websockets.asyncio.client import ClientConnection, connect
+
+from gateway.app import create_app
+from gateway.config import GatewayConfig
+from gateway.server import bind, make_server
+from gateway.services import Engine, Services
+from media.pcm import encode_pcm16
+from tests.gateway.fake_engine import FakeEngine
+from tests.gateway.strict import check
+
+MANUAL: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}
+PATIENCE = 10.0  # seconds after which a missing frame is a failure
+
+
+@dataclass
+class Running:
+    """A gateway that serves."""
+
+    engine: FakeEngine
+    app: Starlette
+    port: int
+    stop: Callable[[], Awaitable[None]]
+
+    @property
+    def http(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def services(self) -> Services:
+        services: Services = self.app.state.services
+        return services
+
+    def client(self, query: str = "intent=transcription", **options: Any) -> Client:
+        return Client(f"ws://127.0.0.1:{self.port}/v1/realtime?{query}", options)
+
+
+@contextlib.asynccontextmanager
+async def running(
+    config: GatewayConfig | None = None, engine: FakeEngine | None = None
+) -> AsyncIterator[Running]:
+    engine = engine or FakeEngine()
+    started = asyncio.Event()
+
+    async def start_engine() -> Engine:
+        started.set()
+        return engine
+
+    app = create_app(config or GatewayConfig(port=0), start_engine)
+    server = make_server(app)
+    with bind("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        task = asyncio.create_task(server.serve(sockets=[listening]))
+
+        async def stop() -> None:
+            server.should_exit = True
+            await task
+
+        try:
+            await started.wait()
+            listening_soon = asyncio.create_task(_accepting(port))
+            await asyncio.wait({listening_soon, task}, return_when=asyncio.FIRST_COMPLETED)
+            yield Running(engine, app, port, stop)
+        finally:
+            await stop()
+
+
+async def _accepting(port: int) -> None:
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionError:
+            await asyncio.sleep(0)
+            continue
+        writer.close()
+        await writer.wait_closed()
+        return
+
+
+@dataclass
+class Client:
+    """A raw WebSocket client. Every frame it gets is checked strictly and kept in `seen`."""
+
+    url: str
+    options: dict[str, Any] = field(default_factory=dict)
+    seen: list[dict[str, Any]] = field(default_factory=list)
+
+    async def __aenter__(self) -> Client:
+        self.socket: ClientConnection = await connect(
+            self.url, proxy=None, max_size=None, **self.options
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.socket.close()
+
+    async def send(self, type: str, **fields: Any) -> None:
+        await self.socket.send(json.dumps({"type": type, **fields}))
+
+    async def update(self, session: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+        session = {"type": "transcription", **(session or {})}
+        await self.send("session.update", session=session, **fields)
+        event = await self.until("session.updated")
+        return dict(event["session"])
+
+    async def append(self, data: bytes, **fields: Any) -> None:
+        await self.send(
+            "input_audio_buffer.append", audio=base64.b64encode(data).decode(), **fields
+        )
+
+    async def receive(self) -> dict[str, Any]:
+        async with asyncio.timeout(PATIENCE):
+            frame = await self.socket.recv()
+        assert isinstance(frame, str), "only text frames come from the server"
+        event: dict[str, Any] = json.loads(frame)
+        self.seen.append(check(event))
+        return event
+
+    async def until(self, type: str) -> dict[str, Any]:
+        """The next event of this type; the ones before it are in `seen`. An unexpected error
+        event is a failure."""
+        while True:
+            event = await self.receive()
+            if event["type"].endswith(type):
+                return event
+            assert event["type"] != "error", event
+
+    def types(self) -> list[str]:
+        return [event["type"] for event in self.seen]
+
+    def deltas(self, item: str) -> str:
+        return "".join(
+            event["delta"]
+            for event in self.seen
+            if event["type"].endswith(".delta") and event["item_id"] == item
+        )
+
+
+def tone(seconds: float, rate: int = 24_000) -> bytes:
+    """PCM16 of a quiet tone: audio, but not speech."""
+    t = np.arange(round(seconds * rate)) / rate
+    samples: NDArray[np.float32] = (0.1 * np.sin(2 * np.pi * 220 * t)).astype(np.float32)
+    return encode_pcm16(samples)
+
+
+def chunks(data: bytes, size: int) -> Sequence[bytes]:
+    return [data[i : i + size] for i in range(0, len(data), size)]
