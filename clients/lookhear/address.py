@@ -69,6 +69,20 @@ class Server:
         timeout: float | None = 30.0,
     ) -> bytes:
         """GET, or POST if there is a body. Blocking. ServerError, ConnectionFailed."""
+        status, data = self.exchange(path, body=body, content_type=content_type, timeout=timeout)
+        if status >= 300:
+            raise self.refusal(status, data)
+        return data
+
+    def exchange(
+        self,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str | None = None,
+        timeout: float | None = 30.0,
+    ) -> tuple[int, bytes]:
+        """As `request`, but any HTTP status is an answer. ConnectionFailed."""
         headers = self.headers()
         if content_type is not None:
             headers["Content-Type"] = content_type
@@ -77,11 +91,10 @@ class Server:
         opener = urllib.request.build_opener(*handlers)
         try:
             with opener.open(request, timeout=timeout) as answer:
-                data: bytes = answer.read()
-                return data
+                return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             with error:
-                raise self.refusal(error.code, error.read()) from None
+                return error.code, error.read()
         except (OSError, urllib.error.URLError) as error:
             reason = getattr(error, "reason", error)
             raise ConnectionFailed(f"cannot reach {self.base_url}: {reason}") from error

@@ -179,8 +179,7 @@ def _array_pieces(samples: NDArray[np.float32], rate: int) -> Iterator[bytes]:
 async def _in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
     """Pull a blocking iterator from a worker thread, one piece at a time."""
     while (piece := await asyncio.to_thread(next, pieces, _END)) is not _END:
-        assert isinstance(piece, bytes)
-        yield piece
+        yield _checked(piece)
 
 
 async def read_source(source: Source, rate: int | None = None) -> AsyncIterator[bytes]:

@@ -65,6 +65,7 @@ class ServerVad:
 class _Turn:
     item_id: str
     start: int  # source samples
+    origin: int  # where the server's own clock of the turn starts, before any clamping
     end: int | None = None  # None: still open
     safe_end: int | None = None  # up to here it may be blanked: end less the kept hangover
     done: bool = False
@@ -151,7 +152,7 @@ class TurnTracker:
             return []
         if kind == "input_audio_buffer.speech_started":
             start = self._base + int(message["audio_start_ms"]) * RATE // 1000
-            turn = self._turn(message["item_id"], max(start, self._boundary))
+            turn = self._turn(message["item_id"], start)
             return [SpeechStarted(turn.item_id, turn.start / RATE)]
         if kind == "input_audio_buffer.speech_stopped":
             turn = self._turn(message["item_id"])
@@ -179,8 +180,8 @@ class TurnTracker:
             words = tuple(
                 Word(
                     str(w["word"]),
-                    self._base / RATE + float(w["start"]),
-                    self._base / RATE + float(w["end"]),
+                    turn.origin / RATE + float(w["start"]),
+                    turn.origin / RATE + float(w["end"]),
                     float(w["probability"]),
                 )
                 for w in message["words"]
@@ -207,7 +208,9 @@ class TurnTracker:
     def _turn(self, item_id: str, start: int | None = None) -> _Turn:
         """The turn of that id; a new one starts at `start`, or where the last one ended."""
         if item_id not in self._turns:
-            self._turns[item_id] = _Turn(item_id, self._boundary if start is None else start)
+            origin = self._boundary if start is None else start
+            # The prefix padding may reach back over the end of the turn before.
+            self._turns[item_id] = _Turn(item_id, max(origin, self._boundary), origin)
         return self._turns[item_id]
 
     def _close(self, turn: _Turn, end: int, safe_end: int) -> None:

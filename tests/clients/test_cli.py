@@ -1,0 +1,152 @@
+"""The `lookhear` command: what it prints, what it returns, what it says when something lacks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from importlib import metadata
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from lookhear import cli, server
+from lookhear.errors import LookhearError
+from lookhear.events import TurnCompleted
+from lookhear.subtitles import srt, vtt
+
+from tests.clients.counting_server import CountingServer, said, speech
+
+WORDS = [101, 102]
+
+
+@pytest.fixture
+def counting() -> Iterator[CountingServer]:
+    """A counting server on a thread of its own: the command has its own event loop."""
+    started, stop = threading.Event(), asyncio.Event()
+    counting, loop = CountingServer(), asyncio.new_event_loop()
+
+    async def serve() -> None:
+        async with counting.running():
+            started.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    started.wait()
+    yield counting
+    loop.call_soon_threadsafe(stop.set)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> str:
+    path = tmp_path / "talk.wav"
+    soundfile.write(path, np.frombuffer(speech(WORDS, gap_ms=300), "<i2"), 24_000)
+    return str(path)
+
+
+def test_live_text_is_one_line_per_turn_when_piped(
+    counting: CountingServer, recording: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["transcribe", "--live", "--server", counting.url, recording]) == 0
+    assert capsys.readouterr().out == " ".join(said(WORDS)) + "\n"
+    assert counting.updates[0]["lookhear"]["provisional"] is True
+
+
+def test_live_json_is_one_event_per_line(
+    counting: CountingServer, recording: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["transcribe", "--live", "--json", "--server", counting.url, recording]) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert events[0]["event"] == "SessionReady" and events[-1]["event"] == "TurnCompleted"
+    assert "".join(e["text"] for e in events if e["event"] == "TextDelta") == events[-1]["text"]
+
+
+def test_live_subtitles(
+    counting: CountingServer, recording: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["transcribe", "--live", "--format", "srt", "--server", counting.url, recording]
+    assert cli.main(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "1" and lines[1].startswith("00:00:00,000 --> 00:00:01,")
+
+
+def test_subtitles() -> None:
+    turns = [TurnCompleted("b", " two ", 61.0, 3661.25), TurnCompleted("a", "one", 0.5, 59.9996)]
+    assert srt(turns) == (
+        "1\n00:00:00,500 --> 00:01:00,000\none\n\n2\n00:01:01,000 --> 01:01:01,250\ntwo\n\n"
+    )
+    assert vtt(turns[:1]) == "WEBVTT\n\n00:01:01.000 --> 01:01:01.250\ntwo\n\n"
+
+
+def test_a_server_that_is_not_there(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
+    port = server.free_port()
+    command = ["transcribe", "--live", "--server", f"http://127.0.0.1:{port}", recording]
+    assert cli.main(command) == 1
+    assert f"cannot reach http://127.0.0.1:{port}" in capsys.readouterr().err
+
+
+def test_no_server_and_none_installed(
+    recording: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "is_running", lambda address: False)
+    monkeypatch.setattr(cli, "server_installed", lambda: False)
+    assert cli.main(["transcribe", recording]) == 1
+    assert 'pip install "lookhear[server]"' in capsys.readouterr().err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("lookhear ")
+
+
+def with_command(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    points = EntryPoints([EntryPoint("serve", value, cli.COMMANDS)])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: points)
+
+
+def test_a_command_of_the_server_gets_the_rest_of_the_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_command(monkeypatch, "tests.clients.test_cli:fake_serve")
+    assert cli.main(["serve", "--port", "9"]) == 42
+
+
+def fake_serve(argv: list[str]) -> int:
+    assert argv == ["--port", "9"]
+    return 42
+
+
+def test_a_missing_server_package_is_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "half_installed.py").write_text("import a_package_that_is_not_there\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with_command(monkeypatch, "half_installed:serve")
+    assert cli.main(["serve"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and 'needs pip install "lookhear[server]"' in said
+
+
+def test_a_taken_port_is_not_chosen() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert server.free_port(port) != port
+    assert server.free_port(port) == port
+
+
+def test_a_server_that_cannot_start_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/sh")
+    with pytest.raises(LookhearError, match=r"ended with status \d+"):
+        server.ServerProcess().__enter__()
