@@ -96,6 +96,7 @@ class _Replica:
                 self.last_pong = asyncio.get_running_loop().time()
                 if isinstance(event, Ready):
                     self.ready = event
+                    self._on_event(self, event)
                     started.set()
                 elif isinstance(event, EngineFailed):
                     self.failure = event
@@ -262,10 +263,9 @@ class EngineClient:
         for replica in self._replicas.values():
             if replica.ready is not None:
                 replica.send(Shutdown())
-            replica.hang_up()
-        if any(not replica.ready for replica in self._replicas.values()):
-            for replica in self._replicas.values():
-                replica.kill() if replica.ready is None else None
+                replica.hang_up()
+            else:
+                replica.kill()  # it may be loading for minutes
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # --- events ----------------------------------------------------------------------------------
@@ -275,6 +275,8 @@ class EngineClient:
             case Starting():
                 if self._on_progress is not None:
                     self._on_progress(event)
+            case Ready(models):
+                self._cards[replica.config.name] = models[0]
             case Pong():
                 self.last_pong[replica.config.name] = event
             case FileTranscribed() | FileFailed():
@@ -341,7 +343,6 @@ class EngineClient:
         await started.wait()
         if replica.ready is None:
             return
-        self._cards[replica.config.name] = replica.ready.models[0]
         number, clock = 0, asyncio.get_running_loop().time
         while replica.ready is not None:
             if clock() - replica.last_pong > SILENCE_LIMIT:

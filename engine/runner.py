@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence as Seq
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -77,11 +78,12 @@ class Runner:
         return Sequence(request, self._tokenizer.eot, limit, row=row, slot=slot)
 
     def _encode(self, window: int, group: list[Sequence]) -> None:
-        samples = torch.zeros(len(group), window)
+        samples = np.zeros((len(group), window), np.float32)
         for i, sequence in enumerate(group):
             audio = sequence.request.samples
-            samples[i, : len(audio)] = torch.from_numpy(audio)
-        log_mel = kernels.log_mel(samples.to(self._model.device), self._filters)
+            samples[i, : len(audio)] = audio
+        padded = torch.from_numpy(samples).to(self._model.device)
+        log_mel = kernels.log_mel(padded, self._filters)
         encoded = self._model.encode(log_mel.to(self._model.dtype))
         slots = [sequence.slot for sequence in group]
         lengths = [encoded.shape[1]] * len(group)

@@ -93,8 +93,9 @@ class FileTranscription:
             heard.tokens, self._prompter.timestamp_seconds, keep_open=is_last
         )
         advance = length if moved is None or is_last else round(moved * SAMPLE_RATE)
+        seconds = length / SAMPLE_RATE
         for first, last, start, end in pieces:
-            self._add(heard, result, first, last, start, min(end, length / SAMPLE_RATE))
+            self._add(heard, result, first, last, min(start, seconds), min(end, seconds))
         # A window that claims to end where it began would never let us get on.
         self._position += length if advance < SAMPLE_RATE // 2 else min(advance, length)
         return self.settle()

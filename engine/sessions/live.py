@@ -104,6 +104,11 @@ class LiveTurn:
         """Samples received so far."""
         return self._received
 
+    @property
+    def segment_start(self) -> int:
+        """Position where the open segment begins."""
+        return self._segment_start
+
     def append(self, samples: NDArray[np.float32], voiced_until: int) -> None:
         """Add samples (mono, 16 kHz). voiced_until: as in `AppendAudio`."""
         assert not self._ended and not self._done
