@@ -11,8 +11,9 @@ PRIVATE = "lookhear."
 
 
 def _adapter() -> TypeAdapter[Any]:
-    union = get_args(realtime_server_event.RealtimeServerEvent)[0]
-    return TypeAdapter(Annotated[union, Field(discriminator="type")])
+    union: Any = get_args(realtime_server_event.RealtimeServerEvent)[0]
+    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[union, Field(discriminator="type")])
+    return adapter
 
 
 ADAPTER = _adapter()
