@@ -1,0 +1,44 @@
+# The commands of the project. `make demo` and `make test` work from a fresh clone.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check bench-live bench-offline clean
+
+demo: $(VENV)/.server
+	@$(BIN)/lookhear demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+bench-live: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.live $(ARGS)
+
+bench-offline: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.offline $(ARGS)
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"lookhear needs Python 3.11 or newer, this is {sys.version.split()[0]}")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.server: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server,test]'
+	@touch $@ $(VENV)/.server
+
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server,bench]'
+	@touch $@ $(VENV)/.server
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
