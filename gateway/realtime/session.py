@@ -42,7 +42,7 @@ from gateway.services import Engine, Services
 
 INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
 BATCH = 4 * 1024 * 1024  # characters worked on at once
-CLOSE_SECONDS = 5.0  # how long a slow reader may take to see why it is closed
+CLOSE_SECONDS = 1.0  # how long a slow reader may take to see why it is closed
 
 Frame = str | bytes
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -64,6 +65,8 @@ async def running(
     app = create_app(config or GatewayConfig(port=0), start_engine)
     server = make_server(app)
     with bind("127.0.0.1", 0) as listening:
+        # Small, so that a client that does not read is noticed soon.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
         port = listening.getsockname()[1]
         task = asyncio.create_task(server.serve(sockets=[listening]))
 

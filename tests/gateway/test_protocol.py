@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.messages import EngineFailed
-from media.vad import SpeechStarted, SpeechStopped
+from media.vad import SpeechStarted, SpeechStopped, VadEvent
 from tests.gateway.scripted import Script, kinds
 
 MANUAL: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}
@@ -109,7 +109,7 @@ def test_voice_opens_a_turn_with_padding_and_closes_it() -> None:
 
 def test_two_turns_in_one_piece_of_audio() -> None:
     script = Script()
-    events = [
+    events: list[VadEvent] = [
         SpeechStarted(1000),
         SpeechStopped(9000),
         SpeechStarted(12_000),
