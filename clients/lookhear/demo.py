@@ -53,10 +53,14 @@ def bundled_recording() -> Path:
 
 
 def read_recording(audio: Path) -> Recording:
-    """Reads the JSON of the same name beside the audio: {text, words: [{word, start_s, end_s}]}."""
+    """Reads the JSON of the same name beside the audio. SourceError.
+
+    {text, words: [{word, start_s, end_s}]}, or {text, sentences: [{words: …}]}.
+    """
     try:
         data = json.loads(audio.with_suffix(".json").read_text("utf-8"))
-        words = tuple((float(w["start_s"]), float(w["end_s"])) for w in data["words"])
+        spoken = [word for part in data.get("sentences", [data]) for word in part["words"]]
+        words = tuple((float(w["start_s"]), float(w["end_s"])) for w in spoken)
         if not words:
             raise ValueError("no words")
         return Recording(audio, str(data["text"]), words)

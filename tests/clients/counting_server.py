@@ -133,6 +133,8 @@ class _Listener:
                     await self.socket.send(json.dumps(self.server.reply_to_update))
                     return
                 self.vad = message["session"]["audio"]["input"]["turn_detection"]
+                if self.vad is not None:
+                    self.vad = {"prefix_padding_ms": 300, "silence_duration_ms": 500} | self.vad
                 await self.emit("session.updated", session={"id": "s", **message["session"]})
             case "input_audio_buffer.append":
                 pcm = np.frombuffer(base64.b64decode(message["audio"]), "<i2")

@@ -1,0 +1,1 @@
+"""Benchmarks: what the project promises, measured. Not tests: nothing here passes or fails."""

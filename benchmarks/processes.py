@@ -1,0 +1,90 @@
+"""Memory and CPU time of the server's processes while a benchmark runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+
+@dataclass(slots=True)
+class Usage:
+    """Samples of one process: (seconds since the watch began, resident bytes, CPU seconds)."""
+
+    name: str
+    samples: list[tuple[float, int, float]] = field(default_factory=list)
+
+    def between(self, start: float, end: float) -> dict[str, float]:
+        """Mean MiB and CPU seconds used per second in [start, end)."""
+        inside = [sample for sample in self.samples if start <= sample[0] < end]
+        if len(inside) < 2:
+            return {}
+        first, last = inside[0], inside[-1]
+        rss = sum(sample[1] for sample in inside) / len(inside)
+        cpu = (last[2] - first[2]) / (last[0] - first[0])
+        return {"rss_mib": round(rss / 2**20, 1), "cpu": round(cpu, 4)}
+
+
+class Watch:
+    """`with Watch(pid) as watch:` samples the process and its children every few seconds."""
+
+    def __init__(self, pid: int, every_seconds: float = 2.0) -> None:
+        self._root = psutil.Process(pid)
+        self._every = every_seconds
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._usages: dict[int, Usage] = {}
+        self._began = time.monotonic()
+
+    @property
+    def usages(self) -> list[Usage]:
+        return list(self._usages.values())
+
+    def by_minute(self) -> dict[str, list[dict[str, Any]]]:
+        """Per process: memory and CPU share of every whole minute."""
+        table: dict[str, list[dict[str, Any]]] = {}
+        for usage in self.usages:
+            last = usage.samples[-1][0] if usage.samples else 0.0
+            table[usage.name] = [
+                {"minute": minute, **usage.between(minute * 60, minute * 60 + 60)}
+                for minute in range(int(last // 60))
+            ]
+        return table
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._sample()
+            self._stop.wait(self._every)
+
+    def _sample(self) -> None:
+        now = time.monotonic() - self._began
+        try:
+            processes = [self._root, *self._root.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return
+        for process in processes:
+            try:
+                with process.oneshot():
+                    memory, times = process.memory_info().rss, process.cpu_times()
+                    name = self._name(process)
+            except psutil.NoSuchProcess:
+                continue
+            usage = self._usages.setdefault(process.pid, Usage(name))
+            usage.samples.append((now, memory, times.user + times.system))
+
+    def _name(self, process: psutil.Process) -> str:
+        if process.pid == self._root.pid:
+            return "gateway"
+        return "engine" if "engine.process" in " ".join(process.cmdline()) else process.name()
+
+    def __enter__(self) -> Watch:
+        self._began = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()

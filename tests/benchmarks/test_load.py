@@ -1,0 +1,88 @@
+"""The load generator and the data set: what is sent is what was planned, on time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from benchmarks import load, metrics
+from benchmarks.dataset import Audio, Utterance, held_out, long_recordings, looped
+from benchmarks.trace import RATE, SpokenWord
+from tests.clients.counting_server import CountingServer, Drop, said, speech
+
+QUICK = 20.0  # times the speed of speech
+
+
+def plan(tmp_path: Path, url: str, sessions: int) -> load.Job:
+    pcm = speech([101, 102], [103])
+    (tmp_path / "pcm").write_bytes(pcm * sessions)
+    size = len(pcm) // 2
+    plans = [load.SessionPlan(f"s{n}", n * size, (n + 1) * size) for n in range(sessions)]
+    wire = url.replace("http", "ws") + "/v1/realtime?intent=transcription"
+    return load.Job(wire, str(tmp_path / "pcm"), plans, sessions, 0.05, QUICK)
+
+
+async def test_sessions_are_streamed_whole(tmp_path: Path) -> None:
+    async with CountingServer().running() as server:
+        job = plan(tmp_path, server.url, 3)
+        assert load.Job.from_json(job.to_json()) == job
+        traces = await load.run(job)
+    assert sorted(trace.name for trace in traces) == ["s0", "s1", "s2"]
+    for trace in traces:
+        assert metrics.invariant_violations(trace) == [] and not metrics.dropped(trace)
+        assert metrics.hypothesis(trace).split() == said([101, 102], [103])
+        assert trace.packets[-1][1] == len(speech([101, 102], [103])) // 2 + int(1.2 * RATE)
+        assert all(when >= end / RATE / QUICK for when, end in trace.packets)
+    assert server.updates[0]["lookhear"] == {"provisional": True}
+
+
+async def test_a_lost_session_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
+    async with CountingServer([Drop(after_events=4, code=1011)]).running() as server:
+        traces = await load.run(plan(tmp_path, server.url, 2))
+    assert sorted(metrics.dropped(trace) for trace in traces) == [False, True]
+    (lost,) = [trace for trace in traces if metrics.dropped(trace)]
+    assert lost.close_code == 1011 and lost.problem is not None
+
+
+async def test_a_server_that_is_not_there_is_a_problem_not_a_crash(tmp_path: Path) -> None:
+    async with CountingServer().running() as server:
+        job = plan(tmp_path, server.url, 1)
+    (trace,) = await load.run(job)
+    assert trace.problem is not None and metrics.dropped(trace)
+
+
+def write_data(folder: Path) -> None:
+    rate = 16_000
+    samples = np.repeat(np.arange(4, dtype="f4") / 8, rate)  # a second each of four levels
+    for name in ("en_seen", "long_en"):
+        soundfile.write(folder / f"{name}.flac", samples, rate)
+    words = [{"word": f"w{n}", "start_s": n + 0.25, "end_s": n + 0.75} for n in range(4)]
+    entry = {"file": "en_seen.flac", "start_s": 1.0, "end_s": 3.0, "text": "w1 w2"}
+    entry |= {"language": "en", "voice": "v", "seen_voice": False, "words": words[1:3]}
+    (folder / "manifest.json").write_text(json.dumps([entry]))
+    long = {"file": "long_en.flac", "language": "en", "seconds": 4.0, "text": "w0 w1 w2 w3"}
+    sentences = {"sentences": [{"words": words[:2]}, {"words": words[2:]}]}
+    (folder / "long_en.json").write_text(json.dumps(long | sentences))
+
+
+def test_utterances_come_with_their_own_clock(tmp_path: Path) -> None:
+    write_data(tmp_path)
+    (utterance,) = held_out(tmp_path)
+    assert utterance.split == "unseen" and utterance.name == "en_seen/0"
+    assert utterance.words[0] == SpokenWord("w1", 0.25, 0.75)
+    samples = Audio(tmp_path).of(utterance)
+    assert len(samples) == 2 * RATE
+    assert samples[RATE // 2] == pytest.approx(4096, abs=80)  # level 1 / 8
+
+
+def test_long_recordings_are_looped_and_cut_between_words(tmp_path: Path) -> None:
+    write_data(tmp_path)
+    (recording,) = long_recordings(tmp_path)
+    assert isinstance(recording, Utterance) and recording.text == "w0 w1 w2 w3"
+    pcm, text, words = looped([recording], Audio(tmp_path), 6.5)
+    assert text == "w0 w1 w2 w3 w0 w1" and words[-1].end == 5.75
+    assert len(pcm) == int(6.0 * RATE)  # between 5.75 and 6.25
