@@ -1,0 +1,1 @@
+"""Recipes for the demo checkpoints that ship with the package: data, training, evaluation."""
