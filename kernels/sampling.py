@@ -17,30 +17,34 @@ class Verified(NamedTuple):
     choices: Tensor
 
 
-def greedy(logits: Tensor, suppress: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def greedy(logits: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The most probable allowed token of each row (the lowest id among equals).
 
-    logits: [n, vocab] float32. suppress: bool [vocab] or [n, vocab], true where a token may not be
-    chosen. Returns tokens [n] int64 and their natural-log probabilities [n] among allowed tokens.
+    logits: [n, vocab] float32. mask: float [vocab] or [n, vocab], added to the logits: 0 where a
+    token may be chosen, -inf where not. Returns tokens [n] int64 and their natural-log
+    probabilities [n] among allowed tokens; a row that holds a NaN has a NaN probability.
     """
-    if suppress is not None:
-        logits = logits.masked_fill(suppress, -torch.inf)
-    best, tokens = logits.max(dim=-1)
-    return tokens, best - torch.logsumexp(logits, dim=-1)
+    if mask is not None:
+        logits = logits + mask
+    tokens = _argmax(logits)
+    # Not logsumexp: on a CPU its exponential takes 5 times as long where logits are -inf.
+    logprobs = torch.log_softmax(logits, dim=-1).gather(-1, tokens[:, None]).squeeze(-1)
+    return tokens, logprobs
 
 
 def verify_greedy(
-    logits: Tensor, draft: Tensor, draft_lengths: Tensor, suppress: Tensor | None = None
+    logits: Tensor, draft: Tensor, draft_lengths: Tensor, mask: Tensor | None = None
 ) -> Verified:
     """How much of a draft the model itself would have written, all positions at once.
 
     logits: [batch, queries, vocab], where logits[:, i] predict what draft[:, i] proposes.
     draft: [batch, queries] int64; draft_lengths: [batch], at most queries - 1, so that there is a
-    prediction after a draft accepted whole. suppress: bool [vocab] or [batch, queries, vocab].
+    prediction after a draft accepted whole. mask: as in `greedy`, also [batch, queries, vocab].
     """
-    if suppress is not None:
-        logits = logits.masked_fill(suppress, -torch.inf)
-    return verify_tokens(logits.argmax(dim=-1), draft, draft_lengths)
+    if mask is not None:
+        logits = logits + mask
+    choices = _argmax(logits.flatten(0, 1)).view(logits.shape[:2])
+    return verify_tokens(choices, draft, draft_lengths)
 
 
 def verify_tokens(choices: Tensor, draft: Tensor, draft_lengths: Tensor) -> Verified:
@@ -56,34 +60,56 @@ def sample(
     temperature: Tensor,
     seeds: Tensor,
     positions: Tensor,
-    suppress: Tensor | None = None,
+    mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Draws a token of softmax(logits / temperature) in each row; temperature 0 is greedy.
 
     logits: [n, vocab] float32; temperature: [n] float32; seeds, positions: [n] int64. The noise is
     a function of (seed, position, token) alone, so a row's token depends neither on its batch nor
-    on what was drawn before. Returns tokens [n] and log probabilities [n] at temperature 1.
+    on what was drawn before. mask: as in `greedy`. Returns tokens [n] and their log probabilities
+    [n] at temperature 1.
     """
-    if suppress is not None:
-        logits = logits.masked_fill(suppress, -torch.inf)
+    if mask is not None:
+        logits = logits + mask
     warm = (temperature > 0.0)[:, None]
     divisor = torch.where(temperature > 0.0, temperature, 1.0)[:, None]
     noise = _gumbel(seeds, positions, logits.shape[-1])
     scores = logits / divisor + torch.where(warm, noise, 0.0).to(logits.dtype)
-    tokens = scores.argmax(dim=-1)
+    tokens = _argmax(scores)
     return tokens, token_logprobs(logits, tokens)
 
 
 def token_logprobs(logits: Tensor, tokens: Tensor) -> Tensor:
     """Natural-log probability of one token per row: logits [n, vocab], tokens [n] -> [n]."""
-    chosen = logits.gather(-1, tokens[:, None]).squeeze(-1)
-    return chosen - torch.logsumexp(logits, dim=-1)
+    return torch.log_softmax(logits, dim=-1).gather(-1, tokens[:, None]).squeeze(-1)
 
 
 def top_logprobs(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` most probable tokens per row, best first: tokens [n, count], log probs alike."""
-    best, tokens = logits.topk(count, dim=-1)
-    return tokens, best - torch.logsumexp(logits, dim=-1, keepdim=True)
+    tokens = logits.topk(count, dim=-1).indices
+    return tokens, torch.log_softmax(logits, dim=-1).gather(-1, tokens)
+
+
+_CHUNK = 256
+
+
+def _argmax(x: Tensor) -> Tensor:
+    """argmax over the last axis of [n, vocab], the first of equals.
+
+    torch's own looks at one number at a time on a CPU. The maxima of chunks are vectorised; then
+    only the best chunk is searched: 6 times faster on 16 rows of 51,865.
+    """
+    vocab = x.shape[1]
+    whole = vocab // _CHUNK * _CHUNK
+    if x.device.type != "cpu" or whole == 0:
+        return x.argmax(dim=-1)
+    maxima = x[:, :whole].reshape(len(x), -1, _CHUNK).amax(dim=-1)
+    if whole < vocab:
+        maxima = torch.cat([maxima, x[:, whole:].amax(dim=-1, keepdim=True)], dim=1)
+    start = maxima.argmax(dim=-1, keepdim=True) * _CHUNK
+    # Beyond the end the last id repeats; the first of equals is still the right one.
+    ids = (start + torch.arange(_CHUNK)).clamp_(max=vocab - 1)
+    return (start + x.gather(1, ids).argmax(dim=-1, keepdim=True)).squeeze(-1)
 
 
 def _gumbel(seeds: Tensor, positions: Tensor, vocab: int) -> Tensor:

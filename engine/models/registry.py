@@ -38,7 +38,11 @@ def load_model(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
     progress: Callable[[float], None] | None = None,
+    trim_head: bool = True,
 ) -> WhisperModel:
-    """Loads whatever supported checkpoint the folder holds; progress hears the share, 0 to 1."""
+    """Loads whatever supported checkpoint the folder holds; progress hears the share, 0 to 1.
+
+    trim_head: see `WhisperModel.from_folder`.
+    """
     loader = supported_architectures()[architecture_of(folder)]
-    return loader(folder, dtype=dtype, device=device, progress=progress)
+    return loader(folder, dtype=dtype, device=device, progress=progress, trim_head=trim_head)

@@ -55,12 +55,22 @@ class WhisperModel:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
         progress: Callable[[float], None] | None = None,
+        trim_head: bool = True,
     ) -> WhisperModel:
-        """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`."""
-        dims = WhisperDims.from_config(read_json(folder / "config.json"), folder / "config.json")
+        """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
+
+        trim_head: text tokens that generation_config.json suppresses always, if they are a good
+        part of the vocabulary (a small checkpoint in the standard id order uses few ids of it), get
+        the logit -inf without computing it.
+        """
+        config = read_json(folder / "config.json")
+        dims = WhisperDims.from_config(config, folder / "config.json")
+        generation = read_json(folder / "generation_config.json", required=False)
+        eot = config.get("eos_token_id", 0)  # text lies below it; what is above is never trimmed
+        never = {i for i in generation.get("suppress_tokens") or () if trim_head and i < eot}
         reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
         with torch.inference_mode():
-            return cls(dims, read_weights(reader, dims))
+            return cls(dims, read_weights(reader, dims, never))
 
     @property
     def num_parameters(self) -> int:
@@ -109,7 +119,8 @@ class WhisperModel:
         assert frames % 2 == 0 and 2 <= frames <= dims.max_frames, frames
         x = gelu(F.conv1d(log_mel.to(self.dtype), *weights.conv1, padding=1))
         x = gelu(F.conv1d(x, *weights.conv2, stride=2, padding=1))
-        x = x.transpose(1, 2) + weights.encoder_positions[: frames // 2]
+        # Laid out by position once, or every layer would do it again.
+        x = x.transpose(1, 2).contiguous() + weights.encoder_positions[: frames // 2]
         for layer in weights.encoder_layers:
             q, k, v = _heads(layer.attention, x, dims.encoder_heads)
             x = x + linear(attention(q, k, v, scale=1.0).flatten(2), layer.attention.out)
@@ -218,8 +229,17 @@ class WhisperModel:
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
-        """hidden: [n, width] of the queries whose next token is wanted. Returns [n, vocab] fp32."""
-        return linear(hidden, self.weights.head).float()
+        """hidden: [n, width] of the queries whose next token is wanted. Returns [n, vocab] float32,
+        -inf for ids that a trimmed head leaves out (see `from_folder`)."""
+        values = linear(hidden, self.weights.head).float()
+        if values.shape[1] == self.dims.vocab:
+            return values
+        logits = values.new_full((hidden.shape[0], self.dims.vocab), -torch.inf)
+        column = 0
+        for ids in self.weights.head_ranges:
+            logits[:, ids.start : ids.stop] = values[:, column : column + len(ids)]
+            column += len(ids)
+        return logits
 
     @torch.inference_mode()
     def align(

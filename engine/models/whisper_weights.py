@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -140,16 +141,23 @@ class WhisperWeights:
     decoder_layers: list[DecoderLayer]
     decoder_norm: Norm
     head: LinearWeights
+    head_ranges: tuple[range, ...]  # ids that the head's rows stand for, in order
     num_parameters: int
 
 
-def read_weights(reader: CheckpointReader, dims: WhisperDims) -> WhisperWeights:
-    """Takes every tensor of the checkpoint; `CheckpointError` for one too few or too many."""
+def read_weights(
+    reader: CheckpointReader, dims: WhisperDims, never: Collection[int] = ()
+) -> WhisperWeights:
+    """Takes every tensor of the checkpoint; `CheckpointError` for one too few or too many.
+
+    never: ids whose logits nobody will look at; the head leaves them out where that pays.
+    """
     source = _Source(reader, dims)
     width = dims.width
     encoder, decoder = "model.encoder", "model.decoder"
     tokens = source.take(f"{decoder}.embed_tokens.weight", dims.vocab, width)
     head = tokens if dims.tied_head else source.take("proj_out.weight", dims.vocab, width)
+    ranges = _kept_ranges(dims.vocab, never)
     weights = WhisperWeights(
         conv1=source.conv(f"{encoder}.conv1", dims.num_mels),
         conv2=source.conv(f"{encoder}.conv2", width),
@@ -175,12 +183,23 @@ def read_weights(reader: CheckpointReader, dims: WhisperDims) -> WhisperWeights:
             for i in range(dims.decoder_layers)
         ],
         decoder_norm=source.norm(f"{decoder}.layer_norm"),
-        head=pack_linear(head),
+        head=pack_linear(torch.cat([head[ids.start : ids.stop] for ids in ranges])),
+        head_ranges=ranges,
         num_parameters=source.num_parameters,
     )
     # Some checkpoints store the tied head a second time.
     reader.finish(ignore=("proj_out.weight",) if dims.tied_head else ())
     return weights
+
+
+def _kept_ranges(vocab: int, never: Collection[int]) -> tuple[range, ...]:
+    """Ids from 0 to vocab without those of `never`, as ranges; all ids if little would be saved."""
+    dropped = sorted({i for i in never if 0 <= i < vocab})
+    edges = [-1, *dropped, vocab]
+    ranges = tuple(range(a + 1, b) for a, b in pairwise(edges) if b > a + 1)
+    if len(dropped) < vocab // 8 or len(ranges) > 64:
+        return (range(vocab),)
+    return ranges
 
 
 class _Source:

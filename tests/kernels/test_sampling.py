@@ -20,12 +20,12 @@ def test_greedy_with_suppressed_tokens() -> None:
     assert tokens.tolist() == [1, 0]
     expected = logits.log_softmax(-1)[[0, 1], [1, 0]]
     torch.testing.assert_close(logprobs, expected)
-    suppress = torch.tensor([[False, True, False], [True, False, False]])
-    tokens, logprobs = greedy(logits, suppress)
+    mask = torch.tensor([[0.0, -torch.inf, 0.0], [-torch.inf, 0.0, 0.0]])
+    tokens, logprobs = greedy(logits, mask)
     assert tokens.tolist() == [2, 1]
-    expected = logits.masked_fill(suppress, -torch.inf).log_softmax(-1)[[0, 1], [2, 1]]
+    expected = (logits + mask).log_softmax(-1)[[0, 1], [2, 1]]
     torch.testing.assert_close(logprobs, expected)
-    assert greedy(logits, torch.tensor([False, True, True]))[0].tolist() == [0, 0]
+    assert greedy(logits, torch.tensor([0.0, -torch.inf, -torch.inf]))[0].tolist() == [0, 0]
     assert logits.isfinite().all()
 
 
@@ -80,14 +80,14 @@ def test_sampling_follows_the_distribution() -> None:
 
 
 def test_suppressed_tokens_are_never_drawn() -> None:
-    suppress = torch.tensor([True, False, True, False])
+    mask = torch.tensor([-torch.inf, 0.0, -torch.inf, 0.0])
     count = 500
     tokens, logprobs = sample(
         torch.zeros(count, 4),
         torch.full((count,), 5.0),
         torch.arange(count),
         torch.zeros(count).long(),
-        suppress,
+        mask,
     )
     assert set(tokens.tolist()) == {1, 3}
     torch.testing.assert_close(logprobs, torch.full((count,), 0.5).log())
@@ -100,3 +100,21 @@ def test_logprobs() -> None:
     torch.testing.assert_close(best, expected.topk(4).values)
     assert torch.equal(tokens, expected.topk(4).indices)
     torch.testing.assert_close(token_logprobs(logits, tokens[:, 2]), best[:, 2])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 3), st.sampled_from([1, 255, 256, 257, 700, 768]), st.integers(0, 10_000))
+def test_greedy_takes_the_first_of_equals_at_any_size(n: int, vocab: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randint(0, 20, (n, vocab), generator=generator).float()
+    tokens, logprobs = greedy(logits)
+    for row in range(n):
+        assert tokens[row] == logits[row].tolist().index(logits[row].max())
+    torch.testing.assert_close(logprobs, logits.max(-1).values - logits.logsumexp(-1))
+
+
+def test_a_nan_is_not_hidden() -> None:
+    logits = torch.zeros(2, 600)
+    logits[1, 500] = torch.nan
+    _, logprobs = greedy(logits)
+    assert logprobs.isnan().tolist() == [False, True]

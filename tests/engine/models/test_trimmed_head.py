@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine.models.registry import load_model
+from engine.models.whisper import WhisperModel
+from tests.checkpoints import build_random_whisper
+
+VOCAB, EOT = 400, 300
+
+
+def load(tmp_path: Path, suppress: list[int], **options: Any) -> WhisperModel:
+    folder = build_random_whisper(
+        tmp_path / "model", layers=1, width=16, vocab=VOCAB, tokenizer=False,
+        config={"eos_token_id": EOT},
+    )  # fmt: skip
+    generation = {"suppress_tokens": suppress}
+    (folder / "generation_config.json").write_text(json.dumps(generation))
+    return load_model(folder, **options)
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_only_suppressed_text_is_left_out(tmp_path: Path, rows: int) -> None:
+    suppress = [3, *range(50, 290), 320, 350, -1, 9999]
+    hidden = torch.randn(rows, 16, generator=torch.Generator().manual_seed(0))
+    trimmed, whole = load(tmp_path, suppress), load(tmp_path, suppress, trim_head=False)
+    assert trimmed.weights.head.out_features == VOCAB - 241
+    assert trimmed.num_parameters == whole.num_parameters
+    logits, expected = trimmed.logits(hidden), whole.logits(hidden)
+    dropped = torch.zeros(VOCAB, dtype=torch.bool)
+    dropped[[3, *range(50, 290)]] = True
+    assert (logits[:, dropped] == -torch.inf).all()
+    torch.testing.assert_close(logits[:, ~dropped], expected[:, ~dropped], atol=1e-5, rtol=1e-5)
+
+
+def test_a_short_list_trims_nothing(tmp_path: Path) -> None:
+    model = load(tmp_path, [1, 2, 7, 8, 9])
+    assert model.weights.head.out_features == VOCAB
+    assert model.logits(torch.zeros(1, 16)).isfinite().all()
+
+
+def test_scattered_ids_trim_nothing(tmp_path: Path) -> None:
+    assert load(tmp_path, list(range(0, 290, 2))).weights.head.out_features == VOCAB
