@@ -160,8 +160,9 @@ async def test_a_reader_that_is_too_slow_is_closed(caplog: pytest.LogCaptureFixt
             update = {"audio": {"input": {"transcription": {"prompt": prompt}}}}
             frame = {"type": "session.update", "session": {"type": "transcription", **update}}
             try:
-                while gateway.services.sessions:  # until the buffers of both sockets are full
+                for _ in range(200):  # more than the buffers of both sockets hold
                     await client.socket.send(json.dumps(frame))
+                await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
             finally:
                 client.socket.transport.abort()
             assert gateway.engine.sessions == {}
