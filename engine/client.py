@@ -164,7 +164,7 @@ class EngineClient:
         self._files: dict[str, tuple[_Replica, asyncio.Future[FileTranscribed]]] = {}
         self._cards: dict[str, ModelCard] = {}
         self._closing = False
-        self.last_pong: dict[str, Pong] = {}
+        self._stats: dict[str, Pong] = {}
 
     @classmethod
     async def start(
@@ -200,6 +200,11 @@ class EngineClient:
     def models(self) -> list[ModelCard]:
         """The served models, also while an engine is being restarted."""
         return list(self._cards.values())
+
+    @property
+    def stats(self) -> dict[str, Pong]:
+        """What each engine last said of its work, per model name; at most a heartbeat old."""
+        return dict(self._stats)
 
     @property
     def pids(self) -> dict[str, int | None]:
@@ -278,7 +283,7 @@ class EngineClient:
             case Ready(models):
                 self._cards[replica.config.name] = models[0]
             case Pong():
-                self.last_pong[replica.config.name] = event
+                self._stats[replica.config.name] = event
             case FileTranscribed() | FileFailed():
                 self._finish_file(event)
             case TurnCompleted() | TurnFailed():

@@ -68,7 +68,8 @@ class EngineCore:
         self._owners: dict[str, tuple[Priority, Owner]] = {}
         self._running: dict[str, Sequence] = {}
         self._events: list[Event] = []
-        self._num_steps = 0
+        self._num_steps = self._num_requests = 0
+        self._num_drafted = self._num_accepted = 0
 
     # --- messages --------------------------------------------------------------------------------
 
@@ -97,7 +98,15 @@ class EngineCore:
                 self._drop(request)
             case Ping(number):
                 self._events.append(
-                    Pong(number, self._num_steps, len(self._turns), self._scheduler.num_waiting)
+                    Pong(
+                        number,
+                        steps=self._num_steps,
+                        requests=self._num_requests,
+                        drafted=self._num_drafted,
+                        accepted=self._num_accepted,
+                        live_turns=len(self._turns),
+                        waiting=self._scheduler.num_waiting,
+                    )
                 )
 
     def _settings_error(self, settings: TranscriptionSettings) -> tuple[str, str] | None:
@@ -232,6 +241,9 @@ class EngineCore:
         self._runner.release(sequence)
         del self._running[key]
         self._scheduler.finish(key)
+        self._num_requests += 1
+        self._num_drafted += len(sequence.request.draft)
+        self._num_accepted += sequence.num_accepted
         self._events.extend(self._owners[key][1].absorb(sequence.result()))
         self._drop_if_done(key)
 

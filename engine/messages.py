@@ -191,12 +191,20 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """Answer to `Ping`, sent by the thread that steps the engine: proof that the loop is alive."""
+    """Answer to `Ping`, sent by the thread that steps the engine: proof that the loop is alive.
+
+    steps, requests, busy_seconds: steps taken, requests finished and time spent in steps since the
+    start. accepted, drafted: draft tokens kept, and offered. live_turns, waiting: right now.
+    """
 
     number: int
     steps: int
+    requests: int
+    drafted: int
+    accepted: int
     live_turns: int
     waiting: int
+    busy_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ ends when its socket closes, so it never outlives the gateway.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import gc
 import json
 import logging
@@ -24,6 +25,7 @@ from engine.messages import (
     Event,
     Message,
     ModelCard,
+    Pong,
     Ready,
     Shutdown,
     Starting,
@@ -110,6 +112,7 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     )
     gc.collect()
     gc.freeze()  # what is loaded now stays for good; the collector need not walk it again
+    busy_seconds = 0.0
     while True:
         message = None
         if not core.has_work:
@@ -122,7 +125,12 @@ def serve(config: EngineConfig, channel: Channel) -> int:
             if message is None or isinstance(message, Shutdown):
                 return 0
             core.submit(message)
-        for event in core.step():
+        began = time.perf_counter()
+        events = core.step()
+        busy_seconds += time.perf_counter() - began
+        for event in events:
+            if isinstance(event, Pong):  # the core has no clock
+                event = dataclasses.replace(event, busy_seconds=busy_seconds)
             channel.send(event)
 
 
