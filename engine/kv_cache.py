@@ -1,0 +1,205 @@
+"""Blocks of the paged key/value cache, found again by what is in them. Pure: no tensors.
+
+A block holds the keys and values of 16 consecutive tokens. Full blocks are named by a digest that
+chains over everything before them, so equal digests mean equal contents and equal positions:
+
+    digest(i) = blake2b-128(digest(i-1), tokens of block i, media that overlap block i)
+    digest(-1) = blake2b-128(salt, adapter)
+
+A block is in exactly one of four states:
+
+    free      on the free list, contents meaningless
+    owned     in the table of one or more running requests (refs > 0)
+    pinned    refs held by sessions between their ticks; soft: given up under pressure
+    cached    refs == 0, but named: on the LRU list, found by `match`, reclaimed when needed
+
+Block 0 is the trash block: padding reads and writes it, nobody owns it.
+Sources: vLLM's automatic prefix caching; the traps in it are tests here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections import Counter, OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+BLOCK_TOKENS = 16
+DIGEST_BYTES = 16
+TRASH = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MediaSpan:
+    """Placeholder tokens [start, start + length) that stand for one audio or image.
+
+    digest: of the whole media content. Placeholder ids are all equal, so without it two clips
+    with the same text around them would share blocks.
+    """
+
+    digest: bytes
+    start: int
+    length: int
+
+
+def block_digests(
+    tokens: Sequence[int],
+    media: Sequence[MediaSpan] = (),
+    *,
+    salt: bytes = b"",
+    adapter: str = "",
+) -> list[bytes]:
+    """Digests of the full blocks of tokens, in order. A partly filled last block has none.
+
+    salt: separates tenants. adapter: name of the weights' adapter, if any.
+    """
+    root = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for part in (salt, adapter.encode()):
+        root.update(struct.pack("<I", len(part)) + part)
+    digests, parent = [], root.digest()
+    for start in range(0, len(tokens) - BLOCK_TOKENS + 1, BLOCK_TOKENS):
+        end = start + BLOCK_TOKENS
+        name = hashlib.blake2b(parent, digest_size=DIGEST_BYTES)
+        name.update(struct.pack(f"<{BLOCK_TOKENS}q", *tokens[start:end]))
+        for span in media:
+            if span.start < end and start < span.start + span.length:
+                # Relative to the block: where in the media the block begins.
+                name.update(struct.pack("<qI", start - span.start, len(span.digest)) + span.digest)
+        parent = name.digest()
+        digests.append(parent)
+    return digests
+
+
+class BlockPool:
+    """num_blocks: the trash block included."""
+
+    def __init__(self, num_blocks: int) -> None:
+        assert num_blocks >= 2
+        self.num_blocks = num_blocks
+        self._free: deque[int] = deque(range(1, num_blocks))
+        self._refs = [0] * num_blocks
+        self._digest_of: dict[int, bytes] = {}
+        self._block_of: dict[bytes, int] = {}
+        self._unused: OrderedDict[int, None] = OrderedDict()  # named, refs == 0; oldest first
+        self._pins: OrderedDict[str, list[int]] = OrderedDict()  # session -> blocks; idlest first
+
+    # --- lookup ----------------------------------------------------------------------------------
+
+    def match(self, digests: Sequence[bytes], num_tokens: int) -> list[int]:
+        """Blocks that already hold the longest known prefix; the caller holds a ref on each.
+
+        digests: of the full blocks of a prompt of num_tokens. At least one token is always left to
+        compute, because the logits of the last one are wanted.
+        """
+        blocks: list[int] = []
+        for digest in digests[: max(0, num_tokens - 1) // BLOCK_TOKENS]:
+            block = self._block_of.get(digest)
+            if block is None:
+                break
+            blocks.append(block)
+        for block in blocks:
+            self._hold(block)
+        return blocks
+
+    def commit(self, block: int, digest: bytes) -> None:
+        """The block is full and its keys and values are written: from now on it can be found.
+
+        Never earlier: a block named when it was scheduled could be read before it was written. If
+        another block has the name already, this one stays unnamed (tables never change).
+        """
+        assert self._refs[block] > 0, f"block {block} is not held"
+        if digest not in self._block_of and block not in self._digest_of:
+            self._block_of[digest] = block
+            self._digest_of[block] = digest
+
+    # --- holding ---------------------------------------------------------------------------------
+
+    def available(self) -> int:
+        """Blocks that `allocate` could hand out now, cached and softly pinned ones included."""
+        pins = Counter(block for blocks in self._pins.values() for block in blocks)
+        soft = sum(self._refs[block] == count for block, count in pins.items())
+        return len(self._free) + len(self._unused) + soft
+
+    def allocate(self, count: int) -> list[int] | None:
+        """count blocks to write to, a ref held on each; None if there are not so many.
+
+        Takes free ones first, then cached ones by age, then drops the pins of the idlest session.
+        """
+        if count > self.available():
+            return None
+        while len(self._free) + len(self._unused) < count:
+            idlest = next(iter(self._pins))
+            self.unpin(idlest)
+        blocks = []
+        for _ in range(count):
+            if self._free:
+                block = self._free.popleft()
+            else:
+                block, _nothing = self._unused.popitem(last=False)
+                # The name goes when the block is given away: not when it was released (nothing
+                # could be found again), not never (the table would grow for ever).
+                del self._block_of[self._digest_of.pop(block)]
+            self._refs[block] = 1
+            blocks.append(block)
+        return blocks
+
+    def release(self, blocks: Sequence[int]) -> None:
+        """Give up one ref on each. Named blocks stay findable until they are reclaimed.
+
+        The tail of a prompt is the least likely to come again, so it becomes the oldest.
+        """
+        for block in reversed(blocks):
+            assert self._refs[block] > 0, f"block {block} is not held"
+            self._refs[block] -= 1
+            if self._refs[block] == 0:
+                if block in self._digest_of:
+                    self._unused[block] = None
+                else:
+                    self._free.append(block)
+
+    def _hold(self, block: int) -> None:
+        if self._refs[block] == 0:
+            del self._unused[block]
+        self._refs[block] += 1
+
+    # --- pins ------------------------------------------------------------------------------------
+
+    def pin(self, session: str, blocks: Sequence[int]) -> None:
+        """Keep the blocks of a session's last tick for its next one; replaces its earlier pin.
+
+        The blocks must be held or findable now. The session becomes the least idle one.
+        """
+        assert all(self._refs[b] > 0 or b in self._unused for b in blocks)
+        for block in blocks:
+            self._hold(block)
+        self.unpin(session)
+        self._pins[session] = list(blocks)
+
+    def unpin(self, session: str) -> None:
+        """Idempotent. A lost pin costs one more prefill, never correctness."""
+        self.release(self._pins.pop(session, []))
+
+    # --- checks ----------------------------------------------------------------------------------
+
+    @property
+    def num_free(self) -> int:
+        return len(self._free)
+
+    @property
+    def num_cached(self) -> int:
+        return len(self._unused)
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken. For tests and idle moments."""
+        free, unused = set(self._free), set(self._unused)
+        held = {b for b in range(self.num_blocks) if self._refs[b] > 0}
+        assert len(free) == len(self._free), "a block is on the free list twice"
+        assert not free & unused and not free & held and not unused & held
+        assert free | unused | held == set(range(1, self.num_blocks)), "a block leaked"
+        assert TRASH not in held and all(refs >= 0 for refs in self._refs)
+        assert unused <= set(self._digest_of), "an unnamed block is kept"
+        assert not free & set(self._digest_of), "a free block can be found"
+        assert {b: d for d, b in self._block_of.items()} == self._digest_of
+        for blocks in self._pins.values():
+            assert all(self._refs[b] > 0 for b in blocks)
