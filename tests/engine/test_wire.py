@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ STRATEGIES: dict[type, st.SearchStrategy[object]] = {
 SAMPLES = st.lists(st.floats(-1, 1, width=32), max_size=20).map(lambda x: np.array(x, np.float32))
 
 
-def strategy(hint: object) -> st.SearchStrategy[object]:
+def strategy(hint: Any) -> st.SearchStrategy[object]:
     """Values of a field of type hint."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is np.ndarray:
@@ -59,7 +60,7 @@ def same(a: object, b: object) -> bool:
 @pytest.mark.parametrize("cls", TYPES, ids=lambda cls: cls.__name__)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
-def test_round_trip(cls: type, data: st.DataObject) -> None:
+def test_round_trip(cls: Any, data: st.DataObject) -> None:
     item = data.draw(strategy(cls))
     back = through_the_wire(item)
     assert type(back) is cls
