@@ -35,26 +35,34 @@ def self_attention_cached(
     rows, row_lengths, query_lengths: [batch] int64. scale: default dim ** -0.5.
     Returns [batch, queries, heads, dim] in q's dtype, zero for padded queries.
     """
-    batch, num_queries, heads, dim = q.shape
+    num_queries = q.shape[1]
     query = _scaled(q, scale, cache.dtype).transpose(1, 2)  # [batch, heads, queries, dim]
-    keys, values = k.transpose(1, 2).to(cache.dtype), v.transpose(1, 2).to(cache.dtype)
-    out = query.new_empty(batch, heads, num_queries, dim)
-    plan = zip(rows.tolist(), row_lengths.tolist(), query_lengths.tolist(), strict=True)
-    for b, (row, past, new) in enumerate(plan):
+    new_keys, new_values = (x.transpose(1, 2).to(cache.dtype) for x in (k, v))
+    out = torch.zeros_like(query, memory_format=torch.contiguous_format)
+    lengths = query_lengths.tolist()
+    is_plain_step = num_queries == 1 and min(lengths, default=0) == 1
+    if is_plain_step:  # every row gains one token: one write for all of them
+        cache[0][rows, :, row_lengths] = new_keys[:, :, 0]
+        cache[1][rows, :, row_lengths] = new_values[:, :, 0]
+    for b, (row, past, new) in enumerate(
+        zip(rows.tolist(), row_lengths.tolist(), lengths, strict=True)
+    ):
         total = past + new
         assert total <= cache.shape[3], (row, past, new, tuple(cache.shape))
-        if new < num_queries:
-            out[b, :, new:] = 0.0
         if new == 0:
             continue
-        row_keys, row_values = cache[0, row, :, :total], cache[1, row, :, :total]
-        row_keys[:, past:] = keys[b, :, :new]
-        row_values[:, past:] = values[b, :, :new]
-        scores = torch.bmm(query[b, :, :new], row_keys.transpose(1, 2))  # [heads, new, total]
+        keys, values = cache[:, row, :, :total].unbind(0)  # [heads, total, dim]
+        if is_plain_step:
+            scores = torch.bmm(query[b], keys.transpose(1, 2))
+            torch.bmm(torch.softmax(scores, -1), values, out=out[b])
+            continue
+        keys[:, past:] = new_keys[b, :, :new]
+        values[:, past:] = new_values[b, :, :new]
+        scores = torch.bmm(query[b, :, :new], keys.transpose(1, 2))  # [heads, new, total]
         if new > 1:
-            hidden = torch.ones(new, new, dtype=torch.bool, device=q.device).triu_(1)
-            scores[:, :, past:].masked_fill_(hidden, -torch.inf)
-        out[b, :, :new] = torch.bmm(torch.softmax(scores, -1), row_values)
+            later = torch.ones(new, new, dtype=torch.bool, device=q.device).triu_(1)
+            scores[:, :, past:].masked_fill_(later, -torch.inf)
+        out[b, :, :new] = torch.bmm(torch.softmax(scores, -1), values)
     return out.transpose(1, 2).to(q.dtype)
 
 

@@ -67,7 +67,8 @@ class WhisperModel:
         dims = WhisperDims.from_config(config, folder / "config.json")
         generation = read_json(folder / "generation_config.json", required=False)
         eot = config.get("eos_token_id", 0)  # text lies below it; what is above is never trimmed
-        never = {i for i in generation.get("suppress_tokens") or () if trim_head and i < eot}
+        suppressed = generation.get("suppress_tokens") or () if trim_head else ()
+        never = {i for i in suppressed if isinstance(eot, int) and i < eot}
         reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
         with torch.inference_mode():
             return cls(dims, read_weights(reader, dims, never))

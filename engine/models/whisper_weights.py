@@ -183,7 +183,11 @@ def read_weights(
             for i in range(dims.decoder_layers)
         ],
         decoder_norm=source.norm(f"{decoder}.layer_norm"),
-        head=pack_linear(torch.cat([head[ids.start : ids.stop] for ids in ranges])),
+        head=pack_linear(
+            head
+            if len(ranges[0]) == dims.vocab
+            else torch.cat([head[ids.start : ids.stop] for ids in ranges])
+        ),
         head_ranges=ranges,
         num_parameters=source.num_parameters,
     )
@@ -238,32 +242,41 @@ class _Source:
         return SelfAttention(
             norm=self.norm(f"{layer}.self_attn_layer_norm"),
             qkv=_fused(
+                name,
                 self.query(name, heads),
                 self.projection(f"{name}.k_proj", bias=False),
                 self.projection(f"{name}.v_proj"),
             ),
-            out=_fused(self.projection(f"{name}.out_proj")),
+            out=_fused(name, self.projection(f"{name}.out_proj")),
         )
 
     def cross_attention(self, layer: str, heads: int) -> CrossAttention:
         name = f"{layer}.encoder_attn"
         return CrossAttention(
             norm=self.norm(f"{layer}.encoder_attn_layer_norm"),
-            q=_fused(self.query(name, heads)),
+            q=_fused(layer, self.query(name, heads)),
             kv=_fused(
-                self.projection(f"{name}.k_proj", bias=False), self.projection(f"{name}.v_proj")
+                _MANY_ROWS,
+                self.projection(f"{name}.k_proj", bias=False),
+                self.projection(f"{name}.v_proj"),
             ),
-            out=_fused(self.projection(f"{name}.out_proj")),
+            out=_fused(layer, self.projection(f"{name}.out_proj")),
         )
 
     def feed_forward(self, layer: str, ffn: int) -> FeedForward:
         width = self._dims.width
         up = (self.take(f"{layer}.fc1.weight", ffn, width), self.take(f"{layer}.fc1.bias", ffn))
         down = (self.take(f"{layer}.fc2.weight", width, ffn), self.take(f"{layer}.fc2.bias", width))
-        return FeedForward(self.norm(f"{layer}.final_layer_norm"), _fused(up), _fused(down))
+        norm = self.norm(f"{layer}.final_layer_norm")
+        return FeedForward(norm, _fused(layer, up), _fused(layer, down))
 
 
-def _fused(*parts: tuple[Tensor, Tensor]) -> LinearWeights:
+_MANY_ROWS = "model.encoder"  # weights under this name see a window's positions at once
+
+
+def _fused(name: str, *parts: tuple[Tensor, Tensor]) -> LinearWeights:
     """One matrix product instead of several over the same input."""
     weights, biases = zip(*parts, strict=True)
-    return pack_linear(torch.cat(weights), torch.cat(biases))
+    # Over many rows the packed layout pays at any size, if only by the GELU that it does in place.
+    pack = True if name.startswith(_MANY_ROWS) else None
+    return pack_linear(torch.cat(weights), torch.cat(biases), pack=pack)
