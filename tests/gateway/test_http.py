@@ -1,0 +1,279 @@
+"""The plain HTTP side: files, models, health, metrics, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import wave
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from engine.client import EngineRequestError
+from gateway import browser
+from gateway.config import GatewayConfig
+from tests.gateway.fake_engine import FakeEngine
+from tests.gateway.running import MANUAL, Running, running, tone
+
+
+def wav(seconds: float) -> bytes:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as out:
+        out.setnchannels(1)
+        out.setsampwidth(2)
+        out.setframerate(24_000)
+        out.writeframes(tone(seconds))
+    return file.getvalue()
+
+
+@pytest_asyncio.fixture
+async def http(gateway: Running) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+        yield client
+
+
+async def post(
+    http: httpx.AsyncClient, path: str = "transcriptions", file: bytes | None = None, **data: Any
+) -> httpx.Response:
+    audio = wav(1.0) if file is None else file
+    return await http.post(f"/v1/audio/{path}", files={"file": ("a.wav", audio)}, data=data)
+
+
+async def test_every_format(http: httpx.AsyncClient) -> None:
+    text = "transcribe 1.0 seconds."
+    answer = await post(http)
+    assert answer.json() == {
+        "text": text,
+        "usage": {"type": "duration", "seconds": 1},
+        "languages": [{"code": "en"}],
+    }
+    assert answer.headers["x-request-id"].startswith("req_")
+    answer = await post(http, response_format="text")
+    assert (answer.text, answer.headers["content-type"]) == (
+        text + "\n",
+        "text/plain; charset=utf-8",
+    )
+    answer = await post(http, response_format="srt")
+    assert answer.text == f"1\n00:00:00,000 --> 00:00:01,000\n{text}\n"
+    answer = await post(http, response_format="vtt")
+    assert answer.text == f"WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n{text}\n"
+    assert answer.headers["content-type"].startswith("text/vtt")
+    answer = await post(http, response_format="verbose_json")
+    body = answer.json()
+    assert "words" not in body
+    assert set(body["segments"][0]) == {
+        "id", "seek", "start", "end", "text", "tokens", "temperature", "avg_logprob",
+        "compression_ratio", "no_speech_prob",
+    }  # fmt: skip
+
+
+async def test_silence_of_no_length_gives_empty_text(http: httpx.AsyncClient) -> None:
+    answer = await post(http, file=wav(0))
+    assert answer.status_code in (200, 400)  # an empty file may count as no audio, never as 500
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "param", "words"),
+    [
+        ({"model": "whisper-9"}, 404, "model", ["fake/whisper", "whisper-9"]),
+        ({"response_format": "mp3"}, 400, "response_format", ["verbose_json", "mp3"]),
+        ({"language": "xx"}, 400, "language", ["de, en, fr", "xx"]),
+        ({"temperature": "hot"}, 400, "temperature", ["0 to 1", "hot"]),
+        ({"temperature": "nan"}, 400, "temperature", ["0 to 1", "nan"]),
+        ({"temperature": "2"}, 400, "temperature", ["0 to 1", "2"]),
+        ({"stream": "maybe"}, 400, "stream", ["true or false", "maybe"]),
+        (
+            {"timestamp_granularities[]": "page"}, 400, "timestamp_granularities[]",
+            ["segment or word", "page"],
+        ),
+        (
+            {"timestamp_granularities[]": "word"}, 400, "timestamp_granularities[]",
+            ["verbose_json", "json"],
+        ),
+    ],
+)  # fmt: skip
+async def test_bad_fields(
+    http: httpx.AsyncClient, data: dict[str, Any], status: int, param: str, words: list[str]
+) -> None:
+    answer = await post(http, **data)
+    assert answer.status_code == status
+    error = answer.json()["error"]
+    assert error["param"] == param
+    assert error["type"] == "invalid_request_error"
+    assert error["message"].startswith(param)
+    assert "expected" in error["message"]
+    for word in words:
+        assert word in error["message"]
+
+
+@pytest.mark.parametrize("file", [b"", b"not audio at all", wav(1.0)[:30], b"\x00" * 5000])
+async def test_what_is_no_audio(http: httpx.AsyncClient, file: bytes) -> None:
+    answer = await post(http, file=file)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "invalid_audio"
+    assert "expected" in answer.json()["error"]["message"]
+
+
+async def test_bad_bodies(http: httpx.AsyncClient) -> None:
+    path = "/v1/audio/transcriptions"
+    answers = [
+        await http.post(path, json={"file": "x"}),
+        await http.post(path, files={"other": ("a", b"x")}),
+        await http.post(path, data={"file": "x"}, files={"other": ("a", b"x")}),
+        await http.post(
+            path, content=b"--x\r\nbroken", headers={"content-type": "multipart/form-data"}
+        ),
+        await http.post(
+            path,
+            content=b"--x\r\nbro",
+            headers={"content-type": "multipart/form-data; boundary=x"},
+        ),
+    ]
+    for answer in answers:
+        assert answer.status_code == 400, answer.text
+        assert "expected" in answer.json()["error"]["message"]
+
+
+async def test_too_large_uploads() -> None:
+    async with (
+        running(GatewayConfig(port=0, max_upload_bytes=10_000)) as gateway,
+        httpx.AsyncClient(base_url=gateway.http, trust_env=False) as http,
+    ):
+        declared = await post(http, file=bytes(20_000))
+
+        async def body() -> AsyncIterator[bytes]:  # without a length
+            yield b"--x\r\ncontent-disposition: form-data; name=file; filename=a\r\n\r\n"
+            for _ in range(20):
+                yield bytes(1000)
+
+        chunked = await http.post(
+            "/v1/audio/transcriptions",
+            content=body(),
+            headers={"content-type": "multipart/form-data; boundary=x"},
+        )
+        for answer in (declared, chunked):
+            assert answer.status_code == 413
+            assert answer.json()["error"]["code"] == "file_too_large"
+            assert "10000" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(("code", "status"), [("audio_too_long", 400), ("server_error", 500)])
+async def test_engine_refusals(
+    gateway: Running, http: httpx.AsyncClient, code: str, status: int
+) -> None:
+    gateway.engine.file_error = EngineRequestError(code, "asked to fail")
+    answer = await post(http)
+    assert answer.status_code == status
+    assert answer.json()["error"]["code"] == code
+
+
+async def test_a_client_that_hangs_up_stops_its_work(
+    gateway: Running, http: httpx.AsyncClient
+) -> None:
+    gateway.engine.file_gate = asyncio.Event()
+    request = asyncio.create_task(post(http))
+    await gateway.engine.wait_for(lambda: bool(gateway.engine.files))
+    request.cancel()
+    await asyncio.gather(request, return_exceptions=True)
+    await gateway.engine.wait_for(lambda: bool(gateway.engine.cancelled_files))
+
+
+async def test_health_ready_and_errors(gateway: Running, http: httpx.AsyncClient) -> None:
+    assert (await http.get("/health")).json() == {"status": "ok"}
+    ready = await http.get("/ready")
+    assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+    gateway.engine.ready = False
+    down = await http.get("/ready")
+    assert (down.status_code, down.json()["status"]) == (503, "engine_down")
+    assert (await http.get("/health")).status_code == 200
+    refused = await post(http)
+    assert refused.status_code == 503
+    assert refused.headers["retry-after"] == "1"
+    for method, path, status, code in (
+        ("GET", "/v1/live/sessions", 404, "not_found"),
+        ("POST", "/v1/realtime/calls", 404, "not_found"),
+        ("GET", "/v1/audio/transcriptions", 405, "method_not_allowed"),
+        ("GET", "/../etc/passwd", 404, "not_found"),
+    ):
+        answer = await http.request(method, path)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+        assert "x-request-id" in answer.headers
+
+
+async def test_models_with_a_slash(http: httpx.AsyncClient) -> None:
+    for path in ("fake/whisper", "fake%2Fwhisper"):
+        card = (await http.get(f"/v1/models/{path}")).json()
+        assert (card["id"], card["object"]) == ("fake/whisper", "model")
+
+
+async def test_metrics(gateway: Running, http: httpx.AsyncClient) -> None:
+    async with gateway.client() as client:
+        await client.until("session.created")
+        await client.update(MANUAL)
+        await client.append(tone(0.5))
+        await client.send("input_audio_buffer.commit")
+        await client.until(".completed")
+        text = (await http.get("/metrics")).text
+        assert "lookhear_sessions_active 1.0" in text
+        assert 'lookhear_turns_total{outcome="completed"} 1.0' in text
+        assert 'lookhear_audio_seconds_total{way="realtime"} 0.5' in text
+        assert "lookhear_commit_lag_seconds_count 1.0" in text
+        assert "lookhear_engine_ready 1.0" in text
+    await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
+    text = (await http.get("/metrics")).text
+    assert "lookhear_sessions_active 0.0" in text
+    assert 'lookhear_sessions_total{code="1000"} 1.0' in text
+
+
+async def test_keys_guard_the_api_only() -> None:
+    config = GatewayConfig(port=0, api_keys=("secret",))
+    async with (
+        running(config, FakeEngine()) as gateway,
+        httpx.AsyncClient(base_url=gateway.http, trust_env=False) as http,
+    ):
+        for path, status in (("/v1/models", 401), ("/metrics", 401), ("/ready", 200)):
+            assert (await http.get(path)).status_code == status
+        good = await http.get("/v1/models", headers={"authorization": "Bearer secret"})
+        assert good.status_code == 200
+
+
+async def test_foreign_pages_and_allowed_ones() -> None:
+    config = GatewayConfig(port=0, allow_origins=("https://app.example",))
+    async with (
+        running(config) as gateway,
+        httpx.AsyncClient(base_url=gateway.http, trust_env=False) as http,
+    ):
+        evil = await http.get("/v1/models", headers={"origin": "https://evil.example"})
+        assert evil.status_code == 403
+        good = await http.get("/v1/models", headers={"origin": "https://app.example"})
+        assert good.headers["access-control-allow-origin"] == "https://app.example"
+        preflight = await http.options(
+            "/v1/audio/transcriptions",
+            headers={
+                "origin": "https://app.example",
+                "access-control-request-method": "POST",
+                "access-control-request-headers": "authorization,x-stainless-lang",
+            },
+        )
+        assert preflight.status_code == 200
+
+
+async def test_the_browser_page(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setattr(browser, "browser_folder", lambda: None)
+    assert (await http.get("/")).status_code == 404
+    (tmp_path / "browser").mkdir()
+    (tmp_path / "browser" / "index.html").write_text("<!doctype html>")
+    (tmp_path / "browser" / "app.js").write_text("1")
+    (tmp_path / "secret.txt").write_text("no")
+    monkeypatch.setattr(browser, "browser_folder", lambda: tmp_path / "browser")
+    page = await http.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert page.headers["content-security-policy"].startswith("default-src 'self'")
+    assert "javascript" in (await http.get("/app.js")).headers["content-type"]
+    for path in ("/..%2Fsecret.txt", "/%2e%2e/secret.txt", "/missing.js"):
+        assert (await http.get(path)).status_code == 404
