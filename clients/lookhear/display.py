@@ -128,13 +128,19 @@ def _line(start: float, committed: str, rest: Text | None = None) -> Table:
 
 @contextmanager
 def progress(console: Console, title: str) -> Iterator[Report]:
-    """A bar for something that may take longer than a second; yields what to report to."""
+    """A bar for something that may take longer than a second; yields what to report to.
+
+    Where there is no terminal, a line for each stage.
+    """
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
         TimeElapsedColumn(),
     )
+    if not console.is_terminal:
+        yield _lines(console, title)
+        return
     with Progress(*columns, console=console, transient=True) as bars:
         task = bars.add_task(title, total=None)
 
@@ -147,3 +153,16 @@ def progress(console: Console, title: str) -> Iterator[Report]:
             )
 
         yield report
+
+
+def _lines(console: Console, title: str) -> Report:
+    said = title
+
+    def report(stage: str, share: float | None) -> None:
+        nonlocal said
+        if stage != said:
+            said = stage
+            console.print(f"{stage} ...", soft_wrap=True)
+
+    console.print(f"{title} ...", soft_wrap=True)
+    return report
