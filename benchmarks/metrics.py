@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from lookhear.wer import WordErrors, align, normalise, total, word_errors
 
 from benchmarks.trace import SpokenWord, Trace
+from lookhear.wer import WordErrors, align, normalise, total, word_errors
 
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."
 _PROVISIONAL = "lookhear.input_audio_transcription.provisional"
@@ -37,6 +37,7 @@ class Turn:
 def turns(trace: Trace) -> list[Turn]:
     """The items of a trace, in the order in which they were first heard of."""
     found: dict[str, Turn] = {}
+    announced: set[str] = set()
     for when, event in trace.events:
         item_id = event.get("item_id")
         if not isinstance(item_id, str):
@@ -45,6 +46,7 @@ def turns(trace: Trace) -> list[Turn]:
         match event["type"]:
             case "input_audio_buffer.speech_started":
                 turn.start = event["audio_start_ms"] / 1000
+                announced.add(item_id)
             case "input_audio_buffer.speech_stopped":
                 turn.end = event["audio_end_ms"] / 1000
             case "conversation.item.input_audio_transcription.delta":
@@ -55,6 +57,12 @@ def turns(trace: Trace) -> list[Turn]:
                 turn.completed, turn.text = when, event["transcript"]
                 languages = event.get("languages")
                 turn.language = languages[0]["code"] if languages else None
+    # A turn that was committed by hand has no announced start: it follows the one before it.
+    before = 0.0
+    for turn in found.values():
+        if turn.item_id not in announced:
+            turn.start = before
+        before = turn.end if turn.end is not None else turn.start
     return list(found.values())
 
 

@@ -1,0 +1,161 @@
+"""The whole path in one process on the audio's own clock: `python -m benchmarks.simulate`.
+
+Gateway protocol, voice detector, policies, scheduler and model are the real ones; sockets and
+waiting are left out, and computing takes no time (the "computation-unaware" latencies of the
+literature). So it is deterministic, runs much faster than speech, and shows what a policy costs
+before the machine is added. For tuning; `benchmarks.live` measures the real thing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import metrics
+from benchmarks.dataset import Audio, Utterance, held_out, long_recordings
+from benchmarks.trace import RATE, Trace
+from engine.build import build_core
+from engine.config import EngineConfig
+from engine.core import EngineCore
+from engine.messages import ModelCard
+from gateway.realtime.events import parse_client_event
+from gateway.realtime.hearing import Hearing
+from gateway.realtime.outputs import EndListening, Output, Send, Submit, Tune
+from gateway.realtime.protocol import RealtimeProtocol
+from lookhear.wer import total, word_errors
+from media.vad import SileroModel
+
+CHUNK = RATE // 50  # 20 ms
+TAIL = RATE * 6 // 5  # silence after the speech, so that the detector ends the last turn
+
+
+class Simulation:
+    """One session at a time through real parts, on a virtual clock."""
+
+    def __init__(self, core: EngineCore, card: ModelCard, options: argparse.Namespace) -> None:
+        self._core = core
+        self._card = card
+        self._silero = SileroModel()
+        self._options = options
+
+    def run(self, utterance: Utterance, pcm: NDArray[np.int16]) -> Trace:
+        numbers = itertools.count()
+        protocol = RealtimeProtocol(
+            session=utterance.name,
+            models=[self._card],
+            requested_model=None,
+            ids=lambda prefix: f"{prefix}_{next(numbers)}",
+            max_turn_seconds=3600.0,
+            max_items=1000,
+        )
+        hearing = Hearing(self._silero, protocol.settings.format, protocol.settings.vad())
+        trace = Trace(utterance.name, close_code=1000)
+
+        def carry_out(outputs: list[Output], now: float) -> None:
+            for output in outputs:
+                match output:
+                    case Send(event):
+                        trace.events.append((now, event))
+                    case Submit(message):
+                        self._core.submit(message)
+                    case Tune(format, vad):
+                        hearing.tune(format, vad)
+                    case EndListening():
+                        hearing.end_turn()
+            while self._core.has_work:
+                for event in self._core.step():
+                    carry_out(protocol.engine(event, now=now), now)
+
+        carry_out(protocol.start(), 0.0)
+        for frame in self._settings():
+            carry_out(protocol.receive(parse_client_event(json.dumps(frame)), now=0.0), 0.0)
+        samples = np.concatenate([pcm, np.zeros(TAIL, "<i2")])
+        for start in range(0, len(samples), CHUNK):
+            chunk = samples[start : start + CHUNK]
+            now = (start + len(chunk)) / RATE
+            trace.packets.append((now, start + len(chunk)))
+            for heard in hearing.hear([chunk.tobytes()], flush=False):
+                carry_out(protocol.hear(heard, now=now), now)
+        commit = parse_client_event('{"type": "input_audio_buffer.commit"}')
+        carry_out(protocol.receive(commit, now=trace.seconds), trace.seconds)
+        return trace
+
+    def _settings(self) -> Iterator[dict[str, Any]]:
+        detection: dict[str, Any] = {"type": "server_vad"}
+        if self._options.silence_ms:
+            detection["silence_duration_ms"] = self._options.silence_ms
+        yield {
+            "type": "session.update",
+            "session": {
+                "type": "transcription",
+                "audio": {"input": {"turn_detection": detection}},
+                "lookhear": {"provisional": True},
+            },
+        }
+
+
+def main() -> None:
+    usual = EngineConfig()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--model", default="demo-whisper")
+    parser.add_argument("--window", default="auto")
+    parser.add_argument("--min-window", type=float, default=usual.min_window_seconds)
+    parser.add_argument("--tick", type=float, default=usual.tick_seconds)
+    parser.add_argument("--silence-ms", type=int, default=None)
+    parser.add_argument("--limit", type=int, default=20, help="utterances per language and split")
+    parser.add_argument("--long", action="store_true", help="the long recordings instead")
+    parser.add_argument("--errors", action="store_true", help="print what was misheard")
+    options = parser.parse_args()
+    config = EngineConfig(
+        model=options.model,
+        window=options.window,
+        min_window_seconds=options.min_window,
+        tick_seconds=options.tick,
+        threads=1,
+    )
+    built = build_core(config, lambda stage, share: None)
+    card = ModelCard(config.name, built.architecture, built.languages, 0, built.num_parameters)
+    simulation, audio = Simulation(built.core, card, options), Audio()
+    groups: dict[str, list[Utterance]] = {}
+    for utterance in long_recordings() if options.long else held_out():
+        key = utterance.name if options.long else f"{utterance.language} {utterance.split}"
+        if len(groups.setdefault(key, [])) < options.limit:
+            groups[key].append(utterance)
+    for key, utterances in groups.items():
+        traces = [simulation.run(u, audio.of(u)) for u in utterances]
+        report(key, utterances, traces, show_errors=options.errors)
+
+
+def report(
+    key: str, utterances: list[Utterance], traces: list[Trace], *, show_errors: bool
+) -> None:
+    errors, firsts, lags, finals, right, turns = [], [], [], [], 0, 0
+    for utterance, trace in zip(utterances, traces, strict=True):
+        heard = metrics.hypothesis(trace)
+        errors.append(word_errors(utterance.text, heard))
+        firsts += metrics.first_text_latencies(trace, utterance.words)
+        lags += [lag for _, lag in metrics.commit_lags(trace, utterance.words)]
+        finals += metrics.final_latencies(trace, utterance.words)
+        wrong = metrics.invariant_violations(trace)
+        assert not wrong, wrong
+        said = [turn for turn in metrics.turns(trace) if turn.text.strip()]
+        turns += len(said)
+        right += sum(turn.language == utterance.language for turn in said)
+        if show_errors and errors[-1].rate > 0:
+            print(f"  - {utterance.text}\n  + {heard}")
+    rate = 100 * total(errors).rate
+    print(f"{key:12} WER {rate:5.2f} %  language {right}/{turns}", end="")
+    for name, values in (("first", firsts), ("lag", lags), ("final", finals)):
+        s = metrics.summary(values)
+        print(f"  {name} p50 {s.get('p50')} p95 {s.get('p95')}", end="")
+    print(flush=True)
+
+
+if __name__ == "__main__":
+    main()
