@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -18,14 +17,15 @@ KEY_PROTOCOL = (
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
 class Denied(Exception):
-    """A request that may not come in, with what its answer says."""
+    """A request that may not come in, with what its answer says. status: HTTP status."""
 
-    status: int
-    code: str
-    message: str
-    type: str = "invalid_request_error"
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.type = "invalid_request_error"
 
 
 class Access:
@@ -41,7 +41,7 @@ class Access:
     def check_place(self, headers: Headers) -> None:
         """The Host header of a keyless local server, and the origin of a web page."""
         host = headers.get("host", "")
-        name = urlsplit(f"//{host}").hostname or ""
+        name = _host_name(host)
         if self._checks_host and not (is_loopback(name) or name.lower() in self._hosts):
             raise Denied(
                 403,
@@ -81,6 +81,14 @@ class Access:
         # Every key is compared, each in constant time, so that timing tells nothing.
         if not sum(hmac.compare_digest(given, known) for known in self._keys):
             raise Denied(401, "invalid_api_key", "expected a valid API key, got an unknown one")
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without the port; "" if it is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def _bearer(headers: Headers) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
+CLOSE_CODES = (1000, 1001, 1005, 1006, 1009, 1011, 1012, 1013)
 
 
 class Metrics:
@@ -44,6 +45,11 @@ class Metrics:
             registry=r,
         )
         self.engine_ready = Gauge("lookhear_engine_ready", "1 while an engine is up", registry=r)
+
+    def count_session(self, close_code: int) -> None:
+        """Clients may close with any code; the unusual ones share a label."""
+        label = str(close_code) if close_code in CLOSE_CODES else "other"
+        self.sessions.labels(label).inc()
 
     def render(self) -> bytes:
         """The text format that Prometheus scrapes."""

@@ -10,6 +10,16 @@ from gateway.access import Denied
 from gateway.errors import error_body
 from gateway.services import Services
 
+PATHS = (
+    "/",
+    "/health",
+    "/metrics",
+    "/ready",
+    "/v1/audio/transcriptions",
+    "/v1/audio/translations",
+    "/v1/models",
+)
+
 
 def needs_key(path: str) -> bool:
     """The API and the numbers; the browser page and the health checks are open."""
@@ -51,6 +61,11 @@ class Door:
         else:
             await self._app(scope, receive, send_with_id)
         finally:
-            route = path if path.startswith("/v1/audio/") else path.split("/v1/models/")[0]
-            known = route if len(route) <= 40 and status not in (404, 405) else "other"
-            self._services.metrics.requests.labels(known, str(status)).inc()
+            self._services.metrics.requests.labels(_label(path), str(status)).inc()
+
+
+def _label(path: str) -> str:
+    """A path as a metric label: only the known ones, so that nobody can make more."""
+    if path.startswith("/v1/models/"):
+        return "/v1/models/{id}"
+    return path if path in PATHS else "other"

@@ -28,7 +28,6 @@ async def realtime(websocket: WebSocket) -> None:
         gateway.access.check_place(websocket.headers)
         gateway.access.check_key(websocket.headers, offered)
     except Denied as denied:
-        gateway.metrics.refused.labels(denied.code).inc()
         log_event("session.refused", code=denied.code, reason=denied.message)
         if denied.status == 401 and offered and "authorization" not in websocket.headers:
             # A browser shows its page nothing of a refused handshake, so it is told inside.
@@ -37,6 +36,7 @@ async def realtime(websocket: WebSocket) -> None:
                 websocket, gateway, subprotocol, problem, 3000, f"{denied.type}.{denied.code}"
             )
         else:
+            gateway.metrics.refused.labels(denied.code).inc()
             await websocket.send_denial_response(
                 JSONResponse(error_body(denied.message, denied.type, denied.code), denied.status)
             )
@@ -89,7 +89,7 @@ async def _turn_away(
     """Accept, say why not, close."""
     event = wire.error(problem)
     text = json.dumps({"type": event["type"], "event_id": gateway.ids("event"), **event})
-    gateway.metrics.refused.labels(problem.code).inc() if code != 3000 else None
+    gateway.metrics.refused.labels(problem.code).inc()
     try:
         await websocket.accept(subprotocol)
         await websocket.send_text(text)

@@ -114,7 +114,7 @@ class RealtimeSession:
                 task.cancel()
             services.sessions.discard(self)
             services.metrics.sessions_active.dec()
-            services.metrics.sessions.labels(str(self._close_code)).inc()
+            services.metrics.count_session(self._close_code)
             self._log_end(services.clock() - began)
             self.ended.set()
 

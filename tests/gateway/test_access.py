@@ -62,6 +62,13 @@ def test_other_pages_do_not(headers: dict[str, str]) -> None:
     assert "expected" in denied.value.message
 
 
+@pytest.mark.parametrize("host", ["[", "[::1", "", ":8000", "evil.example"])
+def test_odd_hosts_are_refused(host: str) -> None:
+    with pytest.raises(Denied) as denied:
+        place(access(), host=host)
+    assert denied.value.code == "host_not_allowed"
+
+
 def test_named_origins_come_in() -> None:
     place(access(allow_origins=("https://app.example",)), origin="https://app.example")
     place(access(allow_origins=("*",)), origin="http://anywhere.example")
