@@ -1,0 +1,107 @@
+"""The packaged checkpoint against transformers, on speech that it never saw."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from torch import Tensor
+
+import kernels
+from engine.models.hub import resolve_checkpoint
+from engine.models.registry import load_model
+from engine.models.whisper import WhisperModel
+from engine.tokenizer import WhisperTokenizer
+
+DATA = Path(__file__).parents[2] / "data"
+WINDOW = 30 * 16_000  # samples: what the published feature extractor pads to
+MAX_TOKENS = 40
+TOLERANCE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    return resolve_checkpoint("demo-whisper")
+
+
+@pytest.fixture(scope="module")
+def ours(folder: Path) -> WhisperModel:
+    return load_model(folder)
+
+
+@pytest.fixture(scope="module")
+def theirs(folder: Path) -> Any:
+    from transformers import WhisperForConditionalGeneration
+
+    return WhisperForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def clips(count: int) -> list[tuple[np.ndarray, str]]:
+    """Samples at 16 kHz and the language of some held-out utterances of each language."""
+    found: list[tuple[np.ndarray, str]] = []
+    entries = json.loads((DATA / "manifest.json").read_text("utf-8"))
+    for language in ("en", "es", "de"):
+        some = [e for e in entries if e["language"] == language and e["seen_voice"]][:count]
+        samples, rate = soundfile.read(DATA / some[0]["file"], dtype="float32")
+        step = rate // 16_000
+        for entry in some:
+            part = samples[int(entry["start_s"] * rate) : int(entry["end_s"] * rate)]
+            found.append((np.ascontiguousarray(part[::step]), language))
+    return found
+
+
+def features(samples: np.ndarray, mels: int) -> Tensor:
+    padded = np.zeros((1, WINDOW), np.float32)
+    padded[0, : len(samples)] = samples
+    return kernels.log_mel(torch.from_numpy(padded), kernels.mel_filters(mels))
+
+
+@torch.inference_mode()
+def our_logits(model: WhisperModel, log_mel: Tensor, tokens: list[int]) -> Tensor:
+    """[tokens, vocab] of one pass over all tokens."""
+    self_cache, cross_cache = model.new_self_cache(1), model.new_cross_cache(1)
+    row, slot = self_cache.allocate(), cross_cache.allocate()
+    assert row is not None and slot is not None
+    encoded = model.encode(log_mel)
+    cross_cache.write([slot], model.project_cross(encoded), [encoded.shape[1]])
+    count = len(tokens)
+    hidden = model.decode(
+        torch.tensor([tokens]),
+        torch.arange(count)[None],
+        torch.tensor([row]),
+        torch.tensor([0]),
+        torch.tensor([count]),
+        torch.tensor([slot]),
+        self_cache,
+        cross_cache,
+    )
+    return model.logits(hidden[0])
+
+
+def test_features_logits_and_greedy_tokens(folder: Path, ours: WhisperModel, theirs: Any) -> None:
+    from transformers import WhisperFeatureExtractor
+
+    extractor: Any = WhisperFeatureExtractor.from_pretrained(folder)
+    tokenizer = WhisperTokenizer.from_folder(folder)
+    for samples, language in clips(2):
+        log_mel = features(samples, ours.dims.num_mels)
+        published = extractor(samples, sampling_rate=16_000, return_tensors="pt").input_features
+        assert (log_mel - published).abs().max() <= TOLERANCE
+        tokens = tokenizer.sot_sequence(language)
+        with torch.inference_mode():
+            encoded = theirs.model.encoder(published)
+            while len(tokens) < MAX_TOKENS and tokens[-1] != tokenizer.eot:
+                expected = theirs(
+                    encoder_outputs=encoded, decoder_input_ids=torch.tensor([tokens])
+                ).logits[0]
+                logits = our_logits(ours, log_mel, tokens)
+                seen = torch.isfinite(logits)
+                assert (logits - expected)[seen].abs().max() <= TOLERANCE
+                assert int(logits[-1].argmax()) == int(expected[-1].argmax())
+                tokens.append(int(logits[-1].argmax()))
+        assert tokens[-1] == tokenizer.eot
