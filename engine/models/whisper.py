@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.cross_cache import CrossCache
-from engine.models.loader import CheckpointReader, read_json
+from engine.models.loader import CheckpointError, CheckpointReader, read_json
 from engine.models.whisper_weights import (
     FeedForward,
     Norm,
@@ -59,16 +59,12 @@ class WhisperModel:
     ) -> WhisperModel:
         """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
 
-        trim_head: text tokens that generation_config.json suppresses always, if they are a good
-        part of the vocabulary (a small checkpoint in the standard id order uses few ids of it), get
-        the logit -inf without computing it.
+        trim_head: text tokens that the checkpoint says are never written get the logit -inf
+        without computing it; see `_never_written`.
         """
         config = read_json(folder / "config.json")
         dims = WhisperDims.from_config(config, folder / "config.json")
-        generation = read_json(folder / "generation_config.json", required=False)
-        eot = config.get("eos_token_id", 0)  # text lies below it; what is above is never trimmed
-        suppressed = generation.get("suppress_tokens") or () if trim_head else ()
-        never = {i for i in suppressed if isinstance(eot, int) and i < eot}
+        never = _never_written(folder, config.get("eos_token_id")) if trim_head else set()
         reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
         with torch.inference_mode():
             return cls(dims, read_weights(reader, dims, never))
@@ -273,6 +269,25 @@ class WhisperModel:
             cross_cache, capture_heads=heads, audio_lengths=audio_lengths,
         )  # fmt: skip
         return weights
+
+
+def _never_written(folder: Path, eot: object) -> set[int]:
+    """Text ids (below the end token) whose logits nobody needs.
+
+    `suppress_tokens` of generation_config.json, and the ranges [first, last) of `unused_tokens` in
+    lookhear.json: a small checkpoint in the standard id order uses few of its 50,257 text ids, and
+    the others would be most of the work of a decode step.
+    """
+    if not isinstance(eot, int):
+        return set()
+    generation = read_json(folder / "generation_config.json", required=False)
+    never = {int(i) for i in generation.get("suppress_tokens") or ()}
+    path = folder / "lookhear.json"
+    for pair in read_json(path, required=False).get("unused_tokens", ()):
+        if not (isinstance(pair, list) and len(pair) == 2 and all(type(i) is int for i in pair)):
+            raise CheckpointError(f"{path}: unused_tokens: expected [first, last), got {pair!r}")
+        never.update(range(*pair))
+    return {i for i in never if i < eot}
 
 
 def _norm(norm: Norm, x: Tensor) -> Tensor:

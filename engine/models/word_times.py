@@ -77,7 +77,7 @@ def warp(cost: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[np.int6
     Cells of one anti-diagonal depend on the two before only, so each is one vector operation.
     """
     rows, columns = cost.shape
-    total = np.full((rows + 1, columns + 1), np.inf)
+    total = np.full((rows + 1, columns + 1), np.inf, dtype=np.float32)  # as in the source
     step = np.zeros((rows + 1, columns + 1), dtype=np.int8)  # 0 both, 1 down, 2 right
     total[0, 0] = 0.0
     step[0, :], step[:, 0] = 2, 1

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from engine.models.loader import CheckpointError
 from engine.models.registry import load_model
 from engine.models.whisper import WhisperModel
 from tests.checkpoints import build_random_whisper
@@ -14,13 +15,14 @@ from tests.checkpoints import build_random_whisper
 VOCAB, EOT = 400, 300
 
 
-def load(tmp_path: Path, suppress: list[int], **options: Any) -> WhisperModel:
+def load(tmp_path: Path, suppress: list[int], unused: object = (), **options: Any) -> WhisperModel:
     folder = build_random_whisper(
         tmp_path / "model", layers=1, width=16, vocab=VOCAB, tokenizer=False,
         config={"eos_token_id": EOT},
     )  # fmt: skip
     generation = {"suppress_tokens": suppress}
     (folder / "generation_config.json").write_text(json.dumps(generation))
+    (folder / "lookhear.json").write_text(json.dumps({"unused_tokens": unused}))
     return load_model(folder, **options)
 
 
@@ -55,3 +57,15 @@ def test_one_stretch_of_ids(tmp_path: Path, suppress: range) -> None:
     expected[:, list(suppress)] = -torch.inf
     logits = load(tmp_path, list(suppress)).logits(hidden)
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_ranges_of_unused_ids(tmp_path: Path) -> None:
+    model = load(tmp_path, [5], unused=[[100, 250], [260, 380]])
+    kept = model.logits(torch.zeros(1, 16)).isfinite()[0].nonzero()[:, 0].tolist()
+    assert kept == [*range(5), *range(6, 100), *range(250, 260), *range(EOT, VOCAB)]
+
+
+@pytest.mark.parametrize("unused", [[3], [[1, 2, 3]], [["a", 4]]])
+def test_unused_ids_that_are_no_ranges(tmp_path: Path, unused: object) -> None:
+    with pytest.raises(CheckpointError, match=r"unused_tokens: expected \[first, last\), got"):
+        load(tmp_path, [], unused=unused)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,22 @@ def test_warp_finds_the_cheapest_path(rows: int, columns: int, seed: int) -> Non
     steps = set(zip(np.diff(i).tolist(), np.diff(j).tolist(), strict=True))
     assert steps <= {(0, 1), (1, 0), (1, 1)}
     assert cost[i, j].sum() == pytest.approx(cheapest(cost))
+
+
+def test_the_same_path_as_transformers() -> None:
+    from transformers.models.whisper.generation_whisper import (
+        _dynamic_time_warping,
+        _median_filter,
+    )
+
+    for seed, (rows, columns) in enumerate([(1, 1), (1, 9), (6, 1), (12, 80), (30, 20)]):
+        cost = np.random.default_rng(seed).normal(size=(rows, columns)).round(1)  # with ties
+        theirs = _dynamic_time_warping(cost)
+        for ours, reference in zip(warp(cost), theirs, strict=True):
+            assert ours.tolist() == reference.tolist()
+        x = cost.astype(np.float32)[None]
+        filtered = _median_filter(torch.from_numpy(x)[None], 7)[0].numpy()
+        np.testing.assert_array_equal(median_filter(x, 7), filtered)
 
 
 def test_median_filter_reflects_at_the_edges() -> None:
