@@ -42,6 +42,8 @@ from gateway.services import Engine, Services
 
 INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
 BATCH = 4 * 1024 * 1024  # characters worked on at once
+GATHERING = 0.008  # seconds per open session, see _gathering_time
+MOST_GATHERING = 0.06
 CLOSE_SECONDS = 1.0  # how long a slow reader may take to see why it is closed
 
 Frame = str | bytes
@@ -142,7 +144,10 @@ class RealtimeSession:
         try:
             while True:
                 frames = await self._inbox.take(BATCH)
-                await self._handle(await self._parse(frames))
+                events = await self._parse(frames)
+                await self._handle(events)
+                if all(isinstance(event, Append) for event in events):
+                    await asyncio.sleep(self._gathering_time())
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -206,6 +211,11 @@ class RealtimeSession:
             seconds = len(part.samples) / SAMPLE_RATE
             self._services.metrics.audio_seconds.labels("realtime").inc(seconds)
             self._apply(self._protocol.hear(part, now=self._services.clock(), event_id=event_id))
+
+    def _gathering_time(self) -> float:
+        """Seconds in which the next small appends may gather: a thread hop costs the same for
+        one as for many (0.3 ms of CPU), so the more sessions, the longer."""
+        return min(GATHERING * len(self._services.sessions), MOST_GATHERING)
 
     async def _room_for_turns(self) -> None:
         """A client far ahead of the engine waits here, and so in the end in its own send."""
