@@ -40,6 +40,7 @@ def self_attention_cached(
     new_keys, new_values = (x.transpose(1, 2).to(cache.dtype) for x in (k, v))
     out = torch.zeros_like(query, memory_format=torch.contiguous_format)
     lengths = query_lengths.tolist()
+    later = torch.ones(num_queries, num_queries, dtype=torch.bool, device=q.device).triu_(1)
     is_plain_step = num_queries == 1 and min(lengths, default=0) == 1
     if is_plain_step:  # every row gains one token: one write for all of them
         cache[0][rows, :, row_lengths] = new_keys[:, :, 0]
@@ -60,8 +61,7 @@ def self_attention_cached(
         values[:, past:] = new_values[b, :, :new]
         scores = torch.bmm(query[b, :, :new], keys.transpose(1, 2))  # [heads, new, total]
         if new > 1:
-            later = torch.ones(new, new, dtype=torch.bool, device=q.device).triu_(1)
-            scores[:, :, past:].masked_fill_(later, -torch.inf)
+            scores[:, :, past:].masked_fill_(later[:new, :new], -torch.inf)
         out[b, :, :new] = torch.bmm(torch.softmax(scores, -1), values)
     return out.transpose(1, 2).to(q.dtype)
 
