@@ -23,10 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lookhear.address import Server
-from lookhear.display import progress
-from lookhear.server import ServerProcess
-from lookhear.wer import total, word_errors
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -36,9 +32,14 @@ from benchmarks.dataset import Audio, held_out, long_recordings, looped
 from benchmarks.load import Job, SessionPlan
 from benchmarks.processes import Watch
 from benchmarks.trace import RATE, SpokenWord, Trace
+from lookhear.address import Server
+from lookhear.display import progress
+from lookhear.server import ServerProcess
+from lookhear.wer import total, word_errors
 
 RESULTS = Path(__file__).parent / "results"
 Json = dict[str, Any]
+GROWTH_SECONDS = 60.0  # a session must last this long before a growth of its lag means anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,11 @@ SCENARIOS = {
 }
 
 
+def _warm_up(bench: Bench) -> None:
+    """A few sessions that do not count: caches, threads and allocators settle."""
+    bench.run([_looped(f"warm-up {n}", n, 6.0) for n in range(3)], 3)
+
+
 def _looped(name: str, start: int, seconds: float) -> Session:
     """The long recordings in turn, beginning with number `start`."""
     recordings = long_recordings()
@@ -222,7 +228,7 @@ def common(sessions: Sequence[Session], traces: Sequence[Trace]) -> Json:
         "first_shown_s": metrics.summary([x for values in shown for x in values]),
         "final_s": metrics.summary(finals),
         "commit_lag_s": metrics.summary([lag for _, lag in lags]),
-        "commit_lag_growth_s_per_minute": round(metrics.slope_per_minute(lags), 4),
+        "commit_lag_growth_s_per_minute": _growth(lags),
         "commit_lag_by_minute": metrics.by_minute(lags),
         "cadence_s": metrics.summary([gap for trace in traces for gap in metrics.cadence(trace)]),
         "erasure": round(sum(e for e, _ in erased) / max(1, sum(f for _, f in erased)), 3),
@@ -231,6 +237,13 @@ def common(sessions: Sequence[Session], traces: Sequence[Trace]) -> Json:
         "violation_count": len(violations),
         "generator_late_s": round(max((trace.lateness for trace in traces), default=0.0), 3),
     }
+
+
+def _growth(lags: Sequence[tuple[float, float]]) -> float | None:
+    """None for sessions that are too short to tell."""
+    if max((at for at, _ in lags), default=0.0) < GROWTH_SECONDS:
+        return None
+    return round(metrics.slope_per_minute(lags), 4)
 
 
 # --- command -------------------------------------------------------------------------------------
@@ -257,13 +270,14 @@ def main(argv: list[str]) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     with _server(console, options) as (server, pid):
         bench = Bench(server, pid, console, options)
+        _warm_up(bench)
         for name in names:
             about = machine.describe(["benchmarks.live", *argv])
             result = {"scenario": name, **about, **SCENARIOS[name](bench)}
             result["load_average_after"] = machine.load_average()
             path = options.out / f"live-{name}{options.label and '-' + options.label}.json"
             path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
-            console.print(report.table(result))
+            console.print(report.tables(result))
             console.print(f"written to {path}\n", style="dim")
     return 0
 

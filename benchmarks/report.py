@@ -1,63 +1,95 @@
-"""A result as a table on the terminal."""
+"""A result as tables on the terminal."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from rich.console import Group
 from rich.table import Table
 
 SECONDS = {
-    "first_text_s": "first text after speech onset",
-    "first_shown_s": "first text shown, provisional counts",
-    "final_s": "final after the end of speech",
+    "first_text_s": "first text",
+    "first_shown_s": "first text shown",
+    "final_s": "final text",
     "commit_lag_s": "commit lag per word",
-    "cadence_s": "gap between text events",
+    "cadence_s": "gap between updates",
 }
 
 
-def table(result: dict[str, Any]) -> Table:
+def tables(result: dict[str, Any]) -> Group:
     """The numbers that the promises are about; everything else is in the JSON."""
-    title = f"{result['scenario']}: {result['sessions']} sessions, {result['audio_seconds']} s"
-    shown = Table(title=title, title_justify="left", title_style="bold")
-    for column in ("", "n", "mean", "p50", "p95", "max"):
-        shown.add_column(column, justify="left" if not column else "right")
+    parts = [_latency(result), _accuracy(result), _facts(result)]
+    if result.get("processes"):
+        parts.append(_processes(result["processes"]))
+    return Group(*parts)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None)
+    for column in columns:
+        table.add_column(column, justify="right" if column else "left", no_wrap=True)
+    return table
+
+
+def _latency(result: dict[str, Any]) -> Table:
+    """From the sound to the text, in seconds."""
+    about = f"{result['scenario']}: {result['sessions']} sessions, {result['audio_seconds']} s"
+    table = _table(f"\n{about} of audio", "", "n", "mean s", "p50 s", "p95 s", "max s")
     for key, name in SECONDS.items():
         numbers = result[key]
-        cells = [
-            f"{numbers[q]:.3f} s" if q in numbers else "-" for q in ("mean", "p50", "p95", "max")
-        ]
-        shown.add_row(name, str(numbers["n"]), *cells)
-    shown.add_section()
+        wanted = "mean", "p50", "p95", "max"
+        cells = [f"{numbers[q]:.3f}" if q in numbers else "-" for q in wanted]
+        table.add_row(name, str(numbers["n"]), *cells)
+    return table
+
+
+def _accuracy(result: dict[str, Any]) -> Table:
+    table = _table("", "", "utterances", "WER", "95 % interval", "language found")
     for group in result.get("wer", []):
-        low, high = group["interval"]
         right = group["language_right"]
-        shown.add_row(
-            f"WER {group['language']}, {group['voices']} voices",
+        table.add_row(
+            f"{group['language']}, {group['voices']} voices",
             str(group["utterances"]),
             f"{group['wer']:.2%}",
-            f"{low:.2%}",
-            f"{high:.2%}",
-            "" if right is None else f"lang {right:.1%}",
+            _interval(group["interval"]),
+            "-" if right is None else f"{right:.1%}",
         )
-    low, high = result["wer_interval"]
-    row = str(result["turns"]), f"{result['wer_all']:.2%}", f"{low:.2%}", f"{high:.2%}"
-    shown.add_row("WER, all (95 % interval)", *row)
-    shown.add_row("lag growth per minute", "", f"{result['commit_lag_growth_s_per_minute']:+.4f} s")
-    shown.add_row("erased words per final word", "", f"{result['erasure']:.3f}")
-    shown.add_row(
-        "drops, broken promises", "", str(result["drops"]), str(result["violation_count"])
-    )
-    shown.add_row("generator late at worst", "", f"{result['generator_late_s']:.3f} s")
-    for name, minutes in result.get("processes", {}).items():
+    interval = _interval(result["wer_interval"])
+    table.add_row("all", str(result["sessions"]), f"{result['wer_all']:.2%}", interval, "")
+    return table
+
+
+def _interval(bounds: list[float]) -> str:
+    low, high = bounds
+    return f"{low:.2%} - {high:.2%}"
+
+
+def _facts(result: dict[str, Any]) -> Table:
+    table = _table("", "", "")
+    growth = result["commit_lag_growth_s_per_minute"]
+    if growth is not None:
+        table.add_row("growth of the lag per minute", f"{growth:+.4f} s")
+    table.add_row("erased words per final word", f"{result['erasure']:.3f}")
+    table.add_row("dropped sessions", str(result["drops"]))
+    table.add_row("broken promises", str(result["violation_count"]))
+    table.add_row("generator late at worst", f"{result['generator_late_s']:.3f} s")
+    return table
+
+
+def _processes(processes: dict[str, list[dict[str, Any]]]) -> Table:
+    """The second minute (the first is still warming up) and the last."""
+    table = _table("", "", "minute", "MiB", "CPU", "last minute", "MiB", "CPU")
+    for name, minutes in processes.items():
         full = [minute for minute in minutes if "rss_mib" in minute]
         if full:
-            first, last = full[min(1, len(full) - 1)], full[-1]
-            shown.add_row(
-                f"{name}: MiB, CPU share, minute {first['minute']} -> {last['minute']}",
-                "",
-                f"{first['rss_mib']:.0f}",
-                f"{last['rss_mib']:.0f}",
-                f"{first['cpu']:.3f}",
-                f"{last['cpu']:.3f}",
-            )
-    return shown
+            cells = [
+                cell
+                for minute in (full[min(1, len(full) - 1)], full[-1])
+                for cell in (
+                    str(minute["minute"]),
+                    f"{minute['rss_mib']:.0f}",
+                    f"{minute['cpu']:.3f}",
+                )
+            ]
+            table.add_row(name, *cells)
+    return table

@@ -12,9 +12,10 @@ import pytest
 import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+
 from lookhear.audio import Microphone, Source, at_pace, read_source, to_pcm
 from lookhear.errors import SourceError
-from numpy.typing import NDArray
 
 
 async def read(source: Source, rate: int | None = None) -> NDArray[np.int16]:

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+
 from lookhear import cli, server
 from lookhear.errors import LookhearError
 from lookhear.events import TurnCompleted
 from lookhear.subtitles import srt, vtt
-
 from tests.clients.counting_server import CountingServer, said, speech
 
 WORDS = [101, 102]

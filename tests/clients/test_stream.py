@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+
 from lookhear.client import AsyncClient, Client
 from lookhear.errors import (
     AuthenticationError,
@@ -26,7 +27,6 @@ from lookhear.events import (
 )
 from lookhear.stream import Retry
 from lookhear.turns import ServerVad
-
 from tests.clients.counting_server import CountingServer, Drop, said, speech
 
 TURNS = ([101, 102], [103], [104, 105, 106])

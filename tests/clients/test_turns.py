@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from lookhear.errors import ProtocolError
 from lookhear.events import TurnCompleted, TurnFailed, Words
 from lookhear.replay import ReplayBuffer

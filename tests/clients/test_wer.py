@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from lookhear.wer import WordErrors, align, normalise, total, word_errors
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=8)
