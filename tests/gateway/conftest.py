@@ -9,5 +9,13 @@ from tests.gateway.running import Running, running
 
 @pytest_asyncio.fixture
 async def gateway() -> AsyncIterator[Running]:
+    """A gateway of the test's own."""
+    async with running() as it:
+        yield it
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared() -> AsyncIterator[Running]:
+    """One gateway for a module: what one test did to it must not show in the next."""
     async with running() as it:
         yield it

@@ -144,6 +144,13 @@ class FakeEngine:
         for message in held:
             self._end(message)
 
+    def be_well(self) -> None:
+        """Forget every trouble that a test asked for, and the files it sent."""
+        self.ready = True
+        self.files.clear()
+        self.cancelled_files.clear()
+        self.file_error = self.file_gate = self._fail_with = None
+
     def fail_next_turn(self, code: str) -> None:
         self._fail_with = code
 

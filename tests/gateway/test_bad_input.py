@@ -4,24 +4,15 @@ disturbed."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from gateway.realtime.events import MAX_APPEND_BYTES
 from tests.gateway.fake_engine import transcript
-from tests.gateway.running import MANUAL, Client, Running, running, tone
+from tests.gateway.running import MANUAL, Client, Running, tone
 
-# One gateway for all of them: what one bad client did must not show in the next test either.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway() -> AsyncIterator[Running]:
-    async with running() as it:
-        yield it
 
 
 def update(**session: Any) -> dict[str, Any]:
@@ -174,10 +165,10 @@ async def a_turn(client: Client) -> None:
 
 
 @pytest.mark.parametrize("name", BAD)
-async def test_bad_input(gateway: Running, name: str) -> None:
+async def test_bad_input(shared: Running, name: str) -> None:
     frame, code, param, words = BAD[name]
     echoed = isinstance(frame, dict) and "event_id" not in frame
-    async with gateway.client() as client, gateway.client() as neighbour:
+    async with shared.client() as client, shared.client() as neighbour:
         for each in (client, neighbour):
             await each.until("session.created")
             before = await each.update(MANUAL)
@@ -203,8 +194,8 @@ async def test_bad_input(gateway: Running, name: str) -> None:
         assert "error" not in neighbour.types()
 
 
-async def test_tuning_that_we_do_not_have_is_ignored(gateway: Running) -> None:
-    async with gateway.client() as client:
+async def test_tuning_that_we_do_not_have_is_ignored(shared: Running) -> None:
+    async with shared.client() as client:
         await client.until("session.created")
         updated = await client.update(
             {
@@ -229,29 +220,30 @@ async def test_tuning_that_we_do_not_have_is_ignored(gateway: Running) -> None:
         assert "error" not in client.types()
 
 
-async def test_oversize_message_closes_only_its_own_socket(gateway: Running) -> None:
-    async with gateway.client() as client, gateway.client() as neighbour:
+async def test_oversize_message_closes_only_its_own_socket(shared: Running) -> None:
+    async with shared.client() as client, shared.client() as neighbour:
         await client.until("session.created")
         await neighbour.until("session.created")
-        await client.socket.send("x" * (gateway.services.config.max_message_bytes + 1))
+        await client.socket.send("x" * (shared.services.config.max_message_bytes + 1))
         await client.socket.wait_closed()
         assert client.socket.close_code == 1009
         await neighbour.update(MANUAL)
         await a_turn(neighbour)
 
 
-async def test_the_largest_append_is_taken(gateway: Running) -> None:
-    async with gateway.client() as client:
+async def test_the_largest_append_is_taken(shared: Running) -> None:
+    async with shared.client() as client:
         await client.until("session.created")
-        await client.update(MANUAL)
+        fast = {"turn_detection": None, "format": {"type": "audio/pcm", "rate": 48_000}}
+        await client.update({"audio": {"input": fast}})
         await client.append(bytes(MAX_APPEND_BYTES))
         await client.send("input_audio_buffer.commit")
         done = await client.until(".completed")
-        assert done["usage"]["seconds"] == round(MAX_APPEND_BYTES / 48_000, 3)
+        assert done["usage"]["seconds"] == round(MAX_APPEND_BYTES / 96_000, 3)
 
 
-async def test_a_message_may_come_in_fragments(gateway: Running) -> None:
-    async with gateway.client() as client:
+async def test_a_message_may_come_in_fragments(shared: Running) -> None:
+    async with shared.client() as client:
         await client.until("session.created")
         text = json.dumps(audio(turn_detection=None))
         await client.socket.send([text[:7], text[7:20], text[20:]])

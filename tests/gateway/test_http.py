@@ -29,9 +29,13 @@ def wav(seconds: float) -> bytes:
     return file.getvalue()
 
 
-@pytest_asyncio.fixture
-async def http(gateway: Running) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def http(shared: Running) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=shared.http, trust_env=False) as client:
+        shared.engine.be_well()
         yield client
 
 
@@ -162,30 +166,30 @@ async def test_too_large_uploads() -> None:
 
 @pytest.mark.parametrize(("code", "status"), [("audio_too_long", 400), ("server_error", 500)])
 async def test_engine_refusals(
-    gateway: Running, http: httpx.AsyncClient, code: str, status: int
+    shared: Running, http: httpx.AsyncClient, code: str, status: int
 ) -> None:
-    gateway.engine.file_error = EngineRequestError(code, "asked to fail")
+    shared.engine.file_error = EngineRequestError(code, "asked to fail")
     answer = await post(http)
     assert answer.status_code == status
     assert answer.json()["error"]["code"] == code
 
 
 async def test_a_client_that_hangs_up_stops_its_work(
-    gateway: Running, http: httpx.AsyncClient
+    shared: Running, http: httpx.AsyncClient
 ) -> None:
-    gateway.engine.file_gate = asyncio.Event()
+    shared.engine.file_gate = asyncio.Event()
     request = asyncio.create_task(post(http))
-    await gateway.engine.wait_for(lambda: bool(gateway.engine.files))
+    await shared.engine.wait_for(lambda: bool(shared.engine.files))
     request.cancel()
     await asyncio.gather(request, return_exceptions=True)
-    await gateway.engine.wait_for(lambda: bool(gateway.engine.cancelled_files))
+    await shared.engine.wait_for(lambda: bool(shared.engine.cancelled_files))
 
 
-async def test_health_ready_and_errors(gateway: Running, http: httpx.AsyncClient) -> None:
+async def test_health_ready_and_errors(shared: Running, http: httpx.AsyncClient) -> None:
     assert (await http.get("/health")).json() == {"status": "ok"}
     ready = await http.get("/ready")
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
-    gateway.engine.ready = False
+    shared.engine.ready = False
     down = await http.get("/ready")
     assert (down.status_code, down.json()["status"]) == (503, "engine_down")
     assert (await http.get("/health")).status_code == 200
@@ -209,23 +213,27 @@ async def test_models_with_a_slash(http: httpx.AsyncClient) -> None:
         assert (card["id"], card["object"]) == ("fake/whisper", "model")
 
 
-async def test_metrics(gateway: Running, http: httpx.AsyncClient) -> None:
-    async with gateway.client() as client:
-        await client.until("session.created")
-        await client.update(MANUAL)
-        await client.append(tone(0.5))
-        await client.send("input_audio_buffer.commit")
-        await client.until(".completed")
+async def test_metrics() -> None:
+    async with (
+        running() as gateway,
+        httpx.AsyncClient(base_url=gateway.http, trust_env=False) as http,
+    ):
+        async with gateway.client() as client:
+            await client.until("session.created")
+            await client.update(MANUAL)
+            await client.append(tone(0.5))
+            await client.send("input_audio_buffer.commit")
+            await client.until(".completed")
+            text = (await http.get("/metrics")).text
+            assert "lookhear_sessions_active 1.0" in text
+            assert 'lookhear_turns_total{outcome="completed"} 1.0' in text
+            assert 'lookhear_audio_seconds_total{way="realtime"} 0.5' in text
+            assert "lookhear_commit_lag_seconds_count 1.0" in text
+            assert "lookhear_engine_ready 1.0" in text
+        await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
         text = (await http.get("/metrics")).text
-        assert "lookhear_sessions_active 1.0" in text
-        assert 'lookhear_turns_total{outcome="completed"} 1.0' in text
-        assert 'lookhear_audio_seconds_total{way="realtime"} 0.5' in text
-        assert "lookhear_commit_lag_seconds_count 1.0" in text
-        assert "lookhear_engine_ready 1.0" in text
-    await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
-    text = (await http.get("/metrics")).text
-    assert "lookhear_sessions_active 0.0" in text
-    assert 'lookhear_sessions_total{code="1000"} 1.0' in text
+        assert "lookhear_sessions_active 0.0" in text
+        assert 'lookhear_sessions_total{code="1000"} 1.0' in text
 
 
 async def test_keys_guard_the_api_only() -> None:

@@ -19,12 +19,15 @@ from tests.gateway.running import Running, chunks, tone
 SPEECH = Path(__file__).parents[1] / "media" / "data" / "speech.flac"
 
 
-@pytest_asyncio.fixture
-async def sdk(gateway: Running) -> AsyncIterator[AsyncOpenAI]:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def sdk(shared: Running) -> AsyncIterator[AsyncOpenAI]:
     async with AsyncOpenAI(
         api_key="none",
-        base_url=f"{gateway.http}/v1",
-        websocket_base_url=f"ws://127.0.0.1:{gateway.port}/v1",
+        base_url=f"{shared.http}/v1",
+        websocket_base_url=f"ws://127.0.0.1:{shared.port}/v1",
         max_retries=0,
     ) as client:
         yield client
@@ -94,7 +97,7 @@ async def test_realtime_with_manual_commits(sdk: AsyncOpenAI) -> None:
                 break
 
 
-async def test_files(sdk: AsyncOpenAI, gateway: Running) -> None:
+async def test_files(sdk: AsyncOpenAI, shared: Running) -> None:
     seconds = decode_audio(SPEECH).duration_s
     with SPEECH.open("rb") as file:
         plain = await sdk.audio.transcriptions.create(model="fake/whisper", file=file)
@@ -113,7 +116,7 @@ async def test_files(sdk: AsyncOpenAI, gateway: Running) -> None:
     assert verbose.segments is not None and verbose.words is not None
     assert verbose.segments[0].text.strip() == verbose.text
     assert verbose.words[0].word == "seconds."
-    sent = gateway.engine.files[-1]
+    sent = shared.engine.files[-1]
     assert (sent.settings.language, sent.settings.prompt) == ("de", "Hut")
     assert (sent.timestamps, sent.temperature, sent.settings.words) == (True, 0.2, True)
     with SPEECH.open("rb") as file, pytest.deprecated_call():  # OpenAI's, but still in use
