@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+FILES_AT_ONCE = 4  # decoded and waiting for the engine; an hour of audio is 230 MB
+GOODBYE_SECONDS = 2.0  # how long a shutdown waits for its sessions
+
 
 class Engine(Protocol):
     """What the gateway needs of `engine.client.EngineClient`."""
@@ -57,6 +60,7 @@ class Services:
     ids: Callable[[str], str] = new_id
     engine: Engine | None = None
     closing: bool = False
+    file_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FILES_AT_ONCE))
     sessions: set[RealtimeSession] = field(default_factory=set)
 
     @property
@@ -75,7 +79,11 @@ class Services:
         sessions = list(self.sessions)
         for session in sessions:
             session.shut_down()
-        await asyncio.gather(*(session.ended.wait() for session in sessions))
+        try:
+            async with asyncio.timeout(GOODBYE_SECONDS):
+                await asyncio.gather(*(session.ended.wait() for session in sessions))
+        except TimeoutError:
+            pass  # a client that does not read hears no goodbye
 
 
 def services(connection: HTTPConnection) -> Services:

@@ -58,6 +58,13 @@ async def _serve(request: Request, task: str) -> Response:
     if engine is None:
         raise ApiError(503, "the engine is not ready; try again", code="engine_not_ready")
     asked = await _read(request, gateway, engine, task)
+    async with gateway.file_slots:
+        return _answer(asked, await _transcribe(request, gateway, engine, asked))
+
+
+async def _transcribe(
+    request: Request, gateway: Services, engine: Engine, asked: FileRequest
+) -> FileTranscribed:
     audio = await _decode(gateway, asked.file)
     gateway.metrics.audio_seconds.labels("file").inc(audio.duration_s)
     message = TranscribeFile(
@@ -68,15 +75,14 @@ async def _serve(request: Request, task: str) -> Response:
         temperature=asked.temperature,
     )
     try:
-        result = await until_gone(request, engine.transcribe_file(message))
-    except Gone:
-        return Response(status_code=499)  # nobody reads it; the engine has dropped the work
+        return await until_gone(request, engine.transcribe_file(message))
+    except Gone:  # nobody reads the answer; the engine has dropped the work
+        raise ApiError(499, "the client hung up") from None
     except EngineRequestError as error:
         status = 400 if error.code in CLIENT_FAULTS else 500
         raise ApiError(status, str(error), code=error.code) from None
     except EngineUnavailable as error:
         raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
-    return _answer(asked, result)
 
 
 async def _decode(gateway: Services, file: bytes) -> Audio:

@@ -76,6 +76,7 @@ async def realtime(websocket: WebSocket) -> None:
         pass
     finally:
         gateway.sessions.discard(session)
+        session.ended.set()
 
 
 async def _turn_away(

@@ -9,6 +9,7 @@ and a client that does not read is closed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from engine.client import EngineUnavailable
 from engine.messages import SAMPLE_RATE, EngineFailed, Event
-from gateway.log import log_event
+from gateway.log import LOGGER, log_event
 from gateway.realtime.events import (
     Append,
     ClientEvent,
@@ -44,6 +45,7 @@ INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
 BATCH = 4 * 1024 * 1024  # characters worked on at once
 GATHERING = 0.008  # seconds per open session, see _gathering_time
 MOST_GATHERING = 0.06
+LOGGED_ERRORS = 10  # of one session; the rest are only counted
 CLOSE_SECONDS = 1.0  # how long a slow reader may take to see why it is closed
 
 Frame = str | bytes
@@ -87,6 +89,7 @@ class RealtimeSession:
         self._bytes_in = 0
         self._bytes_out = 0
         self._turns_failed = 0
+        self._errors = 0
         self._reason: str | None = None
 
     async def run(self) -> None:
@@ -111,13 +114,17 @@ class RealtimeSession:
             if expiry is not None:
                 expiry.cancel()
             self._closing = self._closing or Close(self._close_code, "")
-            self._engine.close_session(self.id)
+            with contextlib.suppress(EngineUnavailable):  # then it has forgotten us anyway
+                self._engine.close_session(self.id)
             for task in tasks:
                 task.cancel()
             services.sessions.discard(self)
             services.metrics.sessions_active.dec()
             services.metrics.count_session(self._close_code)
             self._log_end(services.clock() - began)
+            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(outcome, Exception):
+                    self._log_bug(outcome)
             self.ended.set()
 
     def shut_down(self) -> None:
@@ -261,13 +268,15 @@ class RealtimeSession:
         if event["type"] == "error":
             problem = event["error"]
             self._services.metrics.errors.labels(problem["code"]).inc()
-            log_event(
-                "session.error",
-                level=logging.WARNING,
-                session=self.id,
-                code=problem["code"],
-                reason=problem["message"],
-            )
+            self._errors += 1
+            if self._errors <= LOGGED_ERRORS:
+                log_event(
+                    "session.error",
+                    level=logging.WARNING,
+                    session=self.id,
+                    code=problem["code"],
+                    reason=problem["message"],
+                )
         if self._outbox.full:
             self._closing = Close(1013, "the client reads too slowly")
             self._reason = self._closing.reason
@@ -284,7 +293,7 @@ class RealtimeSession:
 
     def _fail(self, error: Exception) -> None:
         """Our own bug: the client is told and closed, other sessions go on."""
-        logging.getLogger("lookhear.gateway").error("session %s failed", self.id, exc_info=error)
+        self._log_bug(error)
         problem = ProtocolError(
             "the server failed while handling this session; connect again",
             code="internal_error",
@@ -292,6 +301,9 @@ class RealtimeSession:
         )
         self._apply(self._protocol.refuse(problem))
         self._close(Close(1011, "internal error"))
+
+    def _log_bug(self, error: Exception) -> None:
+        logging.getLogger(LOGGER).error("session %s failed", self.id, exc_info=error)
 
     def _expire(self) -> None:
         limit = self._services.config.max_session_seconds
@@ -320,6 +332,7 @@ class RealtimeSession:
             model=self._protocol.settings.model,
             turns=self._protocol.turns_committed,
             turns_failed=self._turns_failed,
+            errors=self._errors,
             audio_seconds=round(self._protocol.seconds_heard, 3),
             seconds=round(seconds, 3),
             close_code=self._close_code,
