@@ -84,12 +84,16 @@ class AsyncClient:
         return LiveStream(self.server, source, options, self._retry).events()
 
     async def transcribe_text(self, source: Source, **options: Any) -> str:
-        """All the text of a source: its turns, joined by spaces. Options as for `transcribe`."""
-        texts = []
+        """All the text of a source: its turns in the order of speaking, joined by spaces.
+
+        Options as for `transcribe`.
+        """
+        turns = []  # a short turn may be completed before the long one that was said earlier
         async with contextlib.aclosing(self.transcribe(source, **options)) as events:
             async for event in events:
                 if isinstance(event, TurnCompleted):
-                    texts.append(event.text.strip())
+                    turns.append(event)
+        texts = (turn.text.strip() for turn in sorted(turns, key=lambda turn: turn.start))
         return " ".join(text for text in texts if text)
 
     async def transcribe_file(

@@ -72,7 +72,7 @@ def read_recording(audio: Path) -> Recording:
 class Measurement:
     """What is seen while the recording is streamed; times on the recording's own clock."""
 
-    texts: list[str] = field(default_factory=list)
+    turns: list[TurnCompleted] = field(default_factory=list)
     first_text: float | None = None
     finals: list[float] = field(default_factory=list)  # seconds after the end of speech, per turn
     failed: list[str] = field(default_factory=list)
@@ -96,7 +96,8 @@ class Measurement:
         return table
 
     def errors(self, recording: Recording) -> WordErrors:
-        return word_errors(recording.text, " ".join(self.texts))
+        said = sorted(self.turns, key=lambda turn: turn.start)
+        return word_errors(recording.text, " ".join(turn.text for turn in said))
 
 
 class _Clock:
@@ -139,7 +140,7 @@ async def stream(client: AsyncClient, recording: Recording, console: Console) ->
                 elif isinstance(event, TurnFailed):
                     seen.failed.append(event.message)
                 elif isinstance(event, TurnCompleted) and event.text.strip():
-                    seen.texts.append(event.text)
+                    seen.turns.append(event)
                     spoken = [end for start, end in recording.words if start < event.end]
                     if spoken:
                         seen.finals.append(clock.now() - spoken[-1])
@@ -189,7 +190,7 @@ def _show(
     seen = asyncio.run(stream(client, recording, console))
     console.print()
     console.print(seen.report(recording))
-    if seen.failed or not seen.texts:
+    if seen.failed or not seen.turns:
         problem = seen.failed[0] if seen.failed else "no text came"
         console.print(f"the stream failed: {problem}", style="red", markup=False)
         return 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -31,11 +32,13 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-class _OpenTurn:
-    def __init__(self, start: float) -> None:
-        self.start = start
-        self.committed = ""
-        self.provisional = ""
+@dataclass(slots=True)
+class _Turn:
+    start: float = 0.0
+    committed: str = ""
+    provisional: str = ""
+    problem: str = ""
+    done: bool = False
 
 
 class LiveTranscript:
@@ -43,7 +46,7 @@ class LiveTranscript:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._open: dict[str, _OpenTurn] = {}
+        self._turns: dict[str, _Turn] = {}  # not printed yet, in the order of speaking
         self._live = (
             Live(console=console, refresh_per_second=12, transient=True)
             if console.is_terminal
@@ -51,7 +54,10 @@ class LiveTranscript:
         )
 
     def show(self, event: Event) -> None:
-        """Take one event into the picture. Finished turns scroll up, open ones stay below."""
+        """Take one event into the picture.
+
+        Finished turns scroll up in the order of speaking, open ones stay below.
+        """
         match event:
             case SpeechStarted():
                 self._turn(event.item_id).start = event.start
@@ -62,24 +68,32 @@ class LiveTranscript:
             case Provisional():
                 self._turn(event.item_id).provisional = event.text
             case TurnCompleted():
-                self._open.pop(event.item_id, None)
-                if event.text.strip():
-                    self._print(_line(event.start, event.text))
+                turn = self._turn(event.item_id)
+                turn.start, turn.committed, turn.done = event.start, event.text, True
             case TurnFailed():
-                turn = self._open.pop(event.item_id, _OpenTurn(0.0))
-                said = Text(f"failed: {event.message}", style="red")
-                self._print(_line(turn.start, turn.committed, said))
+                turn = self._turn(event.item_id)
+                turn.problem, turn.done = f" failed: {event.message}", True
             case Reconnecting():
                 for item_id in event.superseded:
-                    self._open.pop(item_id, None)
+                    self._turns.pop(item_id, None)
                 self._print(
                     Text(f"{event.reason}; trying again in {event.delay:g} s", style="yellow")
                 )
+        self._print_done()
         if self._live is not None:
             self._live.update(self._picture())
 
-    def _turn(self, item_id: str) -> _OpenTurn:
-        return self._open.setdefault(item_id, _OpenTurn(0.0))
+    def _turn(self, item_id: str) -> _Turn:
+        return self._turns.setdefault(item_id, _Turn())
+
+    def _print_done(self) -> None:
+        """All done turns before which nobody is still speaking."""
+        for item_id, turn in list(self._turns.items()):
+            if not turn.done:
+                return
+            del self._turns[item_id]
+            if turn.committed.strip() or turn.problem:
+                self._print(_line(turn.start, turn.committed, Text(turn.problem, style="red")))
 
     def _print(self, line: Table | Text) -> None:
         if self._console.is_terminal:
@@ -92,9 +106,10 @@ class LiveTranscript:
             self._console.print(line, soft_wrap=True)
 
     def _picture(self) -> Group:
-        turns = [turn for turn in self._open.values() if turn.committed or turn.provisional]
+        turns = [turn for turn in self._turns.values() if turn.committed or turn.provisional]
+        guess = "dim italic"
         return Group(
-            *(_line(t.start, t.committed, Text(t.provisional, style="dim italic")) for t in turns)
+            *(_line(t.start, t.committed, Text(t.provisional, style=guess)) for t in turns)
         )
 
     def __enter__(self) -> LiveTranscript:
