@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -18,7 +19,7 @@ from gateway import catalogue
 from gateway.app import create_app
 from gateway.arguments import engine_configs, gateway_config, serve_parser
 from gateway.config import GatewayConfig
-from gateway.server import bind, make_server
+from gateway.server import bind, check_certificate, make_server
 from gateway.services import Engine
 from gateway.startup import LoadingBar, greet, tell_ready
 
@@ -31,17 +32,16 @@ def serve(argv: list[str]) -> int:
     try:
         config = gateway_config(options, os.environ)
         engines = engine_configs(options)
+        check_certificate(config)
     except ConfigError as error:
         return _refuse("serve", str(error))
     try:
         listening = bind(config.host, config.port)
     except OSError as error:
         reason = error.strerror or str(error)
-        return _refuse(
-            "serve",
-            f"cannot listen on {config.host} port {config.port}: {reason}. "
-            "Is another server running there? --port picks another",
-        )
+        if error.errno == errno.EADDRINUSE:
+            reason += ". Is another server running there? --port picks another"
+        return _refuse("serve", f"cannot listen on {config.host} port {config.port}: {reason}")
     _set_up_logging(options.log_level)
     with listening:
         try:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
 
+from engine.config import ConfigError
+from gateway.config import GatewayConfig
 from gateway.services import Services
 
 PING_INTERVAL = 20.0  # seconds
@@ -42,6 +45,20 @@ def make_server(app: Starlette) -> GatewayServer:
             timeout_graceful_shutdown=5,
         )
     )
+
+
+def check_certificate(config: GatewayConfig) -> None:
+    """Raises ConfigError if the certificate and its key cannot be used together."""
+    if config.ssl_certfile is None:
+        return
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(config.ssl_certfile, config.ssl_keyfile, password="")
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise ConfigError(
+            f"ssl-certfile: expected a PEM certificate and its unencrypted key, got "
+            f"{config.ssl_certfile} and {config.ssl_keyfile} ({error})"
+        ) from None
 
 
 def bind(host: str, port: int) -> socket.socket:

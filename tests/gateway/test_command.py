@@ -77,6 +77,11 @@ def test_a_taken_port_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
         (["--api-key", "a b"], ["api-key: expected"]),
         (["--max-sessions", "0"], ["max-sessions: expected", "0"]),
         (["--ssl-certfile", "/nowhere"], ["ssl-certfile: expected a readable file"]),
+        (
+            ["--ssl-certfile", __file__, "--ssl-keyfile", __file__],
+            ["ssl-certfile: expected a PEM certificate"],
+        ),
+        (["--host", "192.0.2.1", "--api-key", "k"], ["cannot listen on 192.0.2.1"]),
         (["--model", "a", "--model", "a"], ["different names"]),
         (["--served-name", "a", "--served-name", "b"], ["served-name: expected"]),
     ],
