@@ -84,7 +84,14 @@ class _Replica:
         arguments = ["--fd", str(theirs.fileno()), "--config", _as_json(self.config)]
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "engine.process", *arguments, pass_fds=[theirs.fileno()]
+                sys.executable,
+                "-m",
+                "engine.process",
+                *arguments,
+                pass_fds=[theirs.fileno()],
+                # Signals to the gateway's group (Ctrl-C, a supervisor's stop) are the gateway's to
+                # handle: it says goodbye to its clients first. The engine ends with its socket.
+                start_new_session=True,
             )
         reader, self._writer = await asyncio.open_unix_connection(sock=ours)
         try:

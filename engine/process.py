@@ -13,7 +13,6 @@ import gc
 import json
 import logging
 import queue
-import signal
 import socket
 import sys
 import threading
@@ -141,8 +140,6 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--config", required=True)
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    # Ctrl-C reaches the whole foreground group; the gateway decides when the engine ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     config = EngineConfig(**json.loads(arguments.config))
     channel = Channel(socket.socket(fileno=arguments.fd))
     try:

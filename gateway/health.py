@@ -31,6 +31,8 @@ async def ready(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     gateway = services(request)
     gateway.metrics.engine_ready.set(gateway.ready_engine is not None)
+    if gateway.engine is not None:
+        gateway.metrics.see_engines(gateway.engine.stats)
     return Response(gateway.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from engine.messages import Pong
 
 _SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 CLOSE_CODES = (1000, 1001, 1005, 1006, 1009, 1011, 1012, 1013)
@@ -45,6 +49,30 @@ class Metrics:
             registry=r,
         )
         self.engine_ready = Gauge("lookhear_engine_ready", "1 while an engine is up", registry=r)
+        self._engines: dict[str, Gauge] = {
+            name: Gauge(f"lookhear_engine_{name}", text, ["model"], registry=r)
+            for name, text in (
+                ("requests", "Requests (ticks and windows of files) done since its start"),
+                ("busy_seconds", "Time spent in steps since its start"),
+                ("drafted_tokens", "Draft tokens offered since its start"),
+                ("accepted_tokens", "Draft tokens kept since its start"),
+                ("live_turns", "Turns open now"),
+                ("waiting", "Requests waiting now"),
+            )
+        }
+
+    def see_engines(self, stats: Mapping[str, Pong]) -> None:
+        """Take over what the engines last said of their work, by model name."""
+        for model, pong in stats.items():
+            for name, value in (
+                ("requests", pong.requests),
+                ("busy_seconds", pong.busy_seconds),
+                ("drafted_tokens", pong.drafted),
+                ("accepted_tokens", pong.accepted),
+                ("live_turns", pong.live_turns),
+                ("waiting", pong.waiting),
+            ):
+                self._engines[name].labels(model).set(value)
 
     def count_session(self, close_code: int) -> None:
         """Clients may close with any code; the unusual ones share a label."""

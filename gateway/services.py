@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from starlette.requests import HTTPConnection
 
-from engine.messages import Event, FileTranscribed, Message, ModelCard, TranscribeFile
+from engine.messages import Event, FileTranscribed, Message, ModelCard, Pong, TranscribeFile
 from gateway.access import Access
 from gateway.config import GatewayConfig
 from gateway.ids import new_id
@@ -35,6 +35,9 @@ class Engine(Protocol):
 
     @property
     def models(self) -> list[ModelCard]: ...
+
+    @property
+    def stats(self) -> dict[str, Pong]: ...
 
     def open_session(self, session: str, on_event: Callable[[Event], None]) -> None: ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,3 +107,14 @@ def test_a_file_is_a_noun_of_a_readable_size() -> None:
         for path in sources(package)
     }
     assert not {name: lines for name, lines in sizes.items() if lines > MAX_LINES}
+
+
+def test_every_package_is_in_the_distribution() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    listed = set(project["tool"]["setuptools"]["packages"])
+    found = {
+        ".".join((name, *path.parent.relative_to(FOLDERS[name]).parts))
+        for name in OURS
+        for path in FOLDERS[name].rglob("__init__.py")
+    }
+    assert listed == found | {"lookhear.browser"}

@@ -24,6 +24,7 @@ from engine.messages import (
     Message,
     ModelCard,
     Segment,
+    Pong,
     StartTurn,
     TextCommitted,
     TextProvisional,
@@ -66,6 +67,7 @@ class FakeEngine:
         self.ready = True
         self.hold = hold
         self.models = list(CARDS)
+        self.stats: dict[str, Pong] = {}
         self.messages: list[Message] = []
         self.turns: dict[tuple[str, str], FakeTurn] = {}
         self.files: list[TranscribeFile] = []

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from engine.client import EngineRequestError
+from engine.messages import Pong
 from gateway import browser
 from gateway.config import GatewayConfig
 from tests.gateway.fake_engine import FakeEngine
@@ -230,6 +231,11 @@ async def test_metrics() -> None:
             assert 'lookhear_audio_seconds_total{way="realtime"} 0.5' in text
             assert "lookhear_commit_lag_seconds_count 1.0" in text
             assert "lookhear_engine_ready 1.0" in text
+            gateway.engine.stats["m"] = Pong(1, 9, 7, 40, 30, 2, 1, busy_seconds=1.5)
+            text = (await http.get("/metrics")).text
+            assert 'lookhear_engine_requests{model="m"} 7.0' in text
+            assert 'lookhear_engine_busy_seconds{model="m"} 1.5' in text
+            assert 'lookhear_engine_accepted_tokens{model="m"} 30.0' in text
         await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
         text = (await http.get("/metrics")).text
         assert "lookhear_sessions_active 0.0" in text
