@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import random
 import sys
 import time
@@ -24,6 +25,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.typing import Subprotocol
 
 from benchmarks.trace import RATE, Trace
+from lookhear.address import Server
 
 PACKET_SECONDS = 0.02
 ANSWER_SECONDS = 60.0  # after the last packet; a server that is so far behind has failed
@@ -74,6 +76,7 @@ async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Tr
         async with connect(
             job.url,
             subprotocols=[Subprotocol("realtime")],
+            additional_headers=Server(job.url, os.environ.get("LOOKHEAR_API_KEY")).headers(),
             compression=None,
             proxy=None,
             max_size=2**24,

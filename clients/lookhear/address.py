@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from lookhear.errors import ConnectionFailed, ServerError, server_error
+from lookhear.errors import AddressError, ConnectionFailed, ServerError, server_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,14 @@ class Server:
     api_key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
-            raise ValueError(
+        try:
+            parts = urlsplit(self.base_url)
+            usable = parts.scheme in ("http", "https", "ws", "wss") and bool(parts.hostname)
+            usable = usable and parts.port != 0  # reading it checks it
+        except ValueError:
+            usable = False
+        if not usable:
+            raise AddressError(
                 f"server address: expected http(s)://HOST[:PORT], got {self.base_url!r}"
             )
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from lookhear.audio import Microphone, Source
 from lookhear.client import DEFAULT_URL, AsyncClient
 from lookhear.display import LiveTranscript, progress
-from lookhear.errors import ConnectionFailed, LookhearError
+from lookhear.errors import AddressError, ConnectionFailed, LookhearError
 from lookhear.events import TurnCompleted, as_json
 from lookhear.server import ServerFailed, ServerProcess, is_running, server_installed
 from lookhear.subtitles import FORMATS
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except LookhearError as error:
         print(f"lookhear: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, AddressError) else 1
 
 
 def _plugin(entry: metadata.EntryPoint, argv: list[str]) -> int:

@@ -10,6 +10,10 @@ class LookhearError(Exception):
     """Base of everything this package raises on purpose."""
 
 
+class AddressError(LookhearError, ValueError):
+    """The server's address is not one."""
+
+
 class SourceError(LookhearError):
     """The audio cannot be read: no such file, not audio, no microphone."""
 

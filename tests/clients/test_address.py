@@ -1,0 +1,179 @@
+"""Where the server is, what it answers over HTTP, and the form in which files are sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from lookhear.address import Server, multipart
+from lookhear.client import AsyncClient, Client
+from lookhear.errors import (
+    AddressError,
+    AuthenticationError,
+    ConnectionFailed,
+    InvalidRequest,
+    LookhearError,
+    ModelNotFound,
+    ProtocolError,
+    ServerError,
+)
+from lookhear.results import Model, TimedText, Transcript
+
+
+@pytest.mark.parametrize(
+    ("base", "websocket", "models"),
+    [
+        ("http://h:1", "ws://h:1/v1/realtime?a=b", "http://h:1/v1/models"),
+        ("http://h:1/", "ws://h:1/v1/realtime?a=b", "http://h:1/v1/models"),
+        ("https://h/v1", "wss://h/v1/realtime?a=b", "https://h/v1/models"),
+        ("ws://h/x/v1/", "ws://h/x/v1/realtime?a=b", "http://h/x/v1/models"),
+        ("wss://[::1]:9", "wss://[::1]:9/v1/realtime?a=b", "https://[::1]:9/v1/models"),
+    ],
+)
+def test_urls(base: str, websocket: str, models: str) -> None:
+    server = Server(base)
+    assert server.websocket_url("/realtime", {"a": "b"}) == websocket
+    assert server.http_url("/v1/models") == models
+
+
+@pytest.mark.parametrize("base", ["nonsense", "ftp://h", "http://", "http://h:99999", "//h", ""])
+def test_what_is_no_address(base: str) -> None:
+    with pytest.raises(AddressError, match=r"expected http\(s\)://HOST"):
+        Server(base)
+
+
+def test_the_key_is_not_shown() -> None:
+    server = Server(api_key="secret")
+    assert server.headers() == {"Authorization": "Bearer secret"}
+    assert "secret" not in repr(server)
+
+
+async def test_the_form_is_what_servers_read() -> None:
+    body, content_type = multipart(
+        [("model", "a/b"), ("x[]", "\u00fc")], 'we"ird\r\n.wav', b"\r\n-\0"
+    )
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    headers = [(b"content-type", content_type.encode())]
+    scope = {"type": "http", "method": "POST", "headers": headers, "path": "/"}
+    async with Request(scope, receive).form() as form:
+        assert form["model"] == "a/b" and form["x[]"] == "\u00fc"
+        file = form["file"]
+        assert not isinstance(file, str)
+        assert await file.read() == b"\r\n-\0"
+
+
+class _Answers(BaseHTTPRequestHandler):
+    """Says what the test put into the server's `answers`, by path; keeps what it was sent."""
+
+    def do_GET(self) -> None:
+        status, body = self.server.answers[self.path]  # type: ignore[attr-defined]
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_POST(self) -> None:
+        sent = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.sent.append(sent)  # type: ignore[attr-defined]
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def http() -> Iterator[Any]:
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
+    server.answers, server.sent = {}, []
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "kind"),
+    [
+        (401, {"code": "invalid_api_key"}, AuthenticationError),
+        (404, {"code": "model_not_found"}, ModelNotFound),
+        (400, {"param": "language"}, InvalidRequest),
+        (503, {"code": "engine_not_ready"}, ServerError),
+    ],
+)
+def test_refusals_are_typed_and_quoted(
+    http: Any, status: int, error: dict[str, str], kind: type[ServerError]
+) -> None:
+    http.answers["/v1/models"] = (status, {"error": {"message": "this, not that", **error}})
+    with pytest.raises(kind, match="this, not that") as caught:
+        Server(http.url).get_json("/v1/models")
+    assert type(caught.value) is kind
+    assert (caught.value.code, caught.value.param) == (error.get("code"), error.get("param"))
+
+
+def test_a_refusal_of_a_stranger_is_shown_as_it_is(http: Any) -> None:
+    http.answers["/v1/models"] = (502, b"<h1>Bad gateway</h1>")
+    with pytest.raises(ServerError, match="HTTP 502: <h1>Bad gateway</h1>"):
+        Server(http.url).get_json("/v1/models")
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(ConnectionFailed, match="cannot reach http://127.0.0.1:9"):
+        Server("http://127.0.0.1:9").get_json("/v1/models")
+
+
+LISTING = {"data": [{"id": "a/b", "object": "model", "created": 7, "owned_by": "x"}]}
+
+
+async def test_a_file_is_transcribed_with_times(http: Any) -> None:
+    http.answers["/v1/models"] = (200, LISTING)
+    http.answers["/v1/audio/transcriptions"] = (
+        200,
+        {
+            "text": "So it is.",
+            "language": "english",
+            "duration": 1.5,
+            "segments": [{"text": " So it is.", "start": 0, "end": 1.5}],
+            "words": [{"word": "So", "start": 0.0, "end": 0.25}],
+        },
+    )
+    client = AsyncClient(http.url)
+    assert await client.models() == [Model("a/b", "x", 7)]
+    transcript = await client.transcribe_file(b"bytes of a file", language="en", prompt="so far")
+    assert transcript == Transcript(
+        "So it is.",
+        "english",
+        1.5,
+        (TimedText(" So it is.", 0.0, 1.5),),
+        (TimedText("So", 0.0, 0.25),),
+    )
+    (sent,) = http.sent
+    for part in (b"a/b", b"verbose_json", b"so far", b'name="language"', b"bytes of a file"):
+        assert part in sent
+    with Client(http.url) as blocking:
+        assert await asyncio.to_thread(blocking.transcribe_file, b"x") == transcript
+
+
+@pytest.mark.parametrize("body", [{"data": []}, {"data": [{}]}, {}, []])
+async def test_a_malformed_list_of_models(http: Any, body: Any) -> None:
+    http.answers["/v1/models"] = (200, body)
+    with pytest.raises(ProtocolError):
+        await AsyncClient(http.url).models()
+
+
+async def test_a_missing_file_is_named() -> None:
+    with pytest.raises(LookhearError, match="cannot read /nowhere/x.wav: No such file"):
+        await AsyncClient().transcribe_file("/nowhere/x.wav")
