@@ -36,12 +36,16 @@ class Microphone:
         self._block = RATE // 50  # 20 ms
         self._blocks: queue.Queue[bytes] = queue.Queue(maxsize=int(queue_seconds * 50))
         self._overflowed = False
+        self._stopped = False
         self._stream: Any = None
 
-    def start(self) -> None:
-        """Open the device. SourceError if there is none or `lookhear[microphone]` is missing."""
-        if self._stream is not None:
-            return
+    def start(self) -> bool:
+        """Open the device; False if it was open already or has been stopped.
+
+        SourceError if there is none or `lookhear[microphone]` is missing.
+        """
+        if self._stream is not None or self._stopped:
+            return False
         try:
             import sounddevice  # optional, and it loads PortAudio: only when asked for
         except (ImportError, OSError) as error:
@@ -63,9 +67,11 @@ class Microphone:
             raise SourceError(f"cannot record from {self._device or 'the default'}: {error}") from (
                 error
             )
+        return True
 
     def stop(self) -> None:
-        """Close the device; what was recorded can still be read, then the source ends."""
+        """Close the device for good; what was recorded can still be read, then the source ends."""
+        self._stopped = True
         if self._stream is not None:
             self._stream.close()
             self._stream = None

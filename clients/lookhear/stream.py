@@ -106,7 +106,9 @@ class LiveStream:
         self._options = options
         self._retry = retry
         self._tracker = TurnTracker(options.turn_detection)
-        self._buffer = ReplayBuffer(int(options.replay_seconds * RATE))
+        # What is unsent is bounded by itself, and must never be what makes room.
+        kept = options.replay_seconds + options.ahead_seconds + _MAX_APPEND_SECONDS
+        self._buffer = ReplayBuffer(int(kept * RATE))
         self._sent = 0  # source samples the present connection has been given
         self._last_resume = 0  # where the last replay started
         self._source_ended = False
@@ -119,8 +121,9 @@ class LiveStream:
 
         SourceError, ServerError and its kinds, ConnectionFailed, ProtocolError.
         """
-        if isinstance(self._source, Microphone):
-            self._source.start()  # what is said while connecting counts
+        microphone = self._source if isinstance(self._source, Microphone) else None
+        # What is said while connecting counts. A microphone that is on already is not ours to stop.
+        opened = microphone is not None and microphone.start()
         pump: asyncio.Task[None] | None = None
         attempt = 0
         ready = False
@@ -154,6 +157,8 @@ class LiveStream:
                 await asyncio.sleep(self._retry.delay(attempt))
                 attempt += 1
         finally:
+            if microphone is not None and opened:
+                microphone.stop()
             if pump is not None:
                 pump.cancel()
                 await asyncio.gather(pump, return_exceptions=True)
@@ -200,7 +205,7 @@ class LiveStream:
                         self._tracker.connected(self._sent)
                         sender = asyncio.create_task(self._send(socket))
                     yield event
-                await self._forget_done()
+                self._forget_done()
         finally:
             if sender is not None:
                 sender.cancel()
@@ -304,12 +309,14 @@ class LiveStream:
         if self._options.pace is not None:
             pieces = at_pace(pieces, self._options.pace)
         ahead = int(self._options.ahead_seconds * RATE)
+        size = int(_MAX_APPEND_SECONDS * RATE) * SAMPLE_BYTES
         try:
             async for piece in pieces:
-                async with self._changed:
-                    await self._changed.wait_for(lambda: self._buffer.end - self._sent <= ahead)
-                    self._buffer.append(piece)
-                    self._changed.notify_all()
+                for first in range(0, len(piece), size):
+                    async with self._changed:
+                        await self._changed.wait_for(lambda: self._buffer.end - self._sent <= ahead)
+                        self._buffer.append(piece[first : first + size])
+                        self._changed.notify_all()
         except Exception as error:  # whatever the user's source raises is the user's to see
             self._failure = error
         finally:
@@ -324,7 +331,7 @@ class LiveStream:
             )
         return self._buffer.read(self._sent, most)
 
-    async def _forget_done(self) -> None:
+    def _forget_done(self) -> None:
         """Free what no reconnect will need, silence what one must not repeat."""
         for start, end in self._tracker.blanks():
             self._buffer.blank(start, end)

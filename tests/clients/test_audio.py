@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,7 +99,7 @@ async def test_what_cannot_be_read_says_so(source: Source, rate: int | None, mes
 def test_a_microphone_without_its_package_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "sounddevice", None)
+    monkeypatch.setitem(sys.modules, "sounddevice", None)
     with pytest.raises(SourceError, match=r"lookhear\[microphone\]"):
         Microphone().start()
 
@@ -114,3 +116,42 @@ async def test_pace_is_absolute_and_loses_nothing() -> None:
     for when, piece in released:
         position += len(piece) // 2
         assert when >= position / 240_000 - 1e-3, "released before it was spoken"
+
+
+class FakeDevice:
+    """What sounddevice gives: calls back with blocks, here when the test says so."""
+
+    PortAudioError = RuntimeError
+    last: FakeDevice
+
+    def __init__(self, **options: Any) -> None:
+        self.options, self.closed = options, False
+        FakeDevice.last = self
+
+    RawInputStream = property(lambda self: FakeDevice)
+
+    def start(self) -> None:
+        for number in range(5):
+            self.options["callback"](bytes([number, 0]) * 480, 480, None, None)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_a_microphone_ends_with_what_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sounddevice", FakeDevice())
+    microphone = Microphone(device=3)
+    assert microphone.start() and not microphone.start()
+    assert FakeDevice.last.options["samplerate"] == 24_000
+    microphone.stop()
+    assert FakeDevice.last.closed
+    pcm = await read(microphone)
+    assert pcm.tolist() == [n for n in range(5) for _ in range(480)]
+    assert not microphone.start(), "stopped is for good"
+
+
+async def test_a_microphone_that_nobody_reads_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sounddevice", FakeDevice())
+    with Microphone(queue_seconds=0.06) as microphone:
+        with pytest.raises(SourceError, match="faster than"):
+            await read(microphone)

@@ -146,10 +146,22 @@ async def test_a_turn_longer_than_the_replay_buffer_says_what_is_lost() -> None:
     async with CountingServer([Drop(after_frames=45)]).running() as server:
         client = AsyncClient(server.url, retry=AT_ONCE)
         source = chunked(speech(list(range(101, 301)), word_ms=300), 48_000)
-        options = {"turn_detection": None, "replay_seconds": 35.0}
+        options = {"turn_detection": None, "replay_seconds": 5.0}
         events = [e async for e in client.transcribe(source, **options)]  # type: ignore[arg-type]
     (reconnecting,) = [e for e in events if isinstance(e, Reconnecting)]
     assert reconnecting.lost == pytest.approx(reconnecting.resume) and reconnecting.lost > 1.0
+
+
+async def test_one_huge_chunk_is_sent_in_bounded_pieces() -> None:
+    turn = list(range(101, 301))
+
+    async def at_once() -> AsyncIterator[bytes]:
+        yield speech(turn, word_ms=300)
+
+    async with CountingServer().running() as server:
+        client = AsyncClient(server.url)
+        text = await client.transcribe_text(at_once(), turn_detection=None, replay_seconds=1.0)
+    assert text.split() == said(turn, word_ms=300)
 
 
 async def test_tries_are_counted_until_something_is_done() -> None:
