@@ -31,14 +31,15 @@ def folder() -> Path:
 
 @pytest.fixture(scope="module")
 def ours(folder: Path) -> WhisperModel:
-    return load_model(folder)
+    return load_model(folder, trim_head=False)
 
 
 @pytest.fixture(scope="module")
 def theirs(folder: Path) -> Any:
     from transformers import WhisperForConditionalGeneration
 
-    return WhisperForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+    model: Any = WhisperForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+    return model.eval()
 
 
 def clips(count: int) -> list[tuple[np.ndarray, str]]:
