@@ -39,10 +39,10 @@ def _words(entries: list[dict[str, Any]], offset: float) -> tuple[SpokenWord, ..
     return tuple(SpokenWord(e["word"], e["start_s"] - offset, e["end_s"] - offset) for e in entries)
 
 
-def held_out(folder: Path = DATA) -> list[Utterance]:
-    """Every utterance of the manifest, in its order."""
+def held_out(folder: Path = DATA, limit: int | None = None) -> list[Utterance]:
+    """The manifest's utterances, in its order; the first `limit` of each language and split."""
     entries = json.loads((folder / "manifest.json").read_text("utf-8"))
-    return [
+    utterances = [
         Utterance(
             f"{Path(entry['file']).stem}/{number}",
             entry["file"],
@@ -55,6 +55,10 @@ def held_out(folder: Path = DATA) -> list[Utterance]:
         )
         for number, entry in enumerate(entries)
     ]
+    groups: dict[tuple[str, str], list[Utterance]] = {}
+    for utterance in utterances:
+        groups.setdefault((utterance.language, utterance.split), []).append(utterance)
+    return [utterance for group in groups.values() for utterance in group[:limit]]
 
 
 def long_recordings(folder: Path = DATA) -> list[Utterance]:

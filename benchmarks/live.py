@@ -17,7 +17,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,11 @@ class Bench:
     console: Console
     options: argparse.Namespace
 
+    @property
+    def offline_result(self) -> Path:
+        """What `benchmarks.offline` wrote under the same label."""
+        return result_file(self.options, "offline")
+
     def run(self, sessions: Sequence[Session], concurrency: int) -> list[Trace]:
         """Stream all sessions; traces in the order of `sessions`."""
         with tempfile.TemporaryDirectory() as folder:
@@ -104,32 +109,41 @@ class Bench:
         return [Trace.from_json(json.loads(line)) for line in lines]
 
 
+def result_file(options: argparse.Namespace, name: str) -> Path:
+    label = f"-{options.label}" if options.label else ""
+    out: Path = options.out
+    return out / f"{name}{label}.json"
+
+
 # --- scenarios -----------------------------------------------------------------------------------
 
 
 def held_out_scenario(bench: Bench) -> Json:
     audio = Audio()
-    chosen: dict[tuple[str, str], int] = {}
-    sessions = []
-    for utterance in held_out():
-        key = utterance.language, utterance.split
-        chosen[key] = chosen.get(key, 0) + 1
-        if bench.options.limit is None or chosen[key] <= bench.options.limit:
-            sessions.append(
-                Session(
-                    utterance.name,
-                    audio.of(utterance),
-                    utterance.text,
-                    utterance.words,
-                    utterance.language,
-                    utterance.split,
-                )
-            )
+    sessions = [
+        Session(u.name, audio.of(u), u.text, u.words, u.language, u.split)
+        for u in held_out(limit=bench.options.limit)
+    ]
     traces = bench.run(sessions, bench.options.sessions or 4)
     result = common(sessions, traces)
     groups = sorted({(session.language, session.split) for session in sessions})
     result["wer"] = [accuracy(language, split, sessions, traces) for language, split in groups]
+    heard = {s.name: metrics.hypothesis(t) for s, t in zip(sessions, traces, strict=True)}
+    result["gap_to_offline"] = gap_to_offline(sessions, heard, bench.offline_result)
+    result["heard"] = heard
     return result
+
+
+def gap_to_offline(sessions: Sequence[Session], heard: Mapping[str, str], offline: Path) -> Json:
+    """Live minus offline WER on the same utterances, if `benchmarks.offline` was run before."""
+    if not offline.is_file():
+        return {"utterances": 0}
+    whole: dict[str, str] = json.loads(offline.read_text("utf-8"))["heard"]
+    said = {session.name: session.text for session in sessions}
+    return metrics.paired_gap(
+        {name: word_errors(said[name], text) for name, text in heard.items()},
+        {name: word_errors(said[name], text) for name, text in whole.items() if name in said},
+    )
 
 
 def accuracy(
@@ -275,7 +289,7 @@ def main(argv: list[str]) -> int:
             about = machine.describe(["benchmarks.live", *argv])
             result = {"scenario": name, **about, **SCENARIOS[name](bench)}
             result["load_average_after"] = machine.load_average()
-            path = options.out / f"live-{name}{options.label and '-' + options.label}.json"
+            path = result_file(options, f"live-{name}")
             path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
             console.print(report.tables(result))
             console.print(f"written to {path}\n", style="dim")

@@ -7,7 +7,7 @@ lag is per word; erasure is normalised by the final length (arXiv 2302.12049).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,12 +125,36 @@ def bootstrap_interval(
     """95 % interval of the corpus WER, by drawing utterances with replacement."""
     if not errors:
         return (float("nan"), float("nan"))
-    wrong = np.array([e.substitutions + e.deletions + e.insertions for e in errors])
+    wrong = np.array([_wrong(e) for e in errors])
     words = np.array([e.words for e in errors])
     draws = np.random.default_rng(seed).integers(0, len(errors), (rounds, len(errors)))
     rates = wrong[draws].sum(axis=1) / np.maximum(1, words[draws].sum(axis=1))
     low, high = np.percentile(rates, [2.5, 97.5])
     return float(low), float(high)
+
+
+def paired_gap(
+    live: Mapping[str, WordErrors], offline: Mapping[str, WordErrors], *, seed: int = 0
+) -> dict[str, Any]:
+    """Live WER minus offline WER over the utterances that both have, with its 95 % interval."""
+    names = sorted(set(live) & set(offline))
+    if not names:
+        return {"utterances": 0}
+    pairs = [(live[name], offline[name]) for name in names]
+    more = np.array([_wrong(a) - _wrong(b) for a, b in pairs])
+    words = np.array([a.words for a, _ in pairs])
+    draws = np.random.default_rng(seed).integers(0, len(names), (1000, len(names)))
+    gaps = more[draws].sum(axis=1) / np.maximum(1, words[draws].sum(axis=1))
+    low, high = np.percentile(gaps, [2.5, 97.5])
+    return {
+        "utterances": len(names),
+        "gap": round(float(more.sum() / max(1, words.sum())), 4),
+        "interval": [round(float(low), 4), round(float(high), 4)],
+    }
+
+
+def _wrong(errors: WordErrors) -> int:
+    return errors.substitutions + errors.deletions + errors.insertions
 
 
 # --- latency -------------------------------------------------------------------------------------

@@ -65,10 +65,13 @@ def _interval(bounds: list[float]) -> str:
 
 
 def _facts(result: dict[str, Any]) -> Table:
-    table = _table("", "", "")
+    table = _table("", "", "", "")
     growth = result["commit_lag_growth_s_per_minute"]
     if growth is not None:
         table.add_row("growth of the lag per minute", f"{growth:+.4f} s")
+    gap = result.get("gap_to_offline", {})
+    if "gap" in gap:
+        table.add_row("WER above offline", f"{gap['gap']:+.2%}", _interval(gap["interval"]))
     table.add_row("erased words per final word", f"{result['erasure']:.3f}")
     table.add_row("dropped sessions", str(result["drops"]))
     table.add_row("broken promises", str(result["violation_count"]))

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lookhear.wer import WordErrors, normalise, word_errors
 
 from benchmarks import metrics
 from benchmarks.trace import RATE, SpokenWord, Trace
+from lookhear.wer import WordErrors, normalise, word_errors
 
 BUFFER = "input_audio_buffer."
 TRANSCRIPTION = "conversation.item.input_audio_transcription."
@@ -155,6 +155,15 @@ def test_the_interval_holds_the_rate_and_is_repeatable() -> None:
     low, high = metrics.bootstrap_interval(errors)
     assert low < 60 / 320 < high and (low, high) == metrics.bootstrap_interval(errors)
     assert metrics.bootstrap_interval([WordErrors(0, 0, 0, 5)]) == (0.0, 0.0)
+
+
+def test_the_gap_is_over_the_same_utterances() -> None:
+    live = {"a": WordErrors(1, 0, 1, 4), "b": WordErrors(0, 0, 0, 4), "x": WordErrors(9, 0, 0, 9)}
+    offline = {"a": WordErrors(1, 0, 0, 4), "b": WordErrors(0, 0, 0, 4)}
+    gap = metrics.paired_gap(live, offline)
+    assert gap["gap"] == 0.125 and gap["utterances"] == 2
+    assert gap["interval"][0] <= 0.125 <= gap["interval"][1]
+    assert metrics.paired_gap({}, offline) == {"utterances": 0}
 
 
 TEXTS = st.lists(st.sampled_from(["a", "b", " ", "c d", "."]), max_size=8)
