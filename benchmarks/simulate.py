@@ -23,12 +23,19 @@ from benchmarks.trace import RATE, Trace
 from engine.build import build_core
 from engine.config import EngineConfig
 from engine.core import EngineCore
-from engine.messages import ModelCard
+from engine.messages import (
+    SAMPLE_RATE,
+    FileTranscribed,
+    ModelCard,
+    TranscribeFile,
+    TranscriptionSettings,
+)
 from gateway.realtime.events import parse_client_event
 from gateway.realtime.hearing import Hearing
 from gateway.realtime.outputs import EndListening, Output, Send, Submit, Tune
 from gateway.realtime.protocol import RealtimeProtocol
 from lookhear.wer import total, word_errors
+from media.resample import resample
 from media.vad import SileroModel
 
 CHUNK = RATE // 50  # 20 ms
@@ -86,6 +93,17 @@ class Simulation:
         carry_out(protocol.receive(commit, now=trace.seconds), trace.seconds)
         return trace
 
+    def offline(self, pcm: NDArray[np.int16]) -> str:
+        """What the same engine makes of the utterance when it hears it as a file."""
+        samples = resample(pcm.astype(np.float32) / 32768.0, RATE, SAMPLE_RATE)
+        settings = TranscriptionSettings(model=self._card.id)
+        self._core.submit(TranscribeFile("file", settings, samples, timestamps=True))
+        text = ""
+        while self._core.has_work:
+            for event in self._core.step():
+                text = event.text if isinstance(event, FileTranscribed) else text
+        return text
+
     def _settings(self) -> Iterator[dict[str, Any]]:
         detection: dict[str, Any] = {"type": "server_vad"}
         if self._options.silence_ms:
@@ -107,6 +125,8 @@ def main() -> None:
     parser.add_argument("--window", default="auto")
     parser.add_argument("--min-window", type=float, default=usual.min_window_seconds)
     parser.add_argument("--tick", type=float, default=usual.tick_seconds)
+    parser.add_argument("--agree", type=int, default=usual.agreeing_ticks)
+    parser.add_argument("--held", type=int, default=usual.held_words)
     parser.add_argument("--silence-ms", type=int, default=None)
     parser.add_argument("--limit", type=int, default=20, help="utterances per language and split")
     parser.add_argument("--long", action="store_true", help="the long recordings instead")
@@ -117,6 +137,8 @@ def main() -> None:
         window=options.window,
         min_window_seconds=options.min_window,
         tick_seconds=options.tick,
+        agreeing_ticks=options.agree,
+        held_words=options.held,
         threads=1,
     )
     built = build_core(config, lambda stage, share: None)
@@ -129,14 +151,21 @@ def main() -> None:
             groups[key].append(utterance)
     for key, utterances in groups.items():
         traces = [simulation.run(u, audio.of(u)) for u in utterances]
-        report(key, utterances, traces, show_errors=options.errors)
+        files = [simulation.offline(audio.of(u)) for u in utterances]
+        report(key, utterances, traces, files, show_errors=options.errors)
 
 
 def report(
-    key: str, utterances: list[Utterance], traces: list[Trace], *, show_errors: bool
+    key: str,
+    utterances: list[Utterance],
+    traces: list[Trace],
+    files: list[str],
+    *,
+    show_errors: bool,
 ) -> None:
     errors, firsts, lags, finals, right, turns = [], [], [], [], 0, 0
-    for utterance, trace in zip(utterances, traces, strict=True):
+    offline = total(word_errors(u.text, f) for u, f in zip(utterances, files, strict=True))
+    for utterance, trace, file in zip(utterances, traces, files, strict=True):
         heard = metrics.hypothesis(trace)
         errors.append(word_errors(utterance.text, heard))
         firsts += metrics.first_text_latencies(trace, utterance.words)
@@ -148,9 +177,12 @@ def report(
         turns += len(said)
         right += sum(turn.language == utterance.language for turn in said)
         if show_errors and errors[-1].rate > 0:
-            print(f"  - {utterance.text}\n  + {heard}")
+            print(f"  - {utterance.text}\n  + {heard}\n  = {file}")
     rate = 100 * total(errors).rate
-    print(f"{key:12} WER {rate:5.2f} %  language {right}/{turns}", end="")
+    print(
+        f"{key:10} WER {rate:5.2f} % (file {100 * offline.rate:5.2f})  language {right}/{turns}",
+        end="",
+    )
     for name, values in (("first", firsts), ("lag", lags), ("final", finals)):
         s = metrics.summary(values)
         print(f"  {name} p50 {s.get('p50')} p95 {s.get('p95')}", end="")

@@ -58,6 +58,8 @@ def build_core(config: EngineConfig, progress: Progress) -> Built:
         tick=round(config.tick_seconds * seconds),
         cap=min(round(config.max_segment_seconds * seconds), longest - 2 * seconds),
         max_samples=round(config.max_audio_seconds * seconds),
+        agreeing_ticks=config.agreeing_ticks,
+        held_words=config.held_words,
         draft=config.draft_verification,
     )
     core = EngineCore(

@@ -36,6 +36,8 @@ class EngineConfig:
     window_step_seconds: float = 2.0
     min_window_seconds: float = 4.0
     max_segment_seconds: float = 14.0  # an open segment is cut when it grows beyond this
+    agreeing_ticks: int = 2  # ticks in a row that must hear a word alike to commit it
+    held_words: int = 1  # words at the edge of the audio that wait all the same
     draft_verification: bool = True  # check the last hypothesis in one pass
     heartbeat_seconds: float = 1.0
 
@@ -53,6 +55,8 @@ class EngineConfig:
         _require(self.threads >= 0, "threads", self.threads, "0 or more")
         _require(self.max_live_turns >= 1, "max_live_turns", self.max_live_turns, "at least 1")
         _require(self.max_rows >= 1, "max_rows", self.max_rows, "at least 1")
+        _require(2 <= self.agreeing_ticks <= 8, "agreeing_ticks", self.agreeing_ticks, "2 to 8")
+        _require(0 <= self.held_words <= 8, "held_words", self.held_words, "0 to 8")
         for name, low, high in (
             ("max_audio_seconds", 1.0, 86_400.0),
             ("tick_seconds", 0.02, 10.0),

@@ -8,7 +8,7 @@ begin with alike is stable. Only whole words count.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 TokenBytes = Callable[[int], bytes]
 
@@ -49,30 +49,38 @@ def is_punctuation(data: bytes) -> bool:
 
 
 def agreed_words(
-    old: Sequence[int],
+    older: Iterable[Sequence[int]],
     new: Sequence[int],
     token_bytes: TokenBytes,
     *,
-    hold_last: bool,
+    held_words: int,
     unspaced: bool = False,
 ) -> int:
-    """Number of leading tokens of new that are stable: whole words alike in old and new.
+    """Number of leading tokens of new that are stable: whole words alike in new and all older.
 
-    hold_last: keep back the word that new ends with, because it may still be growing ("six" of
-    "sixty"). Punctuation at the very end is always kept back: more speech turns "." into ",".
+    held_words: words at the end of new that are kept back, because what follows may still change
+    them ("six" of "sixty"). Punctuation at the very end is always kept back: more speech turns "."
+    into ",".
     """
-    n = common_prefix(old, new)
-    if n == len(new):
-        while n > 0 and is_punctuation(token_bytes(new[n - 1])):
-            n -= 1
-        if hold_last and n > 0:
-            n -= 1
-            while n > 0 and not token_bytes(new[n])[:1].isspace():
-                n -= 1
-            return n
-    while n > 0 and not all(is_boundary(t, n, token_bytes, unspaced) for t in (old, new)):
+    olds = list(older)
+    n = min((common_prefix(old, new) for old in olds), default=0)
+    end = len(new)
+    while end > 0 and is_punctuation(token_bytes(new[end - 1])):
+        end -= 1
+    for _ in range(held_words):
+        end = _word_start(new, end, token_bytes, unspaced)
+    n = min(n, end)
+    while n > 0 and not all(is_boundary(t, n, token_bytes, unspaced) for t in (*olds, new)):
         n -= 1
     return n
+
+
+def _word_start(tokens: Sequence[int], end: int, token_bytes: TokenBytes, unspaced: bool) -> int:
+    """Where the word that ends at `end` begins."""
+    start = max(0, end - 1)
+    while start > 0 and not is_boundary(tokens, start, token_bytes, unspaced):
+        start -= 1
+    return start
 
 
 def trim_loop(tokens: Sequence[int]) -> list[int]:

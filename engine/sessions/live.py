@@ -43,8 +43,8 @@ class LiveConfig:
     tick: least new audio between ticks. tail: silence after the last speech that a tick must have
     heard for its hypothesis to count as complete. pause: silence that closes the segment. cap:
     longest open segment; beyond it the segment is cut at a quiet place. search: audio among which
-    that place is sought. lead: audio kept before the first speech. hold: new audio that a word at
-    the very edge must survive unchanged to be committed.
+    that place is sought. lead: audio kept before the first speech. agreeing_ticks: ticks in a row
+    that must hear a word alike. held_words: words at the edge of the audio that wait all the same.
     """
 
     window: WindowRule
@@ -54,7 +54,8 @@ class LiveConfig:
     cap: int = SAMPLE_RATE * 14
     search: int = SAMPLE_RATE
     lead: int = SAMPLE_RATE // 2
-    hold: int = SAMPLE_RATE // 4
+    agreeing_ticks: int = 2
+    held_words: int = 1
     max_samples: int = SAMPLE_RATE * 3600
     draft: bool = True
 
@@ -87,6 +88,7 @@ class LiveTurn:
         self._tick_end = 0  # where the last tick's audio ended
         self._commit_end = 0  # where the audio of the last committing tick ended
         self._hypothesis = Hypothesis()  # what the last tick heard beyond the committed tokens
+        self._earlier: tuple[Hypothesis, ...] = ()  # what the ticks before it heard
         self._committed: list[int] = []  # tokens of the open segment
         self._closed: list[int] = []  # latest tokens of closed segments, for the prompt
         self._num_tokens = 0
@@ -201,20 +203,24 @@ class LiveTurn:
     def absorb(self, result: Result) -> list[Event]:
         tick, self._in_flight = self._in_flight, None
         assert tick is not None
-        old, new = self._hypothesis, Hypothesis.of(result, len(self._committed), tick.start)
-        heard_more, self._tick_end = tick.end - self._tick_end, tick.end
-        self._hypothesis = new
+        new = Hypothesis.of(result, len(self._committed), tick.start)
+        older = (*self._earlier, self._hypothesis)[1 - self._config.agreeing_ticks :]
+        self._tick_end, self._hypothesis, self._earlier = tick.end, new, older
+        # Silence behind the last word: it will not grow any more.
+        quiet = tick.end >= self._voiced_until + self._config.tail
         if tick.is_cut:
             return [*self._close(), *self.settle()]
         within_cap = self._received - self._segment_start <= self._config.cap
-        same_language = self._language is not None or old.language == new.language
+        same_language = self._language is not None or all(
+            hypothesis.language == new.language for hypothesis in older
+        )
         stable = 0
         if within_cap and same_language:
             stable = agreed_words(
-                old.tokens,
+                [hypothesis.tokens for hypothesis in older],
                 new.tokens,
                 self._prompter.token_bytes,
-                hold_last=heard_more < self._config.hold,
+                held_words=0 if quiet else self._config.held_words,
                 unspaced=self._prompter.language_code(new.language) in UNSPACED_LANGUAGES,
             )
         events = self._commit(stable)
@@ -242,7 +248,7 @@ class LiveTurn:
         """Commit all that the last tick heard, and begin the next segment where its audio ended."""
         events = self._commit(len(self._hypothesis.tokens))
         self._closed = (self._closed + self._committed)[-self._prompter.max_prompt :]
-        self._committed, self._hypothesis = [], Hypothesis()
+        self._committed, self._hypothesis, self._earlier = [], Hypothesis(), ()
         self._start_segment(self._tick_end)
         return events
 
@@ -255,6 +261,7 @@ class LiveTurn:
     def _commit(self, count: int) -> list[Event]:
         """Say the first count tokens of the hypothesis for good."""
         said, self._hypothesis = self._hypothesis.split(count)
+        self._earlier = tuple(hypothesis.split(count)[1] for hypothesis in self._earlier)
         if not said.tokens:
             return []
         self._language = self._language if self._language is not None else said.language

@@ -19,33 +19,43 @@ def ids(*words: str) -> list[int]:
     return [PIECES.index(word.encode()) for word in words]
 
 
-@given(tokens, tokens, st.booleans(), st.booleans())
+@given(st.lists(tokens, min_size=1, max_size=3), tokens, st.integers(0, 2), st.booleans())
 def test_agreement_is_a_common_prefix_of_whole_words(
-    old: list[int], new: list[int], hold: bool, unspaced: bool
+    older: list[list[int]], new: list[int], held: int, unspaced: bool
 ) -> None:
-    n = agreed_words(old, new, piece, hold_last=hold, unspaced=unspaced)
-    assert 0 <= n <= common_prefix(old, new)
+    n = agreed_words(older, new, piece, held_words=held, unspaced=unspaced)
+    assert 0 <= n <= min(common_prefix(old, new) for old in older)
     assert is_boundary(new, n, piece, unspaced)
-    assert is_boundary(old, n, piece, unspaced)
+    assert all(is_boundary(old, n, piece, unspaced) for old in older)
+    assert agreed_words(older, new, piece, held_words=held + 1, unspaced=unspaced) <= n
+
+
+def agreed(old: list[int], new: list[int], held: int = 0, *, unspaced: bool = False) -> int:
+    return agreed_words([old], new, piece, held_words=held, unspaced=unspaced)
 
 
 def test_a_word_that_may_still_grow_is_kept_back() -> None:
-    assert agreed_words(ids(" on", " six"), ids(" on", " six", "ty"), piece, hold_last=False) == 1
-    assert agreed_words(ids(" on", " six"), ids(" on", " six"), piece, hold_last=True) == 1
-    assert agreed_words(ids(" on", " six"), ids(" on", " six"), piece, hold_last=False) == 2
+    assert agreed(ids(" on", " six"), ids(" on", " six", "ty")) == 1
+    assert agreed(ids(" on", " six"), ids(" on", " six"), held=1) == 1
+    assert agreed(ids(" on", " six", "ty"), ids(" on", " six", "ty"), held=1) == 1
+    assert agreed(ids(" on", " six"), ids(" on", " six")) == 2
 
 
 def test_a_closing_full_stop_waits_for_what_follows() -> None:
     old = ids(" turn", " on", ".")
-    assert agreed_words(old, ids(" turn", " on", "."), piece, hold_last=False) == 2
-    assert agreed_words(old, ids(" turn", " on", ",", " the"), piece, hold_last=False) == 2
-    assert agreed_words(old, ids(" turn", " on", ".", " the"), piece, hold_last=False) == 3
+    assert agreed(old, ids(" turn", " on", ".")) == 2
+    assert agreed(old, ids(" turn", " on", ",", " the")) == 2
+    assert agreed(old, ids(" turn", " on", ".", " the")) == 3
 
 
 def test_half_a_character_is_not_a_word() -> None:
     whole = [7, 8]
-    assert agreed_words([7], whole, piece, hold_last=False, unspaced=True) == 0
-    assert agreed_words(whole, [*whole, 0], piece, hold_last=False, unspaced=True) == 2
+    assert agreed([7], whole, unspaced=True) == 0
+    assert agreed(whole, [*whole, 0], unspaced=True) == 2
+
+
+def test_nobody_to_agree_with() -> None:
+    assert agreed_words([], [1, 2], piece, held_words=0) == 0
 
 
 @given(tokens)
