@@ -1,0 +1,75 @@
+"""One real server, gateway and engine, on the demo checkpoint, for all tests of this folder."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from benchmarks.dataset import Audio, Utterance, held_out
+from lookhear.client import AsyncClient
+from lookhear.server import ServerProcess
+
+SERVE = ["--threads", "1"]  # the machine has other things to do
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ServerProcess]:
+    with ServerProcess(arguments=SERVE, start_seconds=120.0) as process:
+        yield process
+
+
+@pytest.fixture
+def client(server: ServerProcess) -> AsyncClient:
+    return AsyncClient(server.address.base_url)
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Held-out utterances of one language, with pauses between: samples at 24 kHz, and the text."""
+
+    language: str
+    utterances: tuple[Utterance, ...]
+    pcm: NDArray[np.int16]
+
+    @property
+    def text(self) -> str:
+        return " ".join(utterance.text for utterance in self.utterances)
+
+    @property
+    def first(self) -> NDArray[np.float32]:
+        """The first utterance up to its last sample, after a second of silence."""
+        said = self.utterances[0]
+        return self.samples[: int((1.0 + said.end - said.start) * 24_000)]
+
+    @property
+    def samples(self) -> NDArray[np.float32]:
+        return (self.pcm / np.float32(32768)).astype(np.float32)
+
+
+@pytest.fixture(scope="session")
+def talks() -> dict[str, Talk]:
+    """By language code: three utterances of voices the model knows, a second of silence each."""
+    audio, talks = Audio(), {}
+    silence = np.zeros(24_000, "<i2")
+    for language in ("en", "es", "de"):
+        chosen = [u for u in held_out() if u.language == language and u.seen_voice][:3]
+        pieces = [piece for u in chosen for piece in (audio.of(u), silence)]
+        talks[language] = Talk(language, tuple(chosen), np.concatenate([silence, *pieces]))
+    return talks
+
+
+def engine_pid(server: ServerProcess) -> int:
+    """The process that the gateway started for the model."""
+    listing = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=True
+    ).stdout
+    for line in listing.splitlines():
+        pid, parent, command = line.split(maxsplit=2)
+        if int(parent) == server.pid and "engine.process" in command:
+            return int(pid)
+    raise AssertionError(f"no engine process below {server.pid}:\n{listing}")
