@@ -17,7 +17,7 @@ from rich.console import Console
 from lookhear.audio import Microphone, Source
 from lookhear.client import DEFAULT_URL, AsyncClient
 from lookhear.display import LiveTranscript, progress
-from lookhear.errors import AddressError, ConnectionFailed, LookhearError
+from lookhear.errors import AddressError, LookhearError, NotInstalled
 from lookhear.events import TurnCompleted, as_json
 from lookhear.server import ServerFailed, ServerProcess, is_running, server_installed
 from lookhear.subtitles import FORMATS
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except LookhearError as error:
         print(f"lookhear: {error}", file=sys.stderr)
-        return 2 if isinstance(error, AddressError) else 1
+        return 2 if isinstance(error, (AddressError, NotInstalled)) else 1
 
 
 def _plugin(entry: metadata.EntryPoint, argv: list[str]) -> int:
@@ -134,7 +134,7 @@ def _server(parsed: argparse.Namespace, console: Console) -> Iterator[str]:
         yield default.base_url
         return
     if not server_installed():
-        raise ConnectionFailed(
+        raise NotInstalled(
             f"no server at {DEFAULT_URL}: name one with --server URL, or {NEEDS_SERVER}"
         )
     # The private server serves what was asked for, so that the name means the same in both cases.

@@ -14,6 +14,10 @@ class AddressError(LookhearError, ValueError):
     """The server's address is not one."""
 
 
+class NotInstalled(LookhearError):
+    """An optional part of the package is needed; the message says how to install it."""
+
+
 class SourceError(LookhearError):
     """The audio cannot be read: no such file, not audio, no microphone."""
 

@@ -98,7 +98,7 @@ def test_no_server_and_none_installed(
 ) -> None:
     monkeypatch.setattr(cli, "is_running", lambda address: False)
     monkeypatch.setattr(cli, "server_installed", lambda: False)
-    assert cli.main(["transcribe", recording]) == 1
+    assert cli.main(["transcribe", recording]) == 2
     assert 'pip install "lookhear[server]"' in capsys.readouterr().err
 
 
