@@ -19,7 +19,8 @@ def resample(x: Samples, factor: float) -> Samples:
     """Play `factor` times faster (and higher), by linear interpolation."""
     n = max(1, int(len(x) / factor))
     at = np.arange(n, dtype=np.float32) * factor
-    return np.interp(at, np.arange(len(x), dtype=np.float32), x).astype(np.float32)
+    out: Samples = np.interp(at, np.arange(len(x), dtype=np.float32), x).astype(np.float32)
+    return out
 
 
 def noise(rng: np.random.Generator, n: int) -> Samples:

@@ -132,7 +132,7 @@ class ExampleMaker:
         for clip in clips:
             if at >= seconds - 0.1:
                 break
-            x = self.corpus.samples(clip).astype(np.float32) / 32768
+            x = self.corpus.samples(clip).astype(np.float32) * np.float32(1 / 32768)
             if factor != 1.0:
                 x = augment.resample(x, factor)
             start = int(at * SAMPLE_RATE)

@@ -13,6 +13,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.demo.numbers_in_words import in_words
+from engine.demo.vocabulary import (
+    CITIES,
+    CLOSABLES,
+    COLOURS,
+    DAYS,
+    DAYTIMES,
+    DEVICES,
+    DRINKS,
+    EVENTS,
+    GENRES,
+    GOODS,
+    MINUTES,
+    NAMES,
+    PEOPLE,
+    PHRASES,
+    PLACES,
+    ROOMS,
+    THINGS,
+    VEHICLES,
+    WEATHER,
+    WHEN,
+)
 
 LANGUAGES = ("en", "es", "de")
 Forms = tuple[str, str, str]
@@ -36,198 +58,6 @@ class Sentence:
         return hashlib.sha1(self.forms[0].encode()).digest()[0] % 10 == 0
 
 
-# Rooms: (en "the kitchen"), (es "de la cocina", "en la cocina"), (de "in der Küche").
-_ROOMS = [
-    ("kitchen", "la cocina", "der Küche"),
-    ("bedroom", "el dormitorio", "dem Schlafzimmer"),
-    ("garage", "el garaje", "der Garage"),
-    ("office", "la oficina", "dem Büro"),
-    ("hallway", "el pasillo", "dem Flur"),
-    ("bathroom", "el baño", "dem Badezimmer"),
-    ("garden", "el jardín", "dem Garten"),
-    ("living room", "el salón", "dem Wohnzimmer"),
-    ("cellar", "el sótano", "dem Keller"),
-    ("dining room", "el comedor", "dem Esszimmer"),
-]
-# Devices: en, es with article, de accusative with article.
-_DEVICES = [
-    ("lights", "las luces", "das Licht"),
-    ("lamp", "la lámpara", "die Lampe"),
-    ("heater", "la calefacción", "die Heizung"),
-    ("fan", "el ventilador", "den Ventilator"),
-    ("music", "la música", "die Musik"),
-    ("radio", "la radio", "das Radio"),
-    ("camera", "la cámara", "die Kamera"),
-    ("television", "la televisión", "den Fernseher"),
-    ("alarm", "la alarma", "den Alarm"),
-    ("computer", "el ordenador", "den Computer"),
-    ("dishwasher", "el lavavajillas", "die Spülmaschine"),
-]
-_CLOSABLES = [
-    ("door", "la puerta", "die Tür"),
-    ("window", "la ventana", "das Fenster"),
-    ("curtain", "la cortina", "den Vorhang"),
-    ("gate", "el portón", "das Tor"),
-    ("fridge", "la nevera", "den Kühlschrank"),
-    ("cupboard", "el armario", "den Schrank"),
-]
-# Colours: en, es masculine, es feminine, es masculine plural, es feminine plural, de.
-_COLOURS = [
-    ("red", "rojo", "roja", "rojos", "rojas", "rot"),
-    ("green", "verde", "verde", "verdes", "verdes", "grün"),
-    ("blue", "azul", "azul", "azules", "azules", "blau"),
-    ("yellow", "amarillo", "amarilla", "amarillos", "amarillas", "gelb"),
-    ("white", "blanco", "blanca", "blancos", "blancas", "weiß"),
-    ("black", "negro", "negra", "negros", "negras", "schwarz"),
-    ("brown", "marrón", "marrón", "marrones", "marrones", "braun"),
-    ("grey", "gris", "gris", "grises", "grises", "grau"),
-]
-# Things: en, es noun, es gender, de with nominative article.
-_THINGS = [
-    ("book", "libro", "m", "das", "Buch"),
-    ("bag", "bolsa", "f", "die", "Tasche"),
-    ("key", "llave", "f", "der", "Schlüssel"),
-    ("chair", "silla", "f", "der", "Stuhl"),
-    ("table", "mesa", "f", "der", "Tisch"),
-    ("bicycle", "bicicleta", "f", "das", "Fahrrad"),
-    ("phone", "teléfono", "m", "das", "Telefon"),
-    ("hat", "sombrero", "m", "der", "Hut"),
-    ("bottle", "botella", "f", "die", "Flasche"),
-    ("dog", "perro", "m", "der", "Hund"),
-    ("cat", "gato", "m", "die", "Katze"),
-    ("car", "coche", "m", "das", "Auto"),
-    ("umbrella", "paraguas", "m", "der", "Regenschirm"),
-    ("shirt", "camisa", "f", "das", "Hemd"),
-]
-# Goods: en plural, es plural, es gender, de plural.
-_GOODS = [
-    ("apples", "manzanas", "f", "Äpfel"),
-    ("lemons", "limones", "m", "Zitronen"),
-    ("tomatoes", "tomates", "m", "Tomaten"),
-    ("eggs", "huevos", "m", "Eier"),
-    ("pens", "bolígrafos", "m", "Stifte"),
-    ("candles", "velas", "f", "Kerzen"),
-    ("flowers", "flores", "f", "Blumen"),
-    ("cups", "tazas", "f", "Tassen"),
-    ("potatoes", "patatas", "f", "Kartoffeln"),
-    ("onions", "cebollas", "f", "Zwiebeln"),
-]
-_NAMES = [
-    ("Alice", "Alicia", "Alice"),
-    ("Robert", "Roberto", "Robert"),
-    ("Maria", "María", "Maria"),
-    ("David", "David", "David"),
-    ("Laura", "Laura", "Laura"),
-    ("Peter", "Pedro", "Peter"),
-    ("Anna", "Ana", "Anna"),
-    ("Martin", "Martín", "Martin"),
-    ("Julia", "Julia", "Julia"),
-    ("Thomas", "Tomás", "Thomas"),
-]
-_DAYS = [
-    ("Monday", "lunes", "Montag"),
-    ("Tuesday", "martes", "Dienstag"),
-    ("Wednesday", "miércoles", "Mittwoch"),
-    ("Thursday", "jueves", "Donnerstag"),
-    ("Friday", "viernes", "Freitag"),
-    ("Saturday", "sábado", "Samstag"),
-    ("Sunday", "domingo", "Sonntag"),
-]
-_CITIES = [
-    ("Madrid", "Madrid", "Madrid"),
-    ("Berlin", "Berlín", "Berlin"),
-    ("London", "Londres", "London"),
-    ("Paris", "París", "Paris"),
-    ("Vienna", "Viena", "Wien"),
-    ("Lisbon", "Lisboa", "Lissabon"),
-    ("Rome", "Roma", "Rom"),
-    ("Hamburg", "Hamburgo", "Hamburg"),
-]
-_WEATHER = [
-    ("it will be sunny", "hará sol", "sonnig"),
-    ("it will be cold", "hará frío", "kalt"),
-    ("it will be hot", "hará calor", "heiß"),
-    ("it will be windy", "hará viento", "windig"),
-    ("it will be cloudy", "estará nublado", "wolkig"),
-]
-_WHEN = [
-    ("Today", "Hoy", "Heute"),
-    ("Tomorrow", "Mañana", "Morgen"),
-    ("This weekend", "Este fin de semana", "Am Wochenende"),
-    ("Next week", "La semana que viene", "Nächste Woche"),
-]
-# Places: en, es "al museo", es "del museo", de "zum Museum", de "vom Museum".
-_PLACES = [
-    ("museum", "al museo", "del museo", "zum Museum", "vom Museum"),
-    ("station", "a la estación", "de la estación", "zum Bahnhof", "vom Bahnhof"),
-    ("airport", "al aeropuerto", "del aeropuerto", "zum Flughafen", "vom Flughafen"),
-    ("hotel", "al hotel", "del hotel", "zum Hotel", "vom Hotel"),
-    ("library", "a la biblioteca", "de la biblioteca", "zur Bibliothek", "von der Bibliothek"),
-    ("hospital", "al hospital", "del hospital", "zum Krankenhaus", "vom Krankenhaus"),
-    ("market", "al mercado", "del mercado", "zum Markt", "vom Markt"),
-    ("beach", "a la playa", "de la playa", "zum Strand", "vom Strand"),
-    ("school", "a la escuela", "de la escuela", "zur Schule", "von der Schule"),
-    ("bank", "al banco", "del banco", "zur Bank", "von der Bank"),
-]
-_VEHICLES = [
-    ("train", "tren", "Der Zug", "fährt"),
-    ("bus", "autobús", "Der Bus", "fährt"),
-    ("ship", "barco", "Das Schiff", "fährt"),
-    ("plane", "avión", "Das Flugzeug", "fliegt"),
-]
-_PEOPLE = [
-    ("My brother", "Mi hermano", "Mein Bruder"),
-    ("My sister", "Mi hermana", "Meine Schwester"),
-    ("My father", "Mi padre", "Mein Vater"),
-    ("My mother", "Mi madre", "Meine Mutter"),
-    ("My neighbour", "Mi vecino", "Mein Nachbar"),
-    ("Our teacher", "Nuestra profesora", "Unsere Lehrerin"),
-]
-_DRINKS = [
-    ("coffee with milk", "café con leche", "Kaffee mit Milch"),
-    ("green tea", "té verde", "grünen Tee"),
-    ("orange juice", "zumo de naranja", "Orangensaft"),
-    ("cold water", "agua fría", "kaltes Wasser"),
-    ("hot chocolate", "chocolate caliente", "heiße Schokolade"),
-]
-_DAYTIMES = [
-    ("in the morning", "por la mañana", "am Morgen"),
-    ("in the afternoon", "por la tarde", "am Nachmittag"),
-    ("at night", "por la noche", "in der Nacht"),
-    ("every day", "todos los días", "jeden Tag"),
-]
-_EVENTS = [
-    ("the meeting", "la reunión", "die Besprechung"),
-    ("the concert", "el concierto", "das Konzert"),
-    ("the film", "la película", "der Film"),
-    ("the class", "la clase", "der Unterricht"),
-    ("the game", "el partido", "das Spiel"),
-    ("the party", "la fiesta", "die Feier"),
-]
-_GENRES = [
-    ("jazz", "jazz", "Jazz"),
-    ("quiet music", "música tranquila", "ruhige Musik"),
-    ("classical music", "música clásica", "klassische Musik"),
-    ("happy songs", "canciones alegres", "fröhliche Lieder"),
-    ("old songs", "canciones antiguas", "alte Lieder"),
-    ("the news", "las noticias", "die Nachrichten"),
-]
-_PHRASES = [
-    ("Good morning.", "Buenos días.", "Guten Morgen."),
-    ("Good night.", "Buenas noches.", "Gute Nacht."),
-    ("Thank you very much.", "Muchas gracias.", "Vielen Dank."),
-    ("How are you today?", "¿Cómo estás hoy?", "Wie geht es dir heute?"),
-    ("See you tomorrow.", "Hasta mañana.", "Bis morgen."),
-    ("Yes please.", "Sí por favor.", "Ja bitte."),
-    ("No thank you.", "No gracias.", "Nein danke."),
-    ("Stop.", "Para.", "Stopp."),
-    ("Hello.", "Hola.", "Hallo."),
-    ("I do not understand.", "No entiendo.", "Ich verstehe nicht."),
-    ("What time is it?", "¿Qué hora es?", "Wie spät ist es?"),
-]
-_MINUTES = [2, 3, 4, 5, 10, 12, 15, 20, 25, 30, 40, 45, 50]
-
-
 def _number(rng: random.Random) -> int:
     return rng.randrange(20) if rng.random() < 0.5 else rng.randrange(20, 100)
 
@@ -247,7 +77,7 @@ def _de_in(place: str) -> str:
 
 
 def _switch(rng: random.Random) -> Forms:
-    d, r = rng.choice(_DEVICES), rng.choice(_ROOMS)
+    d, r = rng.choice(DEVICES), rng.choice(ROOMS)
     en, es, de = rng.choice([("on", "Enciende", "ein"), ("off", "Apaga", "aus")])
     return (
         f"Turn {en} the {r[0]} {d[0]}.",
@@ -267,7 +97,7 @@ def _sum(rng: random.Random) -> Forms:
 
 
 def _percent(rng: random.Random) -> Forms:
-    d, n = rng.choice(_DEVICES), _words(rng.randrange(2, 100))
+    d, n = rng.choice(DEVICES), _words(rng.randrange(2, 100))
     return (
         f"Set the {d[0]} to {n[0]} percent.",
         f"Pon {d[1]} al {n[1]} por ciento.",
@@ -289,7 +119,11 @@ def _digits(rng: random.Random) -> Forms:
 
 
 def _call(rng: random.Random) -> Forms:
-    p, d, n = rng.choice(_NAMES), rng.choice(_DAYS), _words(rng.randrange(2, 13))
+    p, d, n = (
+        rng.choice(NAMES),
+        rng.choice(DAYS),
+        _words(rng.randrange(2, 13)),
+    )
     return (
         f"Call {p[0]} on {d[0]} at {n[0]}.",
         f"Llama a {p[1]} el {d[1]} a las {n[1]}.",
@@ -298,8 +132,8 @@ def _call(rng: random.Random) -> Forms:
 
 
 def _paint(rng: random.Random) -> Forms:
-    r, c = rng.choice(_ROOMS), rng.choice(_COLOURS)
-    d = rng.choice([_DEVICES[0], _DEVICES[1], *_CLOSABLES])
+    r, c = rng.choice(ROOMS), rng.choice(COLOURS)
+    d = rng.choice([DEVICES[0], DEVICES[1], *CLOSABLES])
     return (
         f"Make the {r[0]} {d[0]} {c[0]}.",
         f"Pon {d[1]} {_es_from(r[1])} de color {c[1]}.",
@@ -308,7 +142,11 @@ def _paint(rng: random.Random) -> Forms:
 
 
 def _remind(rng: random.Random) -> Forms:
-    p, c, n = rng.choice(_NAMES), rng.choice(_CLOSABLES), _words(rng.choice(_MINUTES))
+    p, c, n = (
+        rng.choice(NAMES),
+        rng.choice(CLOSABLES),
+        _words(rng.choice(MINUTES)),
+    )
     en, es, de = rng.choice([("close", "cierre", "schließen"), ("open", "abra", "öffnen")])
     return (
         f"Remind {p[0]} to {en} the {c[0]} in {n[0]} minutes.",
@@ -318,7 +156,11 @@ def _remind(rng: random.Random) -> Forms:
 
 
 def _where(rng: random.Random) -> Forms:
-    t, c, r = rng.choice(_THINGS), rng.choice(_COLOURS), rng.choice(_ROOMS)
+    t, c, r = (
+        rng.choice(THINGS),
+        rng.choice(COLOURS),
+        rng.choice(ROOMS),
+    )
     article, colour = ("El", c[1]) if t[2] == "m" else ("La", c[2])
     return (
         f"The {c[0]} {t[0]} is in the {r[0]}.",
@@ -328,7 +170,11 @@ def _where(rng: random.Random) -> Forms:
 
 
 def _weather(rng: random.Random) -> Forms:
-    w, c, t = rng.choice(_WEATHER), rng.choice(_CITIES), rng.choice(_WHEN)
+    w, c, t = (
+        rng.choice(WEATHER),
+        rng.choice(CITIES),
+        rng.choice(WHEN),
+    )
     if rng.random() < 0.3:
         return (
             f"Will it rain in {c[0]} {t[0].lower()}?",
@@ -343,9 +189,9 @@ def _weather(rng: random.Random) -> Forms:
 
 
 def _route(rng: random.Random) -> Forms:
-    a, b = rng.sample(_PLACES, 2)
+    a, b = rng.sample(PLACES, 2)
     if rng.random() < 0.4:
-        n = _words(rng.choice(_MINUTES))
+        n = _words(rng.choice(MINUTES))
         return (
             f"It takes {n[0]} minutes from the {a[0]} to the {b[0]}.",
             f"Se tarda {n[1]} minutos {a[2]} {b[1]}.",
@@ -359,11 +205,11 @@ def _route(rng: random.Random) -> Forms:
 
 
 def _buy(rng: random.Random) -> Forms:
-    a, b = rng.sample(_GOODS, 2)
+    a, b = rng.sample(GOODS, 2)
     n, m, c = (
         _words(rng.randrange(2, 13)),
         _words(rng.randrange(2, 13)),
-        rng.choice(_COLOURS),
+        rng.choice(COLOURS),
     )
     colour = c[3] if a[2] == "m" else c[4]
     return (
@@ -374,7 +220,11 @@ def _buy(rng: random.Random) -> Forms:
 
 
 def _play(rng: random.Random) -> Forms:
-    g, r, n = rng.choice(_GENRES), rng.choice(_ROOMS), _words(rng.choice(_MINUTES))
+    g, r, n = (
+        rng.choice(GENRES),
+        rng.choice(ROOMS),
+        _words(rng.choice(MINUTES)),
+    )
     return (
         f"Play {g[0]} in the {r[0]} for {n[0]} minutes.",
         f"Pon {g[1]} en {r[1]} durante {n[1]} minutos.",
@@ -384,8 +234,8 @@ def _play(rng: random.Random) -> Forms:
 
 def _departure(rng: random.Random) -> Forms:
     v, c, h, m = (
-        rng.choice(_VEHICLES),
-        rng.choice(_CITIES),
+        rng.choice(VEHICLES),
+        rng.choice(CITIES),
         _words(rng.randrange(2, 13)),
         _words(rng.choice([5, 10, 15, 20, 25, 40, 45, 50])),
     )
@@ -397,7 +247,11 @@ def _departure(rng: random.Random) -> Forms:
 
 
 def _habit(rng: random.Random) -> Forms:
-    p, d, t = rng.choice(_PEOPLE), rng.choice(_DRINKS), rng.choice(_DAYTIMES)
+    p, d, t = (
+        rng.choice(PEOPLE),
+        rng.choice(DRINKS),
+        rng.choice(DAYTIMES),
+    )
     return (
         f"{p[0]} drinks {d[0]} {t[0]}.",
         f"{p[1]} bebe {d[1]} {t[1]}.",
@@ -406,7 +260,11 @@ def _habit(rng: random.Random) -> Forms:
 
 
 def _tell(rng: random.Random) -> Forms:
-    p, e, n = rng.choice(_NAMES), rng.choice(_EVENTS), _words(rng.randrange(2, 13))
+    p, e, n = (
+        rng.choice(NAMES),
+        rng.choice(EVENTS),
+        _words(rng.randrange(2, 13)),
+    )
     en, es, de = rng.choice([("starts", "empieza", "beginnt"), ("ends", "termina", "endet")])
     return (
         f"Tell {p[0]} that {e[0]} {en} at {n[0]}.",
@@ -416,7 +274,7 @@ def _tell(rng: random.Random) -> Forms:
 
 
 def _phrase(rng: random.Random) -> Forms:
-    return rng.choice(_PHRASES)
+    return rng.choice(PHRASES)
 
 
 _TEMPLATES: list[tuple[str, float, Callable[[random.Random], Forms]]] = [

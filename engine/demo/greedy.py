@@ -1,9 +1,7 @@
-"""Batched greedy decoding with the network in training, and word error rate."""
+"""Batched greedy decoding with the network in training, and its word error rate."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,30 +10,12 @@ from torch import Tensor
 
 from engine.demo import tokenizer as tk
 from engine.demo.corpus import Clip, Corpus
+from engine.demo.scoring import edit_distance, words_of
 from engine.demo.speech import SAMPLE_RATE
 from engine.demo.whisper_network import CompactIds, Network
 
 if TYPE_CHECKING:
     from engine.demo.train_whisper import LogMel
-
-
-def words_of(text: str) -> list[str]:
-    """Words as the error rate counts them: lower case, no punctuation."""
-    text = unicodedata.normalize("NFC", text).lower()
-    return re.sub(r"[^\w' ]+", " ", text.replace("-", " ")).split()
-
-
-def edit_distance(a: list[str], b: list[str]) -> int:
-    """Levenshtein distance between two word lists."""
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        diagonal, row[0] = row[0], i
-        for j, y in enumerate(b, 1):
-            diagonal, row[j] = (
-                row[j],
-                min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y)),
-            )
-    return row[-1]
 
 
 @torch.no_grad()

@@ -97,7 +97,7 @@ class Synthesizer:
 
     def _receive(self, wave: object, count: int, events: object) -> int:
         if count > 0 and wave:
-            array = np.ctypeslib.as_array(wave, shape=(count,))  # type: ignore[arg-type]
+            array = np.ctypeslib.as_array(wave, shape=(count,))
             self._chunks.append(array.copy())
         i = 0
         while True:
