@@ -70,4 +70,5 @@ class Hypothesis:
             mean = sum(self.logprobs[first:last]) / (last - first)
             start, end = self.spans[first][0], self.spans[last - 1][1]
             words.append(Word(text.strip(), start, end, math.exp(mean)))
-        return [word for word in words if word.word]
+        # A full stop that was committed after its word is no word of its own.
+        return [word for word in words if any(c.isalnum() for c in word.word)]

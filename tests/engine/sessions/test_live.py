@@ -165,3 +165,14 @@ def test_the_quietest_place_lies_inside(length: int, dip: int) -> None:
     samples = np.ones(length, np.float32)
     samples[dip : dip + 1600] = 0.0
     assert 0 <= quietest(samples) <= length
+
+
+def test_a_full_stop_that_comes_late_is_no_word() -> None:
+    speech = Speech([" stop", "."], [(0.1, 0.6), (0.6, 0.61)])
+    run = driver(speech, words=True)
+    while run.position < 3 * SAMPLE_RATE:
+        run.feed(0.1)
+    run.finish()
+    said = [e for e in run.events if isinstance(e, TextCommitted)]
+    assert "".join(e.text for e in said) == "stop."
+    assert [w.word.rstrip(".") for e in said for w in e.words or []] == ["stop"]
