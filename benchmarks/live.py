@@ -181,7 +181,9 @@ def eight_scenario(bench: Bench) -> Json:
     with _watch(bench) as watch:
         traces = bench.run(sessions, count)
     result = common(sessions, traces)
-    return result | {"processes": watch.by_minute() if watch else {}}
+    if watch:
+        result |= {"processes": watch.by_minute(), "engine": watch.work_by_minute()}
+    return result
 
 
 def soak_scenario(bench: Bench) -> Json:
@@ -189,7 +191,9 @@ def soak_scenario(bench: Bench) -> Json:
     with _watch(bench) as watch:
         traces = bench.run(sessions, 1)
     result = common(sessions, traces)
-    return result | {"processes": watch.by_minute() if watch else {}}
+    if watch:
+        result |= {"processes": watch.by_minute(), "engine": watch.work_by_minute()}
+    return result
 
 
 SCENARIOS = {
@@ -218,7 +222,7 @@ def _watch(bench: Bench) -> Iterator[Watch | None]:
     if bench.pid is None:
         yield None
     else:
-        with Watch(bench.pid) as watch:
+        with Watch(bench.pid, metrics_url=bench.server.http_url("/metrics")) as watch:
             yield watch
 
 

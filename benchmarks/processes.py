@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
+import urllib.request
 from dataclasses import dataclass, field
 from typing import Any
 
-import psutil  # type: ignore[import-untyped, import-not-found, unused-ignore]
+import psutil
 
 
 @dataclass(slots=True)
@@ -28,11 +30,44 @@ class Usage:
         return {"rss_mib": round(rss / 2**20, 1), "cpu": round(cpu, 4)}
 
 
-class Watch:
-    """`with Watch(pid) as watch:` samples the process and its children every few seconds."""
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the engine says at /metrics that it has done since its start."""
 
-    def __init__(self, pid: int, every_seconds: float = 2.0) -> None:
+    at: float  # seconds since the watch began
+    requests: float
+    busy_seconds: float
+    drafted_tokens: float
+    accepted_tokens: float
+
+    @classmethod
+    def read(cls, url: str, at: float) -> Work | None:
+        """None if the server does not say."""
+        try:
+            with urllib.request.urlopen(url, timeout=2.0) as response:
+                text = response.read().decode()
+        except OSError:
+            return None
+        found = {
+            name: float(value)
+            for name, value in re.findall(r"^lookhear_engine_(\w+)\{[^}]*\} (\S+)$", text, re.M)
+        }
+        names = ("requests", "busy_seconds", "drafted_tokens", "accepted_tokens")
+        return cls(at, *(found[name] for name in names)) if found.keys() >= set(names) else None
+
+
+class Watch:
+    """`with Watch(pid) as watch:` samples the process and its children every few seconds.
+
+    metrics_url: of the server's /metrics, for the engine's own numbers.
+    """
+
+    def __init__(
+        self, pid: int, every_seconds: float = 2.0, metrics_url: str | None = None
+    ) -> None:
         self._root = psutil.Process(pid)
+        self._metrics_url = metrics_url
+        self._work: list[Work] = []
         self._every = every_seconds
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -54,6 +89,32 @@ class Watch:
             ]
         return table
 
+    def work_by_minute(self) -> list[dict[str, float]]:
+        """Per whole minute: ticks, engine milliseconds per tick, share of draft tokens kept."""
+        table = []
+        for minute in range(int(self._work[-1].at // 60) if self._work else 0):
+            inside = [w for w in self._work if minute * 60 <= w.at < minute * 60 + 60]
+            if len(inside) < 2:
+                continue
+            first, last = inside[0], inside[-1]
+            ticks, drafted = (
+                last.requests - first.requests,
+                last.drafted_tokens - first.drafted_tokens,
+            )
+            busy, kept = (
+                last.busy_seconds - first.busy_seconds,
+                last.accepted_tokens - first.accepted_tokens,
+            )
+            table.append(
+                {
+                    "minute": minute,
+                    "ticks": ticks,
+                    "tick_ms": round(1000 * busy / ticks, 2) if ticks else 0.0,
+                    "draft_kept": round(kept / drafted, 3) if drafted else 0.0,
+                }
+            )
+        return table
+
     def _run(self) -> None:
         while not self._stop.is_set():
             self._sample()
@@ -65,6 +126,9 @@ class Watch:
             processes = [self._root, *self._root.children(recursive=True)]
         except psutil.NoSuchProcess:
             return
+        work = Work.read(self._metrics_url, now) if self._metrics_url else None
+        if work is not None:
+            self._work.append(work)
         for process in processes:
             try:
                 with process.oneshot():

@@ -21,6 +21,8 @@ def tables(result: dict[str, Any]) -> Group:
     parts = [_latency(result), _accuracy(result), _facts(result)]
     if result.get("processes"):
         parts.append(_processes(result["processes"]))
+    if result.get("engine"):
+        parts.append(_engine(result["engine"]))
     return Group(*parts)
 
 
@@ -76,6 +78,20 @@ def _facts(result: dict[str, Any]) -> Table:
     table.add_row("dropped sessions", str(result["drops"]))
     table.add_row("broken promises", str(result["violation_count"]))
     table.add_row("generator late at worst", f"{result['generator_late_s']:.3f} s")
+    return table
+
+
+def _engine(minutes: list[dict[str, float]]) -> Table:
+    """The second minute and the last."""
+    table = _table("", "engine, minute", "ticks", "ms per tick", "draft kept")
+    chosen = {m["minute"]: m for m in (minutes[min(1, len(minutes) - 1)], minutes[-1])}
+    for number, minute in chosen.items():
+        table.add_row(
+            f"{number:.0f}",
+            f"{minute['ticks']:.0f}",
+            f"{minute['tick_ms']:.1f}",
+            f"{minute['draft_kept']:.0%}",
+        )
     return table
 
 

@@ -67,8 +67,8 @@ class Simulation:
         def carry_out(outputs: list[Output], now: float) -> None:
             for output in outputs:
                 match output:
-                    case Send(event):
-                        trace.events.append((now, event))
+                    case Send(frame):
+                        trace.events.append((now, frame))
                     case Submit(message):
                         self._core.submit(message)
                     case Tune(format, vad):

@@ -1,17 +1,15 @@
 """The gateway's side of the engine: starts its processes, sends messages, hands out events.
 
 One process per model. When one dies, every session hears `EngineFailed` once and the process is
-started again, with growing pauses. Only this module and `engine.process` know how the two talk.
+started again, with growing pauses. `engine.replica` and `engine.process` alone know how the
+two talk.
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import json
+import contextlib
 import logging
-import socket
-import sys
 from collections.abc import Callable, Sequence
 
 from engine.config import EngineConfig
@@ -36,7 +34,9 @@ from engine.messages import (
     TurnCompleted,
     TurnFailed,
 )
-from engine.wire import PREFIX, Codec
+from engine.replica import EngineUnavailable, Replica
+
+__all__ = ["EngineClient", "EngineRequestError", "EngineStartError", "EngineUnavailable"]
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +45,6 @@ ProgressHandler = Callable[[Starting], None]
 
 RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before each next try
 SILENCE_LIMIT = 60.0  # seconds without a heartbeat after which an engine counts as hung
-BACKLOG_LIMIT = 256 << 20  # bytes waiting for an engine that does not read
-
-
-class EngineUnavailable(RuntimeError):
-    """No engine process is up for the model at this moment."""
 
 
 class EngineStartError(RuntimeError):
@@ -64,96 +59,6 @@ class EngineRequestError(RuntimeError):
         self.code = code
 
 
-class _Replica:
-    """One engine process and the socket to it."""
-
-    def __init__(self, config: EngineConfig, on_event: Callable[[_Replica, Event], None]) -> None:
-        self.config = config
-        self.ready: Ready | None = None
-        self.failure: EngineFailed | None = None
-        self.last_pong = 0.0
-        self._on_event = on_event
-        self._codec = Codec()
-        self._process: asyncio.subprocess.Process | None = None
-        self._writer: asyncio.StreamWriter | None = None
-
-    async def run(self, started: asyncio.Event) -> int:
-        """Start the process and read its events until it ends; returns its exit status."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.failure = None
-        arguments = ["--fd", str(theirs.fileno()), "--config", _as_json(self.config)]
-        with theirs:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "engine.process",
-                *arguments,
-                pass_fds=[theirs.fileno()],
-                # Signals to the gateway's group (Ctrl-C, a supervisor's stop) are the gateway's to
-                # handle: it says goodbye to its clients first. The engine ends with its socket.
-                start_new_session=True,
-            )
-        reader, self._writer = await asyncio.open_unix_connection(sock=ours)
-        try:
-            while True:
-                prefix = await reader.readexactly(PREFIX.size)
-                header_bytes, payload_bytes = PREFIX.unpack(prefix)
-                header = await reader.readexactly(header_bytes)
-                event = self._codec.decode(header, await reader.readexactly(payload_bytes))
-                self.last_pong = asyncio.get_running_loop().time()
-                if isinstance(event, Ready):
-                    self.ready = event
-                    self._on_event(self, event)
-                    started.set()
-                elif isinstance(event, EngineFailed):
-                    self.failure = event
-                else:
-                    self._on_event(self, event)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            self.ready = None
-            self._writer.close()
-            self._writer = None
-            status = await self._end()
-        started.set()
-        return status
-
-    async def _end(self) -> int:
-        assert self._process is not None
-        if self._process.returncode is None:
-            try:
-                async with asyncio.timeout(5.0):
-                    return await self._process.wait()
-            except TimeoutError:
-                self._process.kill()
-        return await self._process.wait()
-
-    def send(self, message: Message) -> None:
-        if self._writer is None or self.ready is None:
-            raise EngineUnavailable(f"the engine of {self.config.name} is not running")
-        if self._writer.transport.get_write_buffer_size() > BACKLOG_LIMIT:
-            raise EngineUnavailable(f"the engine of {self.config.name} does not keep up")
-        self._writer.writelines(self._codec.encode(message))
-
-    def hang_up(self) -> None:
-        """Close the socket; the process ends by itself (or is killed after some seconds)."""
-        if self._writer is not None:
-            self._writer.close()
-
-    def kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process is not None else None
-
-
-def _as_json(config: EngineConfig) -> str:
-    return json.dumps(dataclasses.asdict(config))
-
-
 class EngineClient:
     """All engines of one gateway. Every method belongs to the event loop that called `start`."""
 
@@ -164,11 +69,11 @@ class EngineClient:
         if len(set(names)) != len(names):
             raise ValueError(f"models need different names, got {', '.join(names)}")
         self._on_progress = on_progress
-        self._replicas = {c.name: _Replica(c, self._on_event) for c in configs}
+        self._replicas = {c.name: Replica(c, self._on_event) for c in configs}
         self._tasks: list[asyncio.Task[None]] = []
         self._handlers: dict[str, EventHandler] = {}
-        self._turns: dict[tuple[str, str], _Replica] = {}
-        self._files: dict[str, tuple[_Replica, asyncio.Future[FileTranscribed]]] = {}
+        self._turns: dict[tuple[str, str], Replica] = {}
+        self._files: dict[str, tuple[Replica, asyncio.Future[FileTranscribed]]] = {}
         self._cards: dict[str, ModelCard] = {}
         self._closing = False
         self._stats: dict[str, Pong] = {}
@@ -282,7 +187,7 @@ class EngineClient:
 
     # --- events ----------------------------------------------------------------------------------
 
-    def _on_event(self, replica: _Replica, event: Event) -> None:
+    def _on_event(self, replica: Replica, event: Event) -> None:
         match event:
             case Starting():
                 if self._on_progress is not None:
@@ -315,7 +220,7 @@ class EngineClient:
         else:
             entry[1].set_exception(EngineRequestError(event.code, event.message))
 
-    async def _supervise(self, replica: _Replica, first_start: asyncio.Event) -> None:
+    async def _supervise(self, replica: Replica, first_start: asyncio.Event) -> None:
         """Keep one engine alive. The first start is not retried: its failure is a wrong setting."""
         tries = 0
         while not self._closing:
@@ -323,6 +228,9 @@ class EngineClient:
             heartbeat = asyncio.create_task(self._heartbeat(replica, started))
             try:
                 status = await replica.run(started)
+            except OSError as error:  # no process, no socket pair: the machine is out of something
+                log.error("engine of %s cannot be started: %s", replica.config.name, error)
+                status = -1
             finally:
                 heartbeat.cancel()
                 first_start.set()
@@ -333,7 +241,7 @@ class EngineClient:
             tries += 1
             await asyncio.sleep(pause)
 
-    def _announce_death(self, replica: _Replica, status: int) -> None:
+    def _announce_death(self, replica: Replica, status: int) -> None:
         log.error(
             "engine of %s ended with status %d; starting it again", replica.config.name, status
         )
@@ -350,7 +258,7 @@ class EngineClient:
             if owner is replica and not future.done():
                 future.set_exception(EngineUnavailable(failure.message))
 
-    async def _heartbeat(self, replica: _Replica, started: asyncio.Event) -> None:
+    async def _heartbeat(self, replica: Replica, started: asyncio.Event) -> None:
         """Ping the engine; kill it when it has not answered for long. `run` sees it end."""
         await started.wait()
         if replica.ready is None:
@@ -362,5 +270,6 @@ class EngineClient:
                 replica.kill()
                 return
             number += 1
-            replica.send(Ping(number))
+            with contextlib.suppress(EngineUnavailable):  # its silence is what counts
+                replica.send(Ping(number))
             await asyncio.sleep(replica.config.heartbeat_seconds)

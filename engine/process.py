@@ -66,18 +66,16 @@ class Channel:
                 return  # the gateway is gone; the reader notices too
 
     def _read(self) -> None:
-        with self._socket.makefile("rb") as stream:
-            while True:
-                try:
-                    prefix = stream.read(PREFIX.size)
-                    if len(prefix) < PREFIX.size:
-                        break
+        try:
+            with self._socket.makefile("rb") as stream:
+                while len(prefix := stream.read(PREFIX.size)) == PREFIX.size:
                     header_bytes, payload_bytes = PREFIX.unpack(prefix)
                     header, payload = stream.read(header_bytes), stream.read(payload_bytes)
                     self.inbox.put(self._codec.decode(header, payload))
-                except OSError:
-                    break
-        self.inbox.put(None)
+        except OSError:
+            pass  # the gateway is gone
+        finally:
+            self.inbox.put(None)
 
 
 def serve(config: EngineConfig, channel: Channel) -> int:
