@@ -88,7 +88,7 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     try:
         built = build_core(config, lambda stage, share: channel.send(Starting(stage, share)))
     except (CheckpointError, OSError, ValueError, RuntimeError) as error:
-        channel.send(EngineFailed("model_not_loaded", f"{config.model}: {error}"))
+        channel.send(EngineFailed("model_not_loaded", str(error)))
         return EXIT_CANNOT_START
     core = built.core
     channel.send(
