@@ -73,7 +73,7 @@ class Transcriber:
         logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         self.processor: Any = WhisperProcessor.from_pretrained(str(folder))
         model: Any = WhisperForConditionalGeneration.from_pretrained(
-            str(folder), dtype=torch.float32
+            str(folder), dtype=torch.float32, attn_implementation="eager"
         )
         self.model = model.eval()
         self._windows: dict[int, Any] = {30: self.model}
@@ -190,50 +190,72 @@ def translation(model: Transcriber, items: list[Item]) -> dict[str, dict[str, fl
 
 
 def times(model: Transcriber, items: list[Item]) -> dict[str, float]:
-    """Errors (seconds) of segment timestamps and of word starts from the alignment heads."""
-    starts, ends, words = [], [], []
-    for batch in _batches(items, "times"):
-        out = model.model.generate(
-            model.features([i.samples for i in batch], 30),
-            language=batch[0].entry["language"],
-            return_timestamps=True,
-            return_token_timestamps=True,
-            max_new_tokens=100,
-        )
-        for k, item in enumerate(batch):
-            row, when = out["sequences"][k].tolist(), out["token_timestamps"][k].tolist()
+    """Errors (seconds) of the timestamps of one-sentence windows."""
+    starts, ends = [], []
+    for batch in _batches(items, "timestamps"):
+        waves = [i.samples for i in batch]
+        rows = model.tokens(waves, language=batch[0].entry["language"], return_timestamps=True)
+        for item, row in zip(batch, rows, strict=True):
             marks = [i - tk.FIRST_TIMESTAMP for i in row if i >= tk.FIRST_TIMESTAMP]
             if len(marks) == 2:
                 starts.append(abs(marks[0] * 0.02 - item.words[0][1]))
                 ends.append(abs(marks[1] * 0.02 - item.words[-1][2]))
-            begun = _word_starts(model, row, when)
-            if [w for w, _ in begun] == [w for w, _, _ in item.words]:
-                pairs = zip(begun, item.words, strict=True)
-                words += [abs(at - begin) for (_, at), (_, begin, _) in pairs]
     return {
-        "segments_measured": len(starts),
-        "start_median": round(float(np.median(starts)), 3),
-        "start_within_0.1": round(float(np.mean(np.array(starts) <= 0.1)), 4),
-        "end_median": round(float(np.median(ends)), 3),
-        "end_within_0.1": round(float(np.mean(np.array(ends) <= 0.1)), 4),
-        "words_measured": len(words),
-        "word_start_median": round(float(np.median(words)), 3),
-        "word_start_p95": round(float(np.quantile(words, 0.95)), 3),
+        "measured": round(len(starts) / len(items), 4),
+        **_quantiles("start", starts),
+        **_quantiles("end", ends),
     }
 
 
-def _word_starts(model: Transcriber, row: list[int], when: list[float]) -> list[tuple[str, float]]:
-    """(word, start) from token times; a token that begins with a space begins a word."""
-    out: list[tuple[str, float]] = []
-    for token, at in zip(row, when, strict=True):
-        if token >= tk.EOT:
-            continue
-        piece = str(model.processor.tokenizer.decode([token]))
-        if piece.startswith(" ") or not out:
-            out.append((piece.strip(), at))
-        else:
-            out[-1] = (out[-1][0] + piece, out[-1][1])
-    return out
+def _quantiles(name: str, errors: list[float]) -> dict[str, float]:
+    values = np.array(errors)
+    return {
+        f"{name}_median": round(float(np.median(values)), 3),
+        f"{name}_p95": round(float(np.quantile(values, 0.95)), 3),
+        f"{name}_within_0.1": round(float(np.mean(values <= 0.1)), 4),
+    }
+
+
+def word_times(
+    model: Transcriber, items: list[Item], heads: list[list[int]], seconds: int = 30
+) -> dict[str, float]:
+    """Errors (seconds) of word times from the attention of `heads` (layer, head), by dynamic time
+    warping over the row that predicts each token, as openai-whisper does it; the text is given."""
+    tokenizer = model.processor.tokenizer
+    starts: list[float] = []
+    ends: list[float] = []
+    for item in items:
+        language = tk.LANGUAGE_IDS[item.entry["language"]]
+        pieces = [tokenizer.encode(" " + w, add_special_tokens=False) for w, _, _ in item.words]
+        prompt = [tk.SOT, language, tk.TRANSCRIBE, tk.NO_TIMESTAMPS]
+        ids = [*prompt, *[i for piece in pieces for i in piece], tk.EOT]
+        with torch.no_grad():
+            out = model.window(seconds)(
+                model.features([item.samples], seconds),
+                decoder_input_ids=torch.tensor([ids]),
+                output_attentions=True,
+            )
+        frames = int(50 * len(item.samples) / SAMPLE_RATE)
+        weights = torch.stack([out.cross_attentions[layer][0, head] for layer, head in heads])
+        path = align(weights[:, len(prompt) - 1 : -1, :frames])
+        at = 0
+        for piece, (_, begin, end) in zip(pieces, item.words, strict=True):
+            starts.append(abs(path[at] - begin))
+            at += len(piece)
+            ends.append(abs(path[at] - end))
+    return {"words": len(starts), **_quantiles("start", starts), **_quantiles("end", ends)}
+
+
+def align(weights: torch.Tensor) -> list[float]:
+    """The time (seconds) at which each row of `weights` `[heads, rows, frames]` begins."""
+    from transformers.models.whisper import generation_whisper as reference
+
+    mean = weights.mean(-2, keepdim=True)
+    spread = weights.std(-2, keepdim=True, unbiased=False)
+    normal: Any = reference._median_filter((weights - mean) / (spread + 1e-6), 7)
+    rows, frames = reference._dynamic_time_warping(-normal.mean(0).double().numpy())
+    first = np.r_[True, np.diff(rows) > 0]
+    return [float(frame) / 50 for frame in frames[first]]
 
 
 def silence(model: Transcriber, seed: int = 5, count: int = 96) -> dict[str, float]:
@@ -290,7 +312,9 @@ def evaluate(folder: Path, data: Path, every: int = 1) -> dict[str, Any]:
     report: dict[str, Any] = {"utterances": len(items), "wer": transcription(model, items)}
     report["language"] = detection(model, items)
     report["translation"] = translation(model, items)
-    report["times"] = times(model, items)
+    report["timestamps"] = times(model, items)
+    heads = model.model.generation_config.alignment_heads
+    report["word_times"] = word_times(model, items[::3], heads)
     report["silence"] = silence(model)
     report["cut_off"] = cut_off(model, items)
     report["wer_by_window"] = {
