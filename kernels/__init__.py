@@ -14,6 +14,9 @@ from kernels.embedding import embed_tokens
 from kernels.linear import LinearWeights, linear, pack_linear
 from kernels.log_mel import log_mel, mel_filters
 from kernels.norms import gelu, layer_norm
+from kernels.paged_attention import paged_attention, paged_write
+from kernels.rms_norm import add_rms_norm, rms_norm
+from kernels.rope import rope, rope_angles, rope_frequencies
 from kernels.sampling import (
     Verified,
     greedy,
@@ -23,10 +26,12 @@ from kernels.sampling import (
     verify_greedy,
     verify_tokens,
 )
+from kernels.swiglu import swiglu
 
 __all__ = [
     "LinearWeights",
     "Verified",
+    "add_rms_norm",
     "attention",
     "cross_attention_cached",
     "cross_attention_weights",
@@ -38,8 +43,15 @@ __all__ = [
     "log_mel",
     "mel_filters",
     "pack_linear",
+    "paged_attention",
+    "paged_write",
+    "rms_norm",
+    "rope",
+    "rope_angles",
+    "rope_frequencies",
     "sample",
     "self_attention_cached",
+    "swiglu",
     "token_logprobs",
     "top_logprobs",
     "verify_greedy",

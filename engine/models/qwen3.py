@@ -1,0 +1,125 @@
+"""Qwen3 (Qwen team, 2025), the dense decoder, on a paged cache.
+
+Nothing is remembered between calls: the cache, and where in it every token belongs, are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from engine.models.loader import CheckpointReader, read_json
+from engine.models.qwen3_weights import (
+    Qwen3Dims,
+    Qwen3Layer,
+    Qwen3Weights,
+    read_weights,
+    tied_copy,
+)
+from engine.paged_cache import PagedBatch, PagedCache
+from kernels import (
+    add_rms_norm,
+    linear,
+    paged_attention,
+    paged_write,
+    rms_norm,
+    rope,
+    rope_angles,
+    rope_frequencies,
+    swiglu,
+)
+
+
+class Qwen3Model:
+    """The weights of one checkpoint and the passes over them: embed, forward, logits."""
+
+    def __init__(self, dims: Qwen3Dims, weights: Qwen3Weights) -> None:
+        self.dims = dims
+        self.weights = weights
+        self.dtype = weights.tokens.dtype
+        self.device = weights.tokens.device
+        self._frequencies = rope_frequencies(dims.head_dim, dims.rope_theta).to(self.device)
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: Path,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+        progress: Callable[[float], None] | None = None,
+    ) -> Qwen3Model:
+        """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`."""
+        dims = Qwen3Dims.from_config(read_json(folder / "config.json"), folder / "config.json")
+        reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
+        with torch.inference_mode():
+            weights = read_weights(reader, dims)
+        reader.finish(ignore=tied_copy(dims))
+        return cls(dims, weights)
+
+    @property
+    def num_parameters(self) -> int:
+        return self.weights.num_parameters
+
+    def new_cache(self, num_blocks: int, dtype: torch.dtype | None = None) -> PagedCache:
+        """A cache of this model's shape; num_blocks: the trash block included."""
+        dims = self.dims
+        return PagedCache(
+            dims.layers, num_blocks, dims.kv_heads, dims.head_dim, dtype or self.dtype, self.device
+        )
+
+    @torch.inference_mode()
+    def embed(self, tokens: Tensor) -> Tensor:
+        """tokens: [n] int64. Returns [n, width]."""
+        return self.weights.tokens[tokens]
+
+    @torch.inference_mode()
+    def forward(self, inputs: Tensor, batch: PagedBatch, cache: PagedCache) -> Tensor:
+        """One step: reads new tokens of several rows, each continuing its own cached tokens.
+
+        inputs: [tokens] int64 ids, or [tokens, width] embeddings, packed as `PagedBatch` says.
+        Writes keys and values of the new tokens into the cache.
+        Returns hidden [tokens, width]; padding's means nothing.
+        """
+        x = self.embed(inputs) if inputs.dim() == 1 else inputs.to(self.dtype)
+        dims, weights = self.dims, self.weights
+        angles = rope_angles(
+            batch.positions, self._frequencies, self.dtype, sections=dims.rope_sections
+        )
+        change: Tensor | None = None  # of the layer before, not yet added to x
+        for layer, held in zip(weights.layers, cache.layers, strict=True):
+            if change is None:
+                normed = rms_norm(x, layer.attention_norm, dims.eps)
+            else:
+                normed, x = add_rms_norm(change, x, layer.attention_norm, dims.eps)
+            change = self._attend(layer, normed, angles, batch, held)
+            normed, x = add_rms_norm(change, x, layer.ffn_norm, dims.eps)
+            change = linear(swiglu(linear(normed, layer.gate_up)), layer.down)
+        assert change is not None
+        return add_rms_norm(change, x, weights.norm, dims.eps)[0]
+
+    @torch.inference_mode()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden: [n, width] of the tokens whose successor is wanted. [n, vocab] float32."""
+        return linear(hidden, self.weights.head).float()
+
+    def _attend(
+        self,
+        layer: Qwen3Layer,
+        x: Tensor,
+        angles: tuple[Tensor, Tensor],
+        batch: PagedBatch,
+        held: Tensor,
+    ) -> Tensor:
+        """Self-attention of normalised tokens: [tokens, width] in and out."""
+        dims = self.dims
+        qkv = linear(x, layer.qkv).view(x.shape[0], -1, dims.head_dim)
+        q, k, v = torch.split(qkv, (dims.heads, dims.kv_heads, dims.kv_heads), dim=1)
+        q = rope(rms_norm(q, layer.q_norm, dims.eps), *angles)
+        k = rope(rms_norm(k, layer.k_norm, dims.eps), *angles)
+        paged_write(k, v, held, batch.slots)
+        y = paged_attention(q, held, batch.block_tables, batch.past_lengths, batch.query_lengths)
+        return linear(y.flatten(1), layer.out)

@@ -1,0 +1,216 @@
+"""Qwen3's geometry and weights: from a Hugging Face folder to matrices ready for the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.models.loader import CheckpointError, CheckpointReader
+from kernels import LinearWeights, pack_linear
+
+
+def whole_number(config: Mapping[str, Any], source: Path, key: str, *aliases: str) -> int:
+    """A number >= 1 of a parsed config.json, under the first of its names that is there."""
+    names = (key, *aliases)
+    value = next((config[name] for name in names if name in config), None)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise CheckpointError(f"{source}: {key}: expected a whole number >= 1, got {value!r}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Qwen3Dims:
+    """The numbers of config.json (of its text_config, if it has one) that fix every shape."""
+
+    width: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocab: int
+    context: int  # positions the checkpoint was made for
+    eps: float
+    rope_theta: float
+    rope_sections: tuple[int, int, int] | None  # M-RoPE's pairs per axis
+    attention_bias: bool
+    tied_head: bool
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, Any], source: Path, *, tied_head: bool | None = None
+    ) -> Qwen3Dims:
+        """Reads a parsed config; `source` is named in errors. tied_head: where an outer config
+        decides that."""
+
+        def number(key: str) -> int:
+            return whole_number(config, source, key)
+
+        if config.get("hidden_act", "silu") != "silu":
+            raise CheckpointError(
+                f"{source}: hidden_act: expected 'silu', got {config['hidden_act']!r}"
+            )
+        if config.get("use_sliding_window"):
+            raise CheckpointError(
+                f"{source}: use_sliding_window: expected false: every layer sees all its tokens"
+            )
+        width, heads = number("hidden_size"), number("num_attention_heads")
+        kv_heads = number("num_key_value_heads") if config.get("num_key_value_heads") else heads
+        if heads % kv_heads:
+            raise CheckpointError(
+                f"{source}: num_key_value_heads: expected a divisor of num_attention_heads "
+                f"({heads}), got {kv_heads}"
+            )
+        head_dim = number("head_dim") if config.get("head_dim") else width // heads
+        if head_dim % 2:
+            raise CheckpointError(f"{source}: head_dim: expected an even number, got {head_dim}")
+        theta, sections = _rope(config, source, head_dim)
+        if tied_head is None:
+            tied_head = bool(config.get("tie_word_embeddings", False))
+        return cls(
+            width=width,
+            layers=number("num_hidden_layers"),
+            heads=heads,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            ffn=number("intermediate_size"),
+            vocab=number("vocab_size"),
+            context=number("max_position_embeddings"),
+            eps=float(config.get("rms_norm_eps", 1e-6)),
+            rope_theta=theta,
+            rope_sections=sections,
+            attention_bias=bool(config.get("attention_bias", False)),
+            tied_head=tied_head,
+        )
+
+
+def _rope(
+    config: Mapping[str, Any], source: Path, head_dim: int
+) -> tuple[float, tuple[int, int, int] | None]:
+    """Base of the frequencies and M-RoPE's sections, as transformers 4 or 5 wrote them."""
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if kind not in ("default", "mrope"):
+        raise CheckpointError(f"{source}: rope_type: expected 'default', got {kind!r}")
+    theta = float(rope.get("rope_theta", config.get("rope_theta", 10_000.0)))
+    sections = rope.get("mrope_section")
+    if sections is None:
+        return theta, None
+    if not (
+        isinstance(sections, list)
+        and len(sections) == 3
+        and all(type(n) is int and n >= 0 for n in sections)
+        and sum(sections) == head_dim // 2
+        and 3 * max(sections[1:]) <= head_dim // 2
+    ):
+        raise CheckpointError(
+            f"{source}: mrope_section: expected three numbers of sum {head_dim // 2}, the last "
+            f"two at most {head_dim // 6}, got {sections!r}"
+        )
+    if not (rope.get("mrope_interleaved") or rope.get("interleaved")):
+        raise CheckpointError(f"{source}: mrope_interleaved: expected true, got none")
+    return theta, (sections[0], sections[1], sections[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Qwen3Layer:
+    """qkv: [(heads + 2 * kv_heads) * head_dim, width]. gate_up: [2 * ffn, width]. Norms: [width]
+    before attention and feed-forward, [head_dim] on queries and keys."""
+
+    attention_norm: Tensor
+    qkv: LinearWeights
+    q_norm: Tensor
+    k_norm: Tensor
+    out: LinearWeights
+    ffn_norm: Tensor
+    gate_up: LinearWeights
+    down: LinearWeights
+
+
+@dataclass(frozen=True, slots=True)
+class Qwen3Weights:
+    """tokens: [vocab, width]. head: the same matrix, laid out for products, or its own."""
+
+    tokens: Tensor
+    layers: list[Qwen3Layer]
+    norm: Tensor
+    head: LinearWeights
+    num_parameters: int
+
+
+def read_weights(
+    reader: CheckpointReader, dims: Qwen3Dims, *, body: str = "model", head: str = "lm_head"
+) -> Qwen3Weights:
+    """Takes the decoder's tensors; body, head: their names up to `.embed_tokens`, `.weight`.
+
+    The caller finishes the reader, telling it to ignore `tied_copy`.
+    """
+    source = WeightSource(reader)
+    tokens = source.take(f"{body}.embed_tokens.weight", dims.vocab, dims.width)
+    own_head = tokens if dims.tied_head else source.take(f"{head}.weight", dims.vocab, dims.width)
+    return Qwen3Weights(
+        tokens=tokens,
+        layers=[_layer(source, dims, f"{body}.layers.{i}") for i in range(dims.layers)],
+        norm=source.take(f"{body}.norm.weight", dims.width),
+        head=pack_linear(own_head),
+        num_parameters=source.num_parameters,
+    )
+
+
+def tied_copy(dims: Qwen3Dims, head: str = "lm_head") -> tuple[str, ...]:
+    """Names that may be in a checkpoint though nobody needs them: a tied head stored again."""
+    return (f"{head}.weight",) if dims.tied_head else ()
+
+
+class WeightSource:
+    """A reader that counts parameters and puts linears together."""
+
+    def __init__(self, reader: CheckpointReader) -> None:
+        self._reader = reader
+        self.num_parameters = 0
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        tensor = self._reader.take(name, *shape)
+        self.num_parameters += tensor.numel()
+        return tensor
+
+    def linear(
+        self,
+        name: str,
+        parts: Mapping[str, int],
+        inside: int,
+        *,
+        bias: bool = False,
+        pack: bool | None = None,
+    ) -> LinearWeights:
+        """One matrix product instead of several over the same input: parts name -> outputs."""
+        weight = torch.cat([self.take(f"{name}.{p}.weight", n, inside) for p, n in parts.items()])
+        added = (
+            torch.cat([self.take(f"{name}.{p}.bias", n) for p, n in parts.items()])
+            if bias
+            else None
+        )
+        return pack_linear(weight, added, pack=pack)
+
+
+def _layer(source: WeightSource, dims: Qwen3Dims, layer: str) -> Qwen3Layer:
+    attention, mlp = f"{layer}.self_attn", f"{layer}.mlp"
+    queries, keys = dims.heads * dims.head_dim, dims.kv_heads * dims.head_dim
+    bias = dims.attention_bias
+    return Qwen3Layer(
+        attention_norm=source.take(f"{layer}.input_layernorm.weight", dims.width),
+        qkv=source.linear(
+            attention, {"q_proj": queries, "k_proj": keys, "v_proj": keys}, dims.width, bias=bias
+        ),
+        q_norm=source.take(f"{attention}.q_norm.weight", dims.head_dim),
+        k_norm=source.take(f"{attention}.k_norm.weight", dims.head_dim),
+        out=source.linear(attention, {"o_proj": dims.width}, queries, bias=bias),
+        ffn_norm=source.take(f"{layer}.post_attention_layernorm.weight", dims.width),
+        gate_up=source.linear(mlp, {"gate_proj": dims.ffn, "up_proj": dims.ffn}, dims.width),
+        down=source.linear(mlp, {"down_proj": dims.width}, dims.ffn),
+    )

@@ -1,0 +1,86 @@
+"""Attention over keys and values that lie in blocks, and the write that puts them there.
+
+The tokens of a step are packed: those of row 0, then of row 1, and so on; then padding, if any.
+Token t of a row lives in its block table's entry t // block, at place t % block. A slot is one
+place of the whole cache: block id * block + place. Block 0 is trash: padding goes there.
+
+The torch version loops over rows and reads only the blocks that a row's length covers, so what
+other blocks hold, NaN included, cannot reach it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def paged_write(k: Tensor, v: Tensor, cache: Tensor, slots: Tensor) -> None:
+    """Puts the keys and values of new tokens into their slots, in place.
+
+    k, v: [tokens, kv_heads, dim]; cache: [2, blocks, block, kv_heads, dim] (one layer), keys then
+    values; slots: [tokens] int64, those of block 0 for padding. Real slots must differ.
+    """
+    places = cache.flatten(1, 2)  # a view: the cache is contiguous
+    places[0].index_copy_(0, slots, k.to(cache.dtype))
+    places[1].index_copy_(0, slots, v.to(cache.dtype))
+
+
+def paged_attention(
+    q: Tensor,
+    cache: Tensor,
+    block_tables: Tensor,
+    past_lengths: Tensor,
+    query_lengths: Tensor,
+    *,
+    scale: float | None = None,
+) -> Tensor:
+    """Causal attention of packed new tokens over their own row's blocks.
+
+    q: [tokens, heads, dim], heads a multiple of kv_heads: query head h reads key head
+    h // (heads // kv_heads). cache: [2, blocks, block, kv_heads, dim] (one layer), the new tokens
+    already written. block_tables: [rows, max_blocks] int64, entries beyond a row's length are
+    not looked at. past_lengths, query_lengths: [rows] int64; query i of a row sees its tokens
+    0 .. past + i. scale: default dim ** -0.5. The softmax is in float32.
+    Returns [tokens, heads, dim] in q's dtype, zero for padding.
+    """
+    heads, dim = q.shape[1:]
+    block, kv_heads = cache.shape[2:4]
+    group = heads // kv_heads
+    assert group * kv_heads == heads, (heads, kv_heads)
+    query = q.to(cache.dtype) * (dim**-0.5 if scale is None else scale)
+    out = torch.zeros(q.shape, dtype=cache.dtype, device=q.device)
+    start = 0
+    for past, new, table in zip(
+        past_lengths.tolist(), query_lengths.tolist(), block_tables.tolist(), strict=True
+    ):
+        if new == 0:
+            continue
+        total, end = past + new, start + new
+        blocks = table[: -(-total // block)]
+        assert len(blocks) * block >= total, (past, new, len(table))
+        keys, values = _row(cache, blocks, total)  # [kv_heads, total, dim]
+        # All query heads that read one key head go into one product: [kv_heads, group * new, dim].
+        mine = query[start:end].view(new, kv_heads, group, dim).permute(1, 2, 0, 3)
+        scores = torch.bmm(mine.reshape(kv_heads, group * new, dim), keys.transpose(1, 2))
+        if new > 1:
+            later = torch.ones(new, new, dtype=torch.bool, device=q.device).triu_(1)
+            scores.view(kv_heads, group, new, total)[..., past:].masked_fill_(later, -torch.inf)
+        weights = torch.softmax(scores, -1, dtype=torch.float32).to(cache.dtype)
+        mixed = torch.bmm(weights, values).view(kv_heads, group, new, dim)
+        out[start:end] = mixed.permute(2, 0, 1, 3).reshape(new, heads, dim)
+        start = end
+    return out.to(q.dtype)
+
+
+def _row(cache: Tensor, blocks: list[int], total: int) -> tuple[Tensor, Tensor]:
+    """Keys and values of a row's first `total` tokens: [kv_heads, total, dim] each.
+
+    Blocks that happen to be neighbours are read in place; others are gathered.
+    """
+    first = blocks[0]
+    if blocks == list(range(first, first + len(blocks))):
+        held = cache[:, first : first + len(blocks)]
+    else:
+        held = cache[:, torch.tensor(blocks, device=cache.device)]
+    keys, values = held.flatten(1, 2)[:, :total].transpose(1, 2).unbind(0)
+    return keys, values

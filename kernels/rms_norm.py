@@ -1,0 +1,25 @@
+"""Root-mean-square normalisation (Zhang and Sennrich, 2019), plain and behind a residual sum."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) * weight over the last axis, the quotient in float32.
+
+    x: [..., width]; weight: [width]. Returns [..., width] in x's dtype.
+    """
+    wide = x.float()
+    scale = wide.square().mean(-1, keepdim=True).add_(eps).rsqrt_()
+    return (wide * scale).to(x.dtype) * weight
+
+
+def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """The sum of a layer's output and its residual stream, and that sum normalised.
+
+    x, residual: [..., width]. Returns (rms_norm(x + residual), x + residual); both new tensors.
+    """
+    total = torch.add(x, residual)
+    return rms_norm(total, weight, eps), total

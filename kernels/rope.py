@@ -1,0 +1,56 @@
+"""Rotary positions (Su et al., 2021), on one axis or on the three of Qwen's M-RoPE.
+
+Pair j of a head is (x[j], x[j + dim / 2]); a token turns it by position * frequency[j].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def rope_frequencies(dim: int, theta: float) -> Tensor:
+    """theta ** (-2j / dim) for every pair of a head: [dim // 2] float32."""
+    assert dim % 2 == 0, dim
+    return 1.0 / theta ** (torch.arange(0, dim, 2, dtype=torch.float32) / dim)
+
+
+def rope_angles(
+    positions: Tensor,
+    frequencies: Tensor,
+    dtype: torch.dtype,
+    *,
+    sections: Sequence[int] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Cosines and sines for `rope`, once per step for all layers.
+
+    positions: [tokens] int64, or [3, tokens] for M-RoPE (time, height, width).
+    frequencies: [dim // 2]. sections: pairs per axis, summing to dim // 2; wanted with three axes.
+    Angles are computed in float32. Returns two [tokens, 1, dim // 2] in dtype.
+
+    M-RoPE as Qwen3 interleaves it: pair j belongs to axis j % 3 while j < 3 * sections[j % 3], and
+    to the axis of time from there on. Text has equal positions on all axes, so it is plain RoPE.
+    """
+    angles = positions[..., None].float() * frequencies
+    if positions.dim() == 2:
+        assert positions.shape[0] == 3 and sections is not None, (positions.shape, sections)
+        assert sum(sections) == len(frequencies), (sections, len(frequencies))
+        mixed = angles[0].clone()
+        for axis in (1, 2):
+            pairs = slice(axis, 3 * sections[axis], 3)
+            mixed[:, pairs] = angles[axis][:, pairs]
+        angles = mixed
+    angles = angles[:, None]
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turns every pair: (a, b) -> (a cos - b sin, b cos + a sin).
+
+    x: [tokens, heads, dim]; cos, sin: [tokens, 1, dim // 2] in x's dtype, from `rope_angles`.
+    Returns [tokens, heads, dim].
+    """
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)

@@ -1,0 +1,213 @@
+"""Our Qwen3 and transformers' on the same random checkpoints, float32: the same numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.kv_cache import BLOCK_TOKENS, BlockPool, block_digests
+from engine.models.qwen3 import Qwen3Model
+from engine.paged_cache import paged_batch
+from tests.checkpoints_qwen import TEXT, build_random_qwen3
+
+TOLERANCE = 1e-4
+VOCAB = TEXT["vocab_size"]
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "untied_head": {"tie_word_embeddings": False, "seed": 1},
+    "no_groups": {"num_key_value_heads": 4, "num_hidden_layers": 1, "seed": 2},
+    "one_key_head": {"num_key_value_heads": 1, "head_dim": 6, "seed": 3},
+    "wide_heads": {"head_dim": 32, "num_hidden_layers": 3, "seed": 4},
+    "attention_bias": {"attention_bias": True, "seed": 5},
+    "packed": {"hidden_size": 640, "intermediate_size": 700, "num_hidden_layers": 1, "seed": 6},
+    "other_base_and_eps": {
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e6},
+        "rms_norm_eps": 1e-3,
+        "seed": 7,
+    },
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    ours: Qwen3Model
+    theirs: Any
+
+    def their_logits(self, tokens: Tensor) -> Tensor:
+        """tokens: [n]. Returns [n, vocab], no cache."""
+        with torch.inference_mode():
+            logits: Tensor = self.theirs(input_ids=tokens[None], use_cache=False).logits[0]
+        return logits
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    folder = tmp_path_factory.mktemp(request.param) / "model"
+    theirs = build_random_qwen3(folder, **SHAPES[request.param])
+    return Pair(Qwen3Model.from_folder(folder), theirs)
+
+
+class Decoder:
+    """Drives the model the way an engine does: blocks, lengths; poison wherever it may be."""
+
+    def __init__(self, model: Qwen3Model, *, num_blocks: int = 40, shuffle: int = 0) -> None:
+        self.model = model
+        self.pool = BlockPool(num_blocks)
+        self.cache = model.new_cache(num_blocks)
+        for layer in self.cache.layers:
+            layer.fill_(torch.nan)
+        self.tables: dict[str, list[int]] = {}
+        self.lengths: dict[str, int] = {}
+        # Blocks that go back in another order: tables are no neat ranges.
+        taken = self.pool.allocate(num_blocks - 1)
+        assert taken is not None
+        generator = torch.Generator().manual_seed(shuffle)
+        order = torch.randperm(len(taken), generator=generator).tolist()
+        self.pool.release([taken[i] for i in order] if shuffle else taken[::-1])
+
+    def start(self, name: str, digests: list[bytes] | None = None, num_tokens: int = 0) -> int:
+        """Returns how many tokens are cached already."""
+        self.tables[name] = self.pool.match(digests or [], num_tokens)
+        self.lengths[name] = len(self.tables[name]) * BLOCK_TOKENS
+        return self.lengths[name]
+
+    def step(self, feed: dict[str, Tensor], *, padding: int = 0) -> dict[str, Tensor]:
+        """Feeds tokens (or embeddings) of several texts at once; returns logits of each."""
+        for name, tokens in feed.items():
+            self.tables.setdefault(name, [])
+            self.lengths.setdefault(name, 0)
+            wanted = -(-(self.lengths[name] + len(tokens)) // BLOCK_TOKENS)
+            more = self.pool.allocate(wanted - len(self.tables[name]))
+            assert more is not None
+            self.tables[name] += more
+        packed = torch.cat(list(feed.values()))
+        if padding:
+            packed = torch.cat([packed, packed.new_zeros(padding, *packed.shape[1:])])
+        counts = [len(tokens) for tokens in feed.values()]
+        batch = paged_batch(
+            [self.tables[name] for name in feed],
+            [self.lengths[name] for name in feed],
+            counts,
+            num_tokens=len(packed),
+        )
+        hidden = self.model.forward(packed, batch, self.cache)[: sum(counts)]
+        for name, count in zip(feed, counts, strict=True):
+            self.lengths[name] += count
+        return dict(zip(feed, torch.split(self.model.logits(hidden), counts), strict=True))
+
+
+def draw_tokens(count: int, seed: int) -> Tensor:
+    return torch.randint(VOCAB, (count,), generator=torch.Generator().manual_seed(seed))
+
+
+def close(ours: Tensor, theirs: Tensor) -> None:
+    assert ours.shape == theirs.shape
+    assert (ours - theirs).abs().max().item() <= TOLERANCE
+    assert torch.equal(ours.argmax(-1), theirs.argmax(-1))
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 50])
+def test_whole_prompt_at_once(pair: Pair, count: int) -> None:
+    tokens = draw_tokens(count, 0)
+    close(Decoder(pair.ours).step({"a": tokens})["a"], pair.their_logits(tokens))
+
+
+def test_prefill_cut_at_every_place(pair: Pair) -> None:
+    tokens = draw_tokens(35, 1)
+    theirs = pair.their_logits(tokens)
+    for cut in range(1, 35):
+        decoder = Decoder(pair.ours, shuffle=cut)
+        parts = [decoder.step({"a": part})["a"] for part in (tokens[:cut], tokens[cut:])]
+        close(torch.cat(parts), theirs)
+
+
+def test_token_by_token(pair: Pair) -> None:
+    tokens = draw_tokens(35, 2)
+    decoder = Decoder(pair.ours)
+    parts = [decoder.step({"a": tokens[i : i + 1]})["a"] for i in range(35)]
+    close(torch.cat(parts), pair.their_logits(tokens))
+
+
+@pytest.mark.parametrize("shuffle", [0, 1, 2])
+def test_batch_of_different_lengths(pair: Pair, shuffle: int) -> None:
+    texts = {n: draw_tokens(c, 10 + c) for n, c in (("a", 40), ("b", 3), ("c", 17), ("d", 16))}
+    decoder = Decoder(pair.ours, shuffle=shuffle)
+    got: dict[str, list[Tensor]] = {name: [] for name in texts}
+    # Texts join and leave the batch; each step feeds them unequal numbers of tokens.
+    for counts in (
+        {"a": 4, "c": 1},
+        {"d": 16, "b": 1, "c": 16, "a": 1},
+        {"b": 2, "a": 35},
+    ):
+        feed = {n: texts[n][(at := decoder.lengths.get(n, 0)) : at + c] for n, c in counts.items()}
+        for name, logits in decoder.step(feed, padding=shuffle * 9).items():
+            got[name].append(logits)
+    for name, tokens in texts.items():
+        close(torch.cat(got[name]), pair.their_logits(tokens))
+
+
+def test_greedy_tokens_batched_and_alone(pair: Pair) -> None:
+    prompts = {n: draw_tokens(c, 30 + c) for n, c in (("a", 2), ("b", 15), ("c", 8))}
+    decoder = Decoder(pair.ours, shuffle=3)
+    mine = {name: prompt.tolist() for name, prompt in prompts.items()}
+    feed = prompts
+    for _ in range(12):
+        for name, logits in decoder.step(feed).items():
+            mine[name].append(int(logits[-1].argmax()))
+        feed = {name: torch.tensor(text[-1:]) for name, text in mine.items()}
+    for name, prompt in prompts.items():
+        alone = Decoder(pair.ours)
+        text, part = prompt.tolist(), prompt
+        for _ in range(12):
+            text.append(int(alone.step({"a": part})["a"][-1].argmax()))
+            part = torch.tensor(text[-1:])
+        assert mine[name] == text
+        theirs = pair.their_logits(torch.tensor(text[:-1]))[len(prompt) - 1 :]
+        assert theirs.argmax(-1).tolist() == text[len(prompt) :]
+
+
+def test_blocks_found_again_give_the_same_logits(pair: Pair) -> None:
+    shared, tails = draw_tokens(48, 4), [draw_tokens(n, 60 + n) for n in (5, 20)]
+    decoder = Decoder(pair.ours, shuffle=5)
+    first = torch.cat([shared, tails[0]])
+    digests = block_digests(first.tolist())
+    decoder.start("first")
+    decoder.step({"first": first})
+    for block, digest in zip(decoder.tables["first"], digests, strict=False):
+        decoder.pool.commit(block, digest)
+
+    second = torch.cat([shared, tails[1]])
+    cached = decoder.start("second", block_digests(second.tolist()), len(second))
+    assert cached == 48 and decoder.tables["second"] == decoder.tables["first"][:3]
+    close(decoder.step({"second": second[cached:]})["second"], pair.their_logits(second)[cached:])
+    # The whole prompt is known: one block is computed again, so that there are logits.
+    again = decoder.start("again", block_digests(shared.tolist()), 48)
+    assert again == 32
+    # Both tables that share blocks go on together, in one batch.
+    more = draw_tokens(6, 70)
+    got = decoder.step({"again": shared[32:], "first": more})
+    close(got["again"], pair.their_logits(shared)[32:])
+    close(got["first"], pair.their_logits(torch.cat([first, more]))[-6:])
+    for table in decoder.tables.values():
+        decoder.pool.release(table)
+    decoder.pool.check()
+
+
+def test_three_equal_axes_are_one(pair: Pair) -> None:
+    if pair.ours.dims.head_dim < 12:
+        sections = (1, 1, 1)
+    else:
+        third = pair.ours.dims.head_dim // 6
+        sections = (pair.ours.dims.head_dim // 2 - 2 * third, third, third)
+    dims = dataclasses.replace(pair.ours.dims, rope_sections=sections)
+    model = Qwen3Model(dims, pair.ours.weights)
+    tokens = draw_tokens(20, 5)
+    cache = model.new_cache(3)
+    positions = torch.arange(20).expand(3, 20)
+    batch = paged_batch([[2, 1]], [0], [20], positions=positions)
+    close(model.logits(model.forward(tokens, batch, cache)), pair.their_logits(tokens))

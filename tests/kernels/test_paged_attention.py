@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from kernels import paged_attention, paged_write
+
+NAN = float("nan")
+BLOCK = 4
+
+
+def draw(seed: int, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def naive(q: Tensor, k: Tensor, v: Tensor, past: int) -> Tensor:
+    """q: [new, heads, dim]; k, v: [past + new, kv_heads, dim]; one query at a time."""
+    out = torch.empty_like(q)
+    group = q.shape[1] // k.shape[1]
+    for i in range(q.shape[0]):
+        for head in range(q.shape[1]):
+            keys = k[: past + i + 1, head // group]
+            weights = (keys @ q[i, head] * q.shape[2] ** -0.5).softmax(0)
+            out[i, head] = weights @ v[: past + i + 1, head // group]
+    return out
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lengths=st.lists(st.tuples(st.integers(0, 11), st.integers(0, 6)), min_size=1, max_size=4),
+    heads=st.sampled_from([(2, 2), (4, 2), (3, 1)]),
+    padding=st.integers(0, 5),
+    in_order=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_equals_the_naive_one_and_reads_only_its_blocks(
+    lengths: list[tuple[int, int]],
+    heads: tuple[int, int],
+    padding: int,
+    in_order: bool,
+    seed: int,
+) -> None:
+    (num_heads, kv_heads), dim, num_blocks = heads, 6, 24
+    generator = torch.Generator().manual_seed(seed)
+    free = torch.randperm(num_blocks - 1, generator=generator).add(1).tolist()
+    if in_order:
+        free.sort()
+    cache = torch.full((2, num_blocks, BLOCK, kv_heads, dim), NAN)
+    tables, slots, expected = [], [], []
+    total_new = sum(new for _, new in lengths)
+    q = draw(seed, total_new + padding, num_heads, dim)
+    k, v = draw(seed + 1, len(q), kv_heads, dim), draw(seed + 2, len(q), kv_heads, dim)
+    q[total_new:], k[total_new:], v[total_new:] = NAN, NAN, NAN
+    start = 0
+    for row, (past, new) in enumerate(lengths):
+        table = [free.pop(0) for _ in range(-(-(past + new) // BLOCK))]
+        places = [table[i // BLOCK] * BLOCK + i % BLOCK for i in range(past + new)]
+        old = draw(seed + 10 + row, 2, past, kv_heads, dim)
+        cache.flatten(1, 2)[:, places[:past]] = old
+        mine = slice(start, start + new)
+        expected.append(
+            naive(q[mine], torch.cat([old[0], k[mine]]), torch.cat([old[1], v[mine]]), past)
+        )
+        tables.append(table)
+        slots += places[past:]
+        start += new
+    before = cache.clone()
+    paged_write(k, v, cache, torch.tensor(slots + [0] * padding, dtype=torch.int64))
+    others = torch.ones(num_blocks * BLOCK, dtype=torch.bool)
+    others[slots + [0]] = False
+    torch.testing.assert_close(
+        cache.flatten(1, 2)[:, others], before.flatten(1, 2)[:, others], equal_nan=True
+    )
+    width = max(map(len, tables))
+    out = paged_attention(
+        q,
+        cache,
+        torch.tensor([t + [0] * (width - len(t)) for t in tables], dtype=torch.int64),
+        torch.tensor([past for past, _ in lengths]),
+        torch.tensor([new for _, new in lengths]),
+    )
+    torch.testing.assert_close(out[:total_new], torch.cat(expected), atol=1e-5, rtol=1e-5)
+    assert not out[total_new:].any()
+
+
+def test_two_tables_may_share_blocks() -> None:
+    cache = draw(0, 2, 6, BLOCK, 2, 4)
+    q = draw(1, 2, 4, 4)
+    tables = torch.tensor([[5, 2], [5, 3]])
+    out = paged_attention(q, cache, tables, torch.tensor([5, 6]), torch.tensor([1, 1]))
+    for row in range(2):
+        alone = paged_attention(
+            q[row : row + 1],
+            cache,
+            tables[row : row + 1],
+            torch.tensor([5 + row]),
+            torch.tensor([1]),
+        )
+        assert torch.equal(out[row : row + 1], alone)
+    assert not torch.equal(out[0], out[1])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_dtypes_of_query_and_cache(dtype: torch.dtype) -> None:
+    cache = draw(0, 2, 3, BLOCK, 1, 8)
+    q = draw(1, 3, 2, 8)
+    table, past, new = torch.tensor([[2, 1]]), torch.tensor([4]), torch.tensor([3])
+    reference = paged_attention(q, cache, table, past, new)
+    out = paged_attention(q.to(dtype), cache.to(torch.bfloat16), table, past, new)
+    assert out.dtype == dtype
+    torch.testing.assert_close(out.float(), reference, atol=3e-2, rtol=3e-2)
+
+
+def test_a_table_too_short_for_its_row_is_our_bug() -> None:
+    cache = torch.zeros(2, 4, BLOCK, 1, 4)
+    with pytest.raises(AssertionError):
+        paged_attention(
+            draw(0, 1, 1, 4), cache, torch.tensor([[1]]), torch.tensor([4]), torch.tensor([1])
+        )
