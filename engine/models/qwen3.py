@@ -117,7 +117,7 @@ class Qwen3Model:
         """Self-attention of normalised tokens: [tokens, width] in and out."""
         dims = self.dims
         qkv = linear(x, layer.qkv).view(x.shape[0], -1, dims.head_dim)
-        q, k, v = torch.split(qkv, (dims.heads, dims.kv_heads, dims.kv_heads), dim=1)
+        q, k, v = torch.split(qkv, [dims.heads, dims.kv_heads, dims.kv_heads], dim=1)
         q = rope(rms_norm(q, layer.q_norm, dims.eps), *angles)
         k = rope(rms_norm(k, layer.k_norm, dims.eps), *angles)
         paged_write(k, v, held, batch.slots)

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.kv_cache import BLOCK_TOKENS, BlockPool, block_digests
+from engine.kv_cache import block_digests
 from engine.models.qwen3 import Qwen3Model
 from engine.paged_cache import paged_batch
 from tests.checkpoints_qwen import TEXT, build_random_qwen3
+from tests.engine.models.driving import Decoder
 
 TOLERANCE = 1e-4
 VOCAB = TEXT["vocab_size"]
@@ -50,55 +51,6 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp(request.param) / "model"
     theirs = build_random_qwen3(folder, **SHAPES[request.param])
     return Pair(Qwen3Model.from_folder(folder), theirs)
-
-
-class Decoder:
-    """Drives the model the way an engine does: blocks, lengths; poison wherever it may be."""
-
-    def __init__(self, model: Qwen3Model, *, num_blocks: int = 40, shuffle: int = 0) -> None:
-        self.model = model
-        self.pool = BlockPool(num_blocks)
-        self.cache = model.new_cache(num_blocks)
-        for layer in self.cache.layers:
-            layer.fill_(torch.nan)
-        self.tables: dict[str, list[int]] = {}
-        self.lengths: dict[str, int] = {}
-        # Blocks that go back in another order: tables are no neat ranges.
-        taken = self.pool.allocate(num_blocks - 1)
-        assert taken is not None
-        generator = torch.Generator().manual_seed(shuffle)
-        order = torch.randperm(len(taken), generator=generator).tolist()
-        self.pool.release([taken[i] for i in order] if shuffle else taken[::-1])
-
-    def start(self, name: str, digests: list[bytes] | None = None, num_tokens: int = 0) -> int:
-        """Returns how many tokens are cached already."""
-        self.tables[name] = self.pool.match(digests or [], num_tokens)
-        self.lengths[name] = len(self.tables[name]) * BLOCK_TOKENS
-        return self.lengths[name]
-
-    def step(self, feed: dict[str, Tensor], *, padding: int = 0) -> dict[str, Tensor]:
-        """Feeds tokens (or embeddings) of several texts at once; returns logits of each."""
-        for name, tokens in feed.items():
-            self.tables.setdefault(name, [])
-            self.lengths.setdefault(name, 0)
-            wanted = -(-(self.lengths[name] + len(tokens)) // BLOCK_TOKENS)
-            more = self.pool.allocate(wanted - len(self.tables[name]))
-            assert more is not None
-            self.tables[name] += more
-        packed = torch.cat(list(feed.values()))
-        if padding:
-            packed = torch.cat([packed, packed.new_zeros(padding, *packed.shape[1:])])
-        counts = [len(tokens) for tokens in feed.values()]
-        batch = paged_batch(
-            [self.tables[name] for name in feed],
-            [self.lengths[name] for name in feed],
-            counts,
-            num_tokens=len(packed),
-        )
-        hidden = self.model.forward(packed, batch, self.cache)[: sum(counts)]
-        for name, count in zip(feed, counts, strict=True):
-            self.lengths[name] += count
-        return dict(zip(feed, torch.split(self.model.logits(hidden), counts), strict=True))
 
 
 def draw_tokens(count: int, seed: int) -> Tensor:
@@ -178,8 +130,7 @@ def test_blocks_found_again_give_the_same_logits(pair: Pair) -> None:
     digests = block_digests(first.tolist())
     decoder.start("first")
     decoder.step({"first": first})
-    for block, digest in zip(decoder.tables["first"], digests, strict=False):
-        decoder.pool.commit(block, digest)
+    decoder.commit("first", digests)
 
     second = torch.cat([shared, tails[1]])
     cached = decoder.start("second", block_digests(second.tolist()), len(second))
@@ -193,9 +144,7 @@ def test_blocks_found_again_give_the_same_logits(pair: Pair) -> None:
     got = decoder.step({"again": shared[32:], "first": more})
     close(got["again"], pair.their_logits(shared)[32:])
     close(got["first"], pair.their_logits(torch.cat([first, more]))[-6:])
-    for table in decoder.tables.values():
-        decoder.pool.release(table)
-    decoder.pool.check()
+    decoder.finish()
 
 
 def test_three_equal_axes_are_one(pair: Pair) -> None:

@@ -1,0 +1,157 @@
+"""Qwen3-ASR (Qwen team, 2026): an audio encoder whose tokens a Qwen3 decoder reads as words.
+
+Two forms of the same checkpoint exist: Hugging Face's (`Qwen3-ASR-*-hf`) and the original, whose
+tensors are below `thinker`. Both load. The original says M-RoPE, with positions that are equal on
+all axes: plain RoPE, so plain positions serve either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.models.audio_encoder import AudioDims, AudioEncoder, read_audio_weights
+from engine.models.loader import CheckpointError, CheckpointReader, read_json
+from engine.models.qwen3 import Qwen3Model
+from engine.models.qwen3_weights import (
+    Qwen3Dims,
+    WeightSource,
+    read_weights,
+    tied_copy,
+    whole_number,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the parts are called in a checkpoint."""
+
+    body: str
+    head: str
+    tower: str
+    up: str
+    down: str
+
+
+_HUGGING_FACE = _Names(
+    body="model.language_model",
+    head="lm_head",
+    tower="model.audio_tower",
+    up="model.multi_modal_projector.linear_1",
+    down="model.multi_modal_projector.linear_2",
+)
+_ORIGINAL = _Names(
+    body="thinker.model",
+    head="thinker.lm_head",
+    tower="thinker.audio_tower",
+    up="thinker.audio_tower.proj1",
+    down="thinker.audio_tower.proj2",
+)
+
+
+class Qwen3AsrModel:
+    """encoder: log-mel windows to embeddings. decoder: everything else, see `Qwen3Model`.
+
+    audio_token: the placeholder's id. end_tokens: ids that end a transcript.
+    """
+
+    def __init__(
+        self,
+        encoder: AudioEncoder,
+        decoder: Qwen3Model,
+        audio_token: int,
+        end_tokens: tuple[int, ...],
+        num_parameters: int,
+    ) -> None:
+        self.encoder = encoder
+        self.decoder = decoder
+        self.audio_token = audio_token
+        self.end_tokens = end_tokens
+        self.num_parameters = num_parameters
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: Path,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+        progress: Callable[[float], None] | None = None,
+    ) -> Qwen3AsrModel:
+        """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`."""
+        path = folder / "config.json"
+        outer = read_json(path)
+        original = isinstance(outer.get("thinker_config"), dict)
+        names = _ORIGINAL if original else _HUGGING_FACE
+        config = outer["thinker_config"] if original else outer
+        text, audio = _section(config, "text_config", path), _section(config, "audio_config", path)
+        tied = text if original else config
+        decoder_dims = Qwen3Dims.from_config(
+            text, path, tied_head=bool(tied.get("tie_word_embeddings", True))
+        )
+        audio_dims = AudioDims.from_config(audio, path)
+        if audio_dims.out_width != decoder_dims.width:
+            raise CheckpointError(
+                f"{path}: output_dim: expected the decoder's hidden_size ({decoder_dims.width}), "
+                f"got {audio_dims.out_width}"
+            )
+        audio_token = whole_number(config, path, "audio_token_id")
+        if audio_token >= decoder_dims.vocab:
+            raise CheckpointError(
+                f"{path}: audio_token_id: expected less than vocab_size ({decoder_dims.vocab}), "
+                f"got {audio_token}"
+            )
+        reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
+        source = WeightSource(reader)
+        with torch.inference_mode():
+            audio_weights = read_audio_weights(
+                source, audio_dims, tower=names.tower, up=names.up, down=names.down
+            )
+            weights = read_weights(reader, decoder_dims, body=names.body, head=names.head)
+        reader.finish(ignore=tied_copy(decoder_dims, names.head))
+        return cls(
+            AudioEncoder(audio_dims, audio_weights),
+            Qwen3Model(decoder_dims, weights),
+            audio_token,
+            _end_tokens(folder, outer, config, path),
+            source.num_parameters + weights.num_parameters,
+        )
+
+    @torch.inference_mode()
+    def embed(self, tokens: Tensor, places: Tensor, audio: Tensor) -> Tensor:
+        """Embeddings of a step's packed tokens, those of audio in the places of their placeholders.
+
+        tokens: [n] int64. places: [k] int64, distinct indices into tokens. audio: [k, width], what
+        belongs there: a chunk of a prompt takes the rows of its own placeholders only. A
+        placeholder's id anywhere else is an ordinary token. Returns [n, width].
+        """
+        assert audio.shape == (len(places), self.decoder.dims.width), (audio.shape, places.shape)
+        return self.decoder.embed(tokens).index_copy_(0, places, audio.to(self.decoder.dtype))
+
+
+def _section(config: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
+    value = config.get(key)
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: {key}: expected an object, got {value!r}")
+    return value
+
+
+def _end_tokens(
+    folder: Path, outer: Mapping[str, Any], config: Mapping[str, Any], path: Path
+) -> tuple[int, ...]:
+    """Of generation_config.json, or of config.json, or Qwen's own."""
+    generation = read_json(folder / "generation_config.json", required=False)
+    for holder in (generation, outer, config):
+        value = holder.get("eos_token_id")
+        if value is None:
+            continue
+        ids = value if isinstance(value, list) else [value]
+        if not (ids and all(type(i) is int and i >= 0 for i in ids)):
+            raise CheckpointError(f"{path}: eos_token_id: expected token ids, got {value!r}")
+        return tuple(ids)
+    return (151_643, 151_645)
