@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from tests.checkpoints import MERGES
 
 TEXT: dict[str, Any] = {
     "vocab_size": 160,
@@ -66,6 +69,28 @@ def build_random_qwen3_asr(
         tie_word_embeddings=tied_head,
     )
     return _save(Qwen3ASRForConditionalGeneration(config), folder, seed)
+
+
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|audio_start|>", "<|audio_end|>")
+ADDED = (*SPECIAL, "<|audio_pad|>", "<tool_call>", "<asr_text>", "<timestamp>")
+
+
+def write_qwen_tokenizer(folder: Path) -> None:
+    """vocab.json, merges.txt and tokenizer_config.json, as the original checkpoints have them."""
+    from tokenizers import pre_tokenizers
+
+    folder.mkdir(parents=True, exist_ok=True)
+    vocab = {symbol: i for i, symbol in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    for merge in MERGES:
+        vocab[merge.replace(" ", "")] = len(vocab)
+    added = {
+        str(len(vocab) + i): {"content": text, "special": text in (*SPECIAL, "<|audio_pad|>")}
+        for i, text in enumerate(ADDED)
+    }
+    (folder / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(MERGES), encoding="utf-8")
+    config = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": added}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
 
 
 def _save(model: Any, folder: Path, seed: int) -> Any:

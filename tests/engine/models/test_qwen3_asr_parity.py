@@ -15,6 +15,7 @@ from torch import Tensor
 from engine.kv_cache import MediaSpan, block_digests
 from engine.models.loader import CheckpointError
 from engine.models.qwen3_asr import Qwen3AsrModel
+from kernels import log_mel, mel_filters
 from tests.checkpoints_qwen import AUDIO_TOKEN, END_TOKENS, build_random_qwen3_asr
 from tests.engine.models.driving import Decoder
 
@@ -169,6 +170,27 @@ def test_a_grown_clip_finds_the_blocks_of_its_closed_windows(pair: Pair) -> None
     got = decoder.step({"late": pair.embeddings(late, cached, len(late.tokens))})["late"]
     close(got, pair.their_logits(late)[cached:])
     decoder.finish()
+
+
+@pytest.mark.parametrize("samples", [16_000, 33_333, 8_000 + 159])
+def test_from_samples_to_logits(pair: Pair, samples: int) -> None:
+    """Log-mel, number of placeholders and embeddings of the checkpoint's own feature extractor."""
+    from transformers import Qwen3ASRFeatureExtractor
+
+    mels = pair.ours.encoder.dims.num_mels
+    wave = torch.randn(samples, generator=torch.Generator().manual_seed(samples)) * 0.1
+    extractor: Any = Qwen3ASRFeatureExtractor
+    inputs = extractor(feature_size=mels)(
+        [wave.numpy()], sampling_rate=16_000, padding="longest", return_attention_mask=True
+    )
+    with torch.inference_mode():
+        theirs = pair.theirs.get_audio_features(
+            inputs["input_features"], inputs["attention_mask"]
+        ).pooler_output
+    ours = pair.ours.encoder.encode(log_mel(wave[None], mel_filters(mels))[0])
+    assert len(ours) == pair.ours.encoder.dims.num_tokens(samples // 160)
+    assert ours.shape == theirs.shape
+    assert (ours - theirs).abs().max().item() <= TOLERANCE
 
 
 def test_a_placeholder_id_that_was_generated_is_an_ordinary_token(pair: Pair) -> None:
