@@ -30,8 +30,11 @@ class Hypothesis:
 
     @classmethod
     def of(cls, result: Result, num_prefix: int, start: int) -> Hypothesis:
-        """The result of a tick whose audio began at sample start, less what a model says about
-        silence or says in a loop. num_prefix: forced tokens in front, which carry times too."""
+        """What a tick heard, less what a model says about silence or says in a loop.
+
+        num_prefix: forced tokens in front, which carry times too. start: where in the turn the
+        tick's audio began, in samples; negative if silence was put in front.
+        """
         count = len(result.tokens)
         if result.stop == "repetition":
             count = len(trim_loop(result.tokens))
@@ -42,7 +45,7 @@ class Hypothesis:
         if result.token_times is not None:
             offset = start / SAMPLE_RATE
             times = result.token_times[num_prefix : num_prefix + count]
-            spans = tuple((offset + a, offset + b) for a, b in times)
+            spans = tuple((max(0.0, offset + a), max(0.0, offset + b)) for a, b in times)
         return cls(result.tokens[:count], result.logprobs[:count], spans, result.language)
 
     def split(self, count: int) -> tuple[Hypothesis, Hypothesis]:

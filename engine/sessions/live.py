@@ -43,7 +43,8 @@ class LiveConfig:
     tick: least new audio between ticks. tail: silence after the last speech that a tick must have
     heard for its hypothesis to count as complete. pause: silence that closes the segment. cap:
     longest open segment; beyond it the segment is cut at a quiet place. search: audio among which
-    that place is sought. lead: audio kept before the first speech. agreeing_ticks: ticks in a row
+    that place is sought. lead: audio kept before the first speech. lead_in: silence put in front of
+    every segment. agreeing_ticks: ticks in a row
     that must hear a word alike. held_words: words at the edge of the audio that wait all the same.
     """
 
@@ -54,6 +55,7 @@ class LiveConfig:
     cap: int = SAMPLE_RATE * 14
     search: int = SAMPLE_RATE
     lead: int = SAMPLE_RATE // 2
+    lead_in: int = SAMPLE_RATE // 10
     agreeing_ticks: int = 2
     held_words: int = 1
     max_samples: int = SAMPLE_RATE * 3600
@@ -158,7 +160,8 @@ class LiveTurn:
         )
 
     def cost(self) -> int:
-        return self._config.window.window(self._plan_end() - self._segment_start)
+        length = self._plan_end() - self._segment_start + self._config.lead_in
+        return self._config.window.window(length)
 
     def _plan_end(self) -> int:
         """Where the next tick's audio ends: all there is, or a quiet place if that is too much.
@@ -177,8 +180,11 @@ class LiveTurn:
     def make_request(self) -> Request:
         assert self._in_flight is None and not self._done
         end = self._plan_end()
-        samples = self._audio[: end - self._segment_start]
-        self._in_flight = _Tick(self._segment_start, end, is_cut=end < self._received)
+        # Speech that begins with the very first frame is misheard; silence in front is cheap.
+        silence = np.zeros(self._config.lead_in, np.float32)
+        samples = np.concatenate([silence, self._audio[: end - self._segment_start]])
+        start = self._segment_start - len(silence)
+        self._in_flight = _Tick(start, end, is_cut=end < self._received)
         head, tail = self._prompter.prompt(
             self._settings.prompt, self._closed, self._settings.task, timestamps=False
         )
@@ -313,7 +319,7 @@ class LiveTurn:
 
 @dataclass(frozen=True, slots=True)
 class _Tick:
-    start: int  # absolute position of the first sample of the tick's audio
+    start: int  # absolute position of the first sample of the tick's audio, silence included
     end: int  # and of the end of it
     is_cut: bool  # the segment ends here, because it grew too long
 

@@ -91,8 +91,8 @@ class Speech:
 class Driver:
     """Feeds a turn and answers its requests at once; keeps what came out."""
 
-    def __init__(self, speech: Speech, turn: LiveTurn) -> None:
-        self.speech, self.turn = speech, turn
+    def __init__(self, speech: Speech, turn: LiveTurn, lead_in: int) -> None:
+        self.speech, self.turn, self.lead_in = speech, turn, lead_in
         self.events: list[Event] = []
         self.requests: list[Request] = []
         self.position = 0
@@ -108,7 +108,8 @@ class Driver:
         while self.turn.wants_request():
             request = self.turn.make_request()
             self.requests.append(request)
-            start = self.turn.segment_start
+            # The silence in front belongs to the request, not to the turn.
+            start = self.turn.segment_start - self.lead_in
             self.events += self.turn.absorb(self.speech.hear(request, start))
 
     def finish(self) -> TurnCompleted:

@@ -20,7 +20,8 @@ CONFIG = LiveConfig(window=WINDOW)
 
 def driver(speech: Speech, config: LiveConfig = CONFIG, **changes: object) -> Driver:
     wanted = TranscriptionSettings(model="m", **changes)  # type: ignore[arg-type]
-    return Driver(speech, LiveTurn("s", "t", wanted, speech.vocabulary, config))  # type: ignore[arg-type]
+    turn = LiveTurn("s", "t", wanted, speech.vocabulary, config)  # type: ignore[arg-type]
+    return Driver(speech, turn, config.lead_in)
 
 
 @st.composite
