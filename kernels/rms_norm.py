@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """x / sqrt(mean(x^2) + eps) * weight over the last axis, the quotient in float32.
 
-    x: [..., width]; weight: [width]. Returns [..., width] in x's dtype.
+    x: [..., width]; weight: [width], or [heads, width] for x [..., heads, width].
+    Returns the shape and dtype of x.
     """
-    wide = x.float()
-    scale = wide.square().mean(-1, keepdim=True).add_(eps).rsqrt_()
-    return (wide * scale).to(x.dtype) * weight
+    return F.rms_norm(x, x.shape[-1:], None, eps) * weight
 
 
 def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:

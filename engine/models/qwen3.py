@@ -117,9 +117,10 @@ class Qwen3Model:
         """Self-attention of normalised tokens: [tokens, width] in and out."""
         dims = self.dims
         qkv = linear(x, layer.qkv).view(x.shape[0], -1, dims.head_dim)
-        q, k, v = torch.split(qkv, [dims.heads, dims.kv_heads, dims.kv_heads], dim=1)
-        q = rope(rms_norm(q, layer.q_norm, dims.eps), *angles)
-        k = rope(rms_norm(k, layer.k_norm, dims.eps), *angles)
+        # Queries and keys are normalised and turned alike: one call of each for both.
+        qk, v = torch.split(qkv, [dims.heads + dims.kv_heads, dims.kv_heads], dim=1)
+        qk = rope(rms_norm(qk, layer.qk_norm, dims.eps), *angles)
+        q, k = torch.split(qk, [dims.heads, dims.kv_heads], dim=1)
         paged_write(k, v, held, batch.slots)
         y = paged_attention(q, held, batch.block_tables, batch.past_lengths, batch.query_lengths)
         return linear(y.flatten(1), layer.out)

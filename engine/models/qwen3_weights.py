@@ -120,12 +120,12 @@ def _rope(
 @dataclass(frozen=True, slots=True)
 class Qwen3Layer:
     """qkv: [(heads + 2 * kv_heads) * head_dim, width]. gate_up: [2 * ffn, width]. Norms: [width]
-    before attention and feed-forward, [head_dim] on queries and keys."""
+    before attention and feed-forward; qk_norm, [heads + kv_heads, head_dim], is that of queries,
+    once per head, then that of keys."""
 
     attention_norm: Tensor
     qkv: LinearWeights
-    q_norm: Tensor
-    k_norm: Tensor
+    qk_norm: Tensor
     out: LinearWeights
     ffn_norm: Tensor
     gate_up: LinearWeights
@@ -202,13 +202,14 @@ def _layer(source: WeightSource, dims: Qwen3Dims, layer: str) -> Qwen3Layer:
     attention, mlp = f"{layer}.self_attn", f"{layer}.mlp"
     queries, keys = dims.heads * dims.head_dim, dims.kv_heads * dims.head_dim
     bias = dims.attention_bias
+    q_norm = source.take(f"{attention}.q_norm.weight", dims.head_dim)
+    k_norm = source.take(f"{attention}.k_norm.weight", dims.head_dim)
     return Qwen3Layer(
         attention_norm=source.take(f"{layer}.input_layernorm.weight", dims.width),
         qkv=source.linear(
             attention, {"q_proj": queries, "k_proj": keys, "v_proj": keys}, dims.width, bias=bias
         ),
-        q_norm=source.take(f"{attention}.q_norm.weight", dims.head_dim),
-        k_norm=source.take(f"{attention}.k_norm.weight", dims.head_dim),
+        qk_norm=torch.stack([q_norm] * dims.heads + [k_norm] * dims.kv_heads),
         out=source.linear(attention, {"o_proj": dims.width}, queries, bias=bias),
         ffn_norm=source.take(f"{layer}.post_attention_layernorm.weight", dims.width),
         gate_up=source.linear(mlp, {"gate_proj": dims.ffn, "up_proj": dims.ffn}, dims.width),
