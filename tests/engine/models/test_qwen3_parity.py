@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from engine.kv_cache import block_digests
 from engine.models.qwen3 import Qwen3Model
 from engine.paged_cache import paged_batch
+from kernels import rope_angles, rope_frequencies
 from tests.checkpoints_qwen import TEXT, build_random_qwen3
 from tests.engine.models.driving import Decoder
 
@@ -147,6 +151,28 @@ def test_blocks_found_again_give_the_same_logits(pair: Pair) -> None:
     decoder.finish()
 
 
+def test_a_rejected_draft_leaves_nothing_behind(pair: Pair) -> None:
+    """Keys of rejected tokens stay in their slots until the right ones are written over them."""
+    tokens, draft = draw_tokens(20, 6), draw_tokens(30, 7)
+    decoder = Decoder(pair.ours)
+    decoder.step({"a": tokens[:14], "b": tokens})
+    decoder.step({"a": torch.cat([tokens[14:16], draft]), "b": draft[:1]})
+    decoder.lengths.update(a=16, b=20)
+    more = draw_tokens(5, 8)
+    got = decoder.step({"a": tokens[16:17], "b": more})
+    close(got["a"], pair.their_logits(tokens[:17])[-1:])
+    close(got["b"], pair.their_logits(torch.cat([tokens, more]))[-5:])
+
+
+def test_logits_of_chosen_rows_alone(pair: Pair) -> None:
+    texts = {"a": draw_tokens(6, 9), "b": draw_tokens(9, 10)}
+    cache = pair.ours.new_cache(3)
+    batch = paged_batch([[2], [1]], [0, 0], [6, 9])
+    hidden = pair.ours.forward(torch.cat(list(texts.values())), batch, cache)
+    last = pair.ours.logits(hidden[batch.last_tokens])
+    close(last, torch.stack([pair.their_logits(tokens)[-1] for tokens in texts.values()]))
+
+
 def test_three_equal_axes_are_one(pair: Pair) -> None:
     if pair.ours.dims.head_dim < 12:
         sections = (1, 1, 1)
@@ -160,3 +186,51 @@ def test_three_equal_axes_are_one(pair: Pair) -> None:
     positions = torch.arange(20).expand(3, 20)
     batch = paged_batch([[2, 1]], [0], [20], positions=positions)
     close(model.logits(model.forward(tokens, batch, cache)), pair.their_logits(tokens))
+
+
+def test_three_axes_are_those_of_qwen3_vl() -> None:
+    from transformers import Qwen3VLTextConfig
+    from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextRotaryEmbedding
+
+    rope = {"rope_type": "default", "rope_theta": 1e5, "mrope_section": [6, 5, 5]}
+    config = Qwen3VLTextConfig(head_dim=32, rope_parameters=rope)
+    positions = torch.randint(200, (3, 11), generator=torch.Generator().manual_seed(0))
+    theirs: Any = Qwen3VLTextRotaryEmbedding(config)
+    cos, sin = theirs(torch.zeros(1), positions[:, None])
+    frequencies = rope_frequencies(32, 1e5)
+    ours = rope_angles(positions, frequencies, torch.float32, sections=(6, 5, 5))
+    for mine, reference in zip(ours, (cos, sin), strict=True):
+        torch.testing.assert_close(mine[:, 0], reference[0, :, :16])
+
+
+def test_shards_and_a_second_copy_of_the_tied_head(tmp_path: Path) -> None:
+    theirs = build_random_qwen3(tmp_path / "whole")
+    shards = tmp_path / "shards"
+    shards.mkdir()
+    (shards / "config.json").write_bytes((tmp_path / "whole" / "config.json").read_bytes())
+    tensors = load_file(tmp_path / "whole" / "model.safetensors")
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].clone()
+    weight_map = {}
+    for index, name in enumerate(tensors):
+        weight_map[name] = f"part-{index % 3}.safetensors"
+    for file in set(weight_map.values()):
+        save_file({n: t for n, t in tensors.items() if weight_map[n] == file}, shards / file)
+    index_file = shards / "model.safetensors.index.json"
+    index_file.write_text(json.dumps({"weight_map": weight_map}))
+    heard: list[float] = []
+    model = Qwen3Model.from_folder(shards, progress=heard.append)
+    assert heard == sorted(heard) and 0.9 < heard[-1] <= 1.0
+    assert model.num_parameters == sum(p.numel() for p in theirs.parameters())
+    tokens = draw_tokens(9, 0)
+    close(Decoder(model).step({"a": tokens})["a"], Pair(model, theirs).their_logits(tokens))
+
+
+def test_bfloat16_stays_close(tmp_path: Path) -> None:
+    build_random_qwen3(tmp_path)
+    tokens = draw_tokens(40, 0)
+    exact, short = (
+        Decoder(Qwen3Model.from_folder(tmp_path, dtype=dtype)).step({"a": tokens})["a"]
+        for dtype in (torch.float32, torch.bfloat16)
+    )
+    assert short.dtype == torch.float32
+    assert (short - exact).norm() <= 0.1 * exact.norm()
