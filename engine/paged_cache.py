@@ -96,10 +96,14 @@ def paged_batch(
             token += 1
     width = max(map(len, block_tables), default=0)
     padded = [[*table, *[TRASH] * (width - len(table))] for table in block_tables]
+
+    def index(values: Sequence[Sequence[int]] | Sequence[int]) -> Tensor:
+        return torch.tensor(values, dtype=torch.int64, device=device)
+
     return PagedBatch(
-        positions=torch.tensor(places, device=device) if positions is None else positions,
-        slots=torch.tensor(slots, device=device),
-        block_tables=torch.tensor(padded, device=device),
-        past_lengths=torch.tensor(past_lengths, device=device),
-        query_lengths=torch.tensor(query_lengths, device=device),
+        positions=index(places) if positions is None else positions,
+        slots=index(slots),
+        block_tables=index(padded),
+        past_lengths=index(past_lengths),
+        query_lengths=index(query_lengths),
     )

@@ -155,6 +155,8 @@ class AudioEncoder:
         windows: each [mels, frames], 1 to window_frames of them; no padding.
         Returns for each [dims.num_tokens(frames), out_width], in the order of its audio.
         """
+        if not windows:
+            return []
         dims, weights = self.dims, self.weights
         for window in windows:
             assert window.shape[0] == dims.num_mels, (window.shape, dims.num_mels)
@@ -185,7 +187,7 @@ class AudioEncoder:
         for window in windows:
             frames = window.shape[1]
             num = -(-frames // dims.chunk_frames)
-            filled = F.pad(window.to(self.dtype), (0, num * dims.chunk_frames - frames))
+            filled = F.pad(window.to(weights.positions), (0, num * dims.chunk_frames - frames))
             chunks.append(filled.view(dims.num_mels, num, dims.chunk_frames).transpose(0, 1))
             rest = frames - (num - 1) * dims.chunk_frames
             counts += [_halved(dims.chunk_frames)] * (num - 1) + [_halved(rest)]

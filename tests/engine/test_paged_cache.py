@@ -40,3 +40,9 @@ def test_impossible_batches_are_our_bugs(
 ) -> None:
     with pytest.raises(AssertionError):
         paged_batch(tables, past, new, num_tokens=tokens)
+
+
+def test_rows_without_tokens_are_possible() -> None:
+    batch = paged_batch([[]], [0], [0], num_tokens=2)
+    assert batch.block_tables.shape == (1, 0)
+    assert batch.block_tables.dtype == batch.slots.dtype == torch.int64

@@ -120,3 +120,11 @@ def test_a_table_too_short_for_its_row_is_our_bug() -> None:
         paged_attention(
             draw(0, 1, 1, 4), cache, torch.tensor([[1]]), torch.tensor([4]), torch.tensor([1])
         )
+
+
+def test_slot_minus_one_is_refused_not_wrapped() -> None:
+    """Padding marked -1 has silently overwritten the last block in other engines."""
+    cache = torch.zeros(2, 3, BLOCK, 1, 4)
+    with pytest.raises((IndexError, RuntimeError)):
+        paged_write(draw(0, 1, 1, 4), draw(1, 1, 1, 4), cache, torch.tensor([-1]))
+    assert not cache.any()

@@ -68,6 +68,17 @@ def test_windows_of_several_sessions_in_one_batch(pair: Pair) -> None:
         assert (tokens - pair.their_tokens(window)).abs().max().item() <= TOLERANCE
 
 
+def test_no_windows_no_tokens(pair: Pair) -> None:
+    assert pair.ours.encode_windows([]) == []
+
+
+@pytest.mark.parametrize("frames", [0, 1])
+def test_a_window_of_the_wrong_length_is_our_bug(pair: Pair, frames: int) -> None:
+    longest = pair.ours.dims.window_frames
+    with pytest.raises(AssertionError):
+        pair.ours.encode_windows([pair.draw((longest + 1) * frames, 0)])
+
+
 def test_tokens_of_closed_windows_are_final(pair: Pair) -> None:
     dims = pair.ours.dims
     closed_frames, closed_tokens = 2 * dims.window_frames, 2 * dims.window_tokens
