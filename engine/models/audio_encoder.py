@@ -127,12 +127,12 @@ def read_audio_weights(
     weight = convs[0][0]
     return AudioWeights(
         convs=tuple(convs),
-        conv_out=source.linear(tower, {"conv_out": dims.width}, flat, pack=True),
+        conv_out=source.linear(tower, {"conv_out": dims.width}, flat),
         positions=_sinusoids(_halved(dims.chunk_frames), dims.width).to(weight),
         layers=[_layer(source, dims, f"{tower}.layers.{i}") for i in range(dims.layers)],
         norm=_read_norm(source, f"{tower}.ln_post", dims.width),
-        up=source.linear(parent, {up: dims.width}, dims.width, bias=True, pack=True),
-        down=source.linear(parent, {down: dims.out_width}, dims.width, bias=True, pack=True),
+        up=source.linear(parent, {up: dims.width}, dims.width, bias=True),
+        down=source.linear(parent, {down: dims.out_width}, dims.width, bias=True),
     )
 
 
@@ -234,11 +234,11 @@ def _layer(source: WeightSource, dims: AudioDims, layer: str) -> EncoderLayer:
         SelfAttention(
             norm=_read_norm(source, f"{layer}.self_attn_layer_norm", width),
             qkv=pack_linear(torch.cat(weights), torch.cat(biases), pack=True),
-            out=source.linear(name, {"out_proj": width}, width, bias=True, pack=True),
+            out=source.linear(name, {"out_proj": width}, width, bias=True),
         ),
         FeedForward(
             norm=_read_norm(source, f"{layer}.final_layer_norm", width),
-            up=source.linear(layer, {"fc1": dims.ffn}, width, bias=True, pack=True),
-            down=source.linear(layer, {"fc2": width}, dims.ffn, bias=True, pack=True),
+            up=source.linear(layer, {"fc1": dims.ffn}, width, bias=True),
+            down=source.linear(layer, {"fc2": width}, dims.ffn, bias=True),
         ),
     )
