@@ -14,7 +14,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from engine.models.loader import CheckpointError, read_json
-from engine.tokenizer import _byte_symbols
+from engine.tokenizer import byte_symbols
 
 # Qwen2's own split of a text into words (transformers, `tokenization_qwen2.py`).
 _WORDS = (
@@ -38,7 +38,7 @@ class QwenTokenizer:
         self._silent = {index for index, token in added.items() if token.special}
         longest_first = sorted(self.added, key=len, reverse=True)
         self._spellings = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
-        self._byte_of = {symbol: byte for byte, symbol in _byte_symbols().items()}
+        self._byte_of = {symbol: byte for byte, symbol in byte_symbols().items()}
         self._pieces: dict[int, bytes] = {}
 
     @classmethod

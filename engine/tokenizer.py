@@ -36,7 +36,7 @@ class WhisperTokenizer:
         self._tokenizer = tokenizer
         self._source = source
         self._pieces: dict[int, bytes] = {}
-        self._byte_of = {symbol: byte for byte, symbol in _byte_symbols().items()}
+        self._byte_of = {symbol: byte for byte, symbol in byte_symbols().items()}
         self.vocab_size = vocab_size
         self.eot = self._id("<|endoftext|>")
         self.sot = self._id("<|startoftranscript|>")
@@ -157,7 +157,7 @@ class WhisperTokenizer:
         return [(int(layer), int(head)) for layer, head in heads]
 
 
-def _byte_symbols() -> dict[int, str]:
+def byte_symbols() -> dict[int, str]:
     """GPT-2's printable symbol for every byte (openai/gpt-2 `encoder.py`)."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     symbols = {byte: chr(byte) for byte in printable}

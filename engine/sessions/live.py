@@ -46,6 +46,7 @@ class LiveConfig:
     that place is sought. lead: audio kept before the first speech. lead_in: silence put in front of
     every segment. agreeing_ticks: ticks in a row
     that must hear a word alike. held_words: words at the edge of the audio that wait all the same.
+    warm_up: audio of a segment, padding included, before which nothing is committed.
     """
 
     window: WindowRule
@@ -56,6 +57,7 @@ class LiveConfig:
     search: int = SAMPLE_RATE
     lead: int = SAMPLE_RATE // 2
     lead_in: int = SAMPLE_RATE // 10
+    warm_up: int = SAMPLE_RATE * 7 // 10
     agreeing_ticks: int = 2
     held_words: int = 1
     max_samples: int = SAMPLE_RATE * 3600
@@ -217,11 +219,13 @@ class LiveTurn:
         if tick.is_cut:
             return [*self._close(), *self.settle()]
         within_cap = self._received - self._segment_start <= self._config.cap
+        # From a few syllables a model makes up whole sentences, and may do so twice alike.
+        is_ripe = tick.end - self._segment_start >= self._config.warm_up
         same_language = self._language is not None or all(
             hypothesis.language == new.language for hypothesis in older
         )
         stable = 0
-        if within_cap and same_language:
+        if within_cap and is_ripe and same_language:
             stable = agreed_words(
                 [hypothesis.tokens for hypothesis in older],
                 new.tokens,
