@@ -32,6 +32,8 @@ from engine.demo.whisper_network import CompactIds, Network, Size
 GUIDED_HEADS = 2
 SHORT = {1: 0.02, 2: 0.11, 3: 0.24, 4: 0.29, 5: 0.12, 6: 0.09, 8: 0.06, 10: 0.04, 12: 0.03}
 LONG = {2: 0.08, 3: 0.1, 4: 0.16, 6: 0.14, 8: 0.12, 12: 0.1, 20: 0.1, 30: 0.2}
+SECOND = {2: 0.04, 3: 0.06, 4: 0.14, 6: 0.1, 8: 0.1, 12: 0.16, 20: 0.2, 30: 0.2}
+"""Steps by window length (seconds): most of the first stage, its end, and the second stage."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Plan:
     alignment_weight: float = 0.15
     max_steps: int = 0
     compiled: bool = False
+    second_stage: bool = False
+    """Go on from a finished run with mostly long windows, on a new clock."""
 
 
 class LogMel:
@@ -153,9 +157,9 @@ def phoneme_classes(corpus: spoken.Corpus) -> dict[str, int]:
     return {**dict.fromkeys(PAUSES, 0), **classes}
 
 
-def _window(rng: np.random.Generator, progress: float) -> int:
+def _window(rng: np.random.Generator, progress: float, second_stage: bool) -> int:
     chance = 0.03 if progress < 0.5 else 0.10 if progress < 0.85 else 0.75
-    table = LONG if rng.random() < chance else SHORT
+    table = SECOND if second_stage else LONG if rng.random() < chance else SHORT
     weights = np.array(list(table.values()))
     return int(rng.choice(list(table), p=weights / weights.sum()))
 
@@ -194,10 +198,11 @@ def worker(rank: int, plan: Plan) -> None:
         state = torch.load(out / "state.pt", weights_only=True)
         net.load_state_dict(state["net"])
         optimizer.load_state_dict(state["optimizer"])
-        step, spent = state["step"], state["spent"]
+        if state.get("second_stage", False) == plan.second_stage:
+            step, spent = state["step"], state["spent"]
     logmel = LogMel()
-    rng = np.random.default_rng([plan.seed, rank, step])
-    shared = np.random.default_rng([plan.seed, 777, step])
+    rng = np.random.default_rng([plan.seed, rank, step, plan.second_stage])
+    shared = np.random.default_rng([plan.seed, 777, step, plan.second_stage])
     maker = ExampleMaker(corpus, coder, classes, rng, Mix())
     run = torch.compile(losses) if plan.compiled else losses
     started = time.monotonic() - spent
@@ -206,10 +211,10 @@ def worker(rank: int, plan: Plan) -> None:
     sums = torch.zeros(3)
     count = 0
     while progress < 1 and (not plan.max_steps or step < plan.max_steps):
-        maker.mix.cut = 0.2 if progress < 0.04 else 0.4
+        maker.mix.cut = 0.2 if progress < 0.04 and not plan.second_stage else 0.4
         # One long prompt pads the whole batch: leave them to the last phase.
         maker.mix.long_prompt = 0.0 if progress < 0.85 else 0.02
-        seconds = _window(shared, progress)
+        seconds = _window(shared, progress, plan.second_stage)
         size = max(1, plan.seconds_per_rank // seconds)
         batch = collate([maker.draw(seconds) for _ in range(size)], ids, logmel, rng)
         token, frame, aligned = run(net, ids, batch, plan.smoothing)
@@ -239,13 +244,13 @@ def worker(rank: int, plan: Plan) -> None:
             sums = torch.zeros(3)
             count, logged = 0, now
         if now - saved > 240:
-            _save(out, net, optimizer, step, now - started)
+            _save(out, net, optimizer, plan, step, now - started)
             saved = time.monotonic()
         if now - evaluated > 600:
             print(json.dumps(_evaluate(net, ids, coder, out, logmel)), flush=True)
             evaluated = time.monotonic()
     if rank == 0:
-        _save(out, net, optimizer, step, time.monotonic() - started)
+        _save(out, net, optimizer, plan, step, time.monotonic() - started)
         print("final", json.dumps(_evaluate(net, ids, coder, out, logmel, 120)), flush=True)
     if plan.ranks > 1:
         dist.barrier()
@@ -253,13 +258,19 @@ def worker(rank: int, plan: Plan) -> None:
 
 
 def _save(
-    out: Path, net: Network, optimizer: torch.optim.Optimizer, step: int, spent: float
+    out: Path,
+    net: Network,
+    optimizer: torch.optim.Optimizer,
+    plan: Plan,
+    step: int,
+    spent: float,
 ) -> None:
     state = {
         "net": net.state_dict(),
         "optimizer": optimizer.state_dict(),
         "step": step,
         "spent": spent,
+        "second_stage": plan.second_stage,
     }
     torch.save(state, out / "state.tmp")
     os.replace(out / "state.tmp", out / "state.pt")
@@ -301,6 +312,7 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=Plan.ranks)
     parser.add_argument("--max-steps", type=int, default=0, help="0: until the time is over")
     parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--second-stage", action="store_true", help="go on with long windows")
     plan = Plan(**vars(parser.parse_args()))
     prepare(plan)
     if plan.ranks == 1:

@@ -1,7 +1,8 @@
-"""A whole recording: 30 s windows one after another, each beginning where the last text ended.
+"""A whole recording, one window after another. Pure; satisfies `Owner`.
 
-The sliding window of openai/whisper (`transcribe.py`): decode with timestamp tokens, take the
-segments they delimit, move on to the end of the last complete one. Pure; satisfies `Owner`.
+With full windows, the sliding window of openai/whisper (`transcribe.py`): decode 30 s with
+timestamp tokens, take the segments they delimit, move on to the end of the last complete one. A
+checkpoint for short windows hears less at once and all of it: the recording is cut at quiet places.
 """
 
 from __future__ import annotations
@@ -22,19 +23,30 @@ from engine.request import Priority, Request, Result
 from engine.sessions.hypothesis import Hypothesis
 from engine.sessions.policy import WindowRule
 from engine.sessions.prompt import Prompter
+from engine.sessions.quiet import quietest
 
 SecondsOf = Callable[[int], float | None]  # seconds of a timestamp token, None for any other
 
 
 class FileTranscription:
-    """Turns `TranscribeFile` into `FileTranscribed`, one window at a time."""
+    """Turns `TranscribeFile` into `FileTranscribed`, one window at a time.
+
+    cap: longest piece in samples, cut at the quietest place of its second half; None: full windows.
+    """
 
     def __init__(
-        self, message: TranscribeFile, prompter: Prompter, window: WindowRule, words: bool
+        self,
+        message: TranscribeFile,
+        prompter: Prompter,
+        window: WindowRule,
+        cap: int | None,
+        words: bool,
     ) -> None:
         self._message = message
         self._prompter = prompter
         self._window = window
+        self._cap = cap
+        self._end = 0  # of the window in flight
         self._with_words = words
         self._language = prompter.language_token(message.settings.language)
         self._position = 0  # samples that are done with
@@ -56,13 +68,21 @@ class FileTranscription:
         return len(self._message.samples) - self._position
 
     def cost(self) -> int:
-        return self._window.window(min(self._remaining(), self._window.longest))
+        return self._window.window(self._plan_end() - self._position)
+
+    def _plan_end(self) -> int:
+        if self._cap is None:
+            return min(self._position + self._window.longest, len(self._message.samples))
+        if self._remaining() <= self._cap:
+            return len(self._message.samples)
+        low, high = self._position + self._cap // 2, self._position + self._cap
+        return low + quietest(self._message.samples[low:high])
 
     def make_request(self) -> Request:
         assert not self._in_flight and not self._done
         self._in_flight = True
-        end = min(self._position + self._window.longest, len(self._message.samples))
-        samples = self._message.samples[self._position : end]
+        self._end = self._plan_end()
+        samples = self._message.samples[self._position : self._end]
         settings = self._message.settings
         head, tail = self._prompter.prompt(
             settings.prompt, self._closed, settings.task, timestamps=True
@@ -85,14 +105,14 @@ class FileTranscription:
         self._in_flight = False
         if self._language is None:
             self._language = result.language
-        window_end = min(self._position + self._window.longest, len(self._message.samples))
         heard = Hypothesis.of(result, 0, self._position)
-        length = window_end - self._position
-        is_last = window_end == len(self._message.samples)
+        length = self._end - self._position
+        # Nothing of this window will be heard again: take all of it.
+        is_whole = self._cap is not None or self._end == len(self._message.samples)
         pieces, moved = split_segments(
-            heard.tokens, self._prompter.timestamp_seconds, keep_open=is_last
+            heard.tokens, self._prompter.timestamp_seconds, keep_open=is_whole
         )
-        advance = length if moved is None or is_last else round(moved * SAMPLE_RATE)
+        advance = length if moved is None or is_whole else round(moved * SAMPLE_RATE)
         seconds = length / SAMPLE_RATE
         for first, last, start, end in pieces:
             self._add(heard, result, first, last, min(start, seconds), min(end, seconds))

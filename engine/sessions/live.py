@@ -34,6 +34,7 @@ from engine.sessions.agreement import agreed_words
 from engine.sessions.hypothesis import Hypothesis
 from engine.sessions.policy import WindowRule
 from engine.sessions.prompt import Prompter
+from engine.sessions.quiet import quietest
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,12 +327,3 @@ class _Tick:
     start: int  # absolute position of the first sample of the tick's audio, silence included
     end: int  # and of the end of it
     is_cut: bool  # the segment ends here, because it grew too long
-
-
-def quietest(samples: NDArray[np.float32], width: int = SAMPLE_RATE // 10) -> int:
-    """Offset of the middle of the quietest stretch of `width` samples (or the end, if shorter)."""
-    if len(samples) <= width:
-        return len(samples)
-    energy = np.concatenate([[0.0], np.cumsum(np.square(samples, dtype=np.float64))])
-    stretch = energy[width:] - energy[:-width]
-    return int(np.argmin(stretch)) + width // 2

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.messages import SAMPLE_RATE, FileTranscribed, TranscribeFile, TranscriptionSettings
@@ -67,19 +68,23 @@ class Stamped(SpeltTokens):
         return seconds(token)
 
 
-@given(st.data())
-def test_any_model_output_gets_to_the_end_of_the_file(data: st.DataObject) -> None:
+@pytest.mark.parametrize("cap", [None, 14 * SAMPLE_RATE])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_any_model_output_gets_to_the_end_of_the_file(cap: int | None, data: st.DataObject) -> None:
     """Whatever the model says, every request moves on, and the end is reached."""
     message = TranscribeFile(
         "f", TranscriptionSettings(model="m"), np.zeros(75 * SAMPLE_RATE, np.float32), True
     )
-    job = FileTranscription(message, Stamped([" a", " b"]), WINDOW, False)  # type: ignore[arg-type]
+    vocabulary = Stamped([" a", " b"])
+    job = FileTranscription(message, vocabulary, WINDOW, cap, False)  # type: ignore[arg-type]
     token = st.one_of(st.integers(0, 1), st.integers(STAMP, STAMP + 300))
     events = job.settle()
     for _ in range(200):
         if not job.wants_request():
             break
         request = job.make_request()
+        assert 0 < len(request.samples) <= (cap or WINDOW.longest)
         said = tuple(data.draw(st.lists(token, max_size=8)))
         result = Result(request.key, said, (0.0,) * len(said), 1001, 0.0, 0, "end")
         events += job.absorb(result)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings, TurnFailed
 from engine.request import Result
-from engine.sessions.live import LiveConfig, LiveTurn, quietest
+from engine.sessions.live import LiveConfig, LiveTurn
 from engine.sessions.policy import WindowRule
+from engine.sessions.quiet import quietest
 from tests.engine.sessions.scripted import Driver, Speech
 
 WINDOW = WindowRule(2 * SAMPLE_RATE, 4 * SAMPLE_RATE, 30 * SAMPLE_RATE, SAMPLE_RATE // 5)
