@@ -195,9 +195,13 @@ def export(run: Path, folder: Path) -> None:
     save_file(weights, str(draft / "model.safetensors"), metadata={"format": "pt"})
     write_tokenizer(draft, coder)
     write_configs(draft, net.size)
-    # Read by our engine alone: windows shorter than 30 s are fine, and these ids are never said.
-    unused = [[len(coder.vocabulary), tk.EOT]]
-    _write(draft / "lookhear.json", {"short_windows": True, "unused_tokens": unused})
+    # Read by our engine alone: how long a window it was trained to hear, and ids it never says.
+    ours = {
+        "short_windows": True,
+        "longest_window_seconds": 12,
+        "unused_tokens": [[len(coder.vocabulary), tk.EOT]],
+    }
+    _write(draft / "lookhear.json", ours)
     folder.mkdir(exist_ok=True)
     for path in sorted(draft.iterdir()):
         os.replace(path, folder / path.name)
