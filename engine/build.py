@@ -11,7 +11,6 @@ from engine.config import EngineConfig
 from engine.core import EngineCore
 from engine.messages import SAMPLE_RATE
 from engine.models.hub import resolve_checkpoint
-from engine.models.loader import read_json
 from engine.models.registry import architecture_of, load_model
 from engine.runner import Runner
 from engine.scheduler import Scheduler
@@ -19,11 +18,13 @@ from engine.sessions.live import LiveConfig
 from engine.sessions.policy import WindowRule
 from engine.sessions.prompt import Prompter
 from engine.tokenizer import WhisperTokenizer
+from engine.traits import Traits
 
 Progress = Callable[[str, float], None]  # a stage in words, the share of it that is done
 
 # Seconds of audio encoded in one step at most: running decodes wait no longer than that takes.
 ENCODER_BUDGET_SECONDS = 32
+MAX_CARRIED = 64  # tokens of earlier text in a prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +50,18 @@ def build_core(config: EngineConfig, progress: Progress) -> Built:
         progress=lambda share: progress(f"loading {config.name}", share),
     )
     tokenizer = WhisperTokenizer.from_folder(folder)
-    prompter = Prompter(tokenizer)
+    traits = Traits.from_folder(folder)
+    carried = MAX_CARRIED if traits.carries_text else 0
+    prompter = Prompter(tokenizer, MAX_CARRIED, carried)
     longest = model.dims.audio_positions * SAMPLE_RATE // 50  # 50 encoder positions a second
-    window = _window_rule(config, read_json(folder / "lookhear.json", required=False), longest)
+    window = _window_rule(config, traits, longest)
     seconds = SAMPLE_RATE
+    # An open segment may grow by the search for a quiet place before it is cut.
+    room = window.longest - LiveConfig(window).search - seconds
     live = LiveConfig(
         window=window,
         tick=round(config.tick_seconds * seconds),
-        cap=min(round(config.max_segment_seconds * seconds), longest - 2 * seconds),
+        cap=min(round(config.max_segment_seconds * seconds), room),
         max_samples=round(config.max_audio_seconds * seconds),
         agreeing_ticks=config.agreeing_ticks,
         held_words=config.held_words,
@@ -82,15 +87,17 @@ def _device(name: str) -> str:
     return name
 
 
-def _window_rule(config: EngineConfig, declared: dict[str, object], longest: int) -> WindowRule:
-    """Short windows only where they were asked for, or the checkpoint was trained for them."""
-    short = config.window == "short" or (
-        config.window == "auto" and declared.get("short_windows") is True
-    )
-    step = round(config.window_step_seconds * SAMPLE_RATE)
-    return WindowRule(
-        step=step if short else longest,
-        shortest=min(longest, round(config.min_window_seconds * SAMPLE_RATE)) if short else longest,
-        longest=longest,
-        margin=SAMPLE_RATE // 5,
-    )
+def _window_rule(config: EngineConfig, traits: Traits, longest: int) -> WindowRule:
+    """Short windows only where they were asked for, or the checkpoint was trained for them.
+
+    longest: samples of the window that the checkpoint was published with.
+    """
+    margin = SAMPLE_RATE // 5
+    is_short = config.window == "short" or (config.window == "auto" and traits.short_windows)
+    if not is_short:
+        return WindowRule(step=longest, shortest=longest, longest=longest, margin=margin)
+    if traits.longest_window_seconds is not None:
+        longest = min(longest, round(traits.longest_window_seconds * SAMPLE_RATE))
+    step = min(longest, round(config.window_step_seconds * SAMPLE_RATE))
+    shortest = min(longest, round(config.min_window_seconds * SAMPLE_RATE))
+    return WindowRule(step=step, shortest=shortest, longest=longest, margin=margin)

@@ -163,11 +163,10 @@ class EngineCore:
         if error is not None:
             self._events.append(FileFailed(message.request, *error))
             return
+        window, words = self._file_window, message.settings.words
         # Full windows are one step of the rule long.
-        is_short = self._file_window.step < self._file_window.longest
-        cap = self._live.cap if is_short else None
-        words = message.settings.words
-        job = FileTranscription(message, self._prompter, self._file_window, cap, words)
+        cap = window.longest - window.margin if window.step < window.longest else None
+        job = FileTranscription(message, self._prompter, window, cap, words)
         self._owners[message.request] = (Priority.BATCH, job)
         self._events.extend(job.settle())
         self._drop_if_done(message.request)

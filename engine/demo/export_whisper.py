@@ -195,10 +195,12 @@ def export(run: Path, folder: Path) -> None:
     save_file(weights, str(draft / "model.safetensors"), metadata={"format": "pt"})
     write_tokenizer(draft, coder)
     write_configs(draft, net.size)
-    # Read by our engine alone: how long a window it was trained to hear, and ids it never says.
+    # Read by our engine alone: how long a window it was trained to hear, that earlier text in the
+    # prompt misleads it, and ids it never says.
     ours = {
         "short_windows": True,
         "longest_window_seconds": 12,
+        "carries_text": False,
         "unused_tokens": [[len(coder.vocabulary), tk.EOT]],
     }
     _write(draft / "lookhear.json", ours)

@@ -12,12 +12,19 @@ from engine.tokenizer import WhisperTokenizer
 
 
 class Prompter:
-    """Prompts for one checkpoint. max_prompt: tokens of earlier text put in front at most."""
+    """Prompts for one checkpoint.
 
-    def __init__(self, tokenizer: WhisperTokenizer, max_prompt: int = 64) -> None:
+    max_prompt: tokens put in front at most. max_carried: how many of them may be what was just
+    transcribed; the rest is for the user's own prompt.
+    """
+
+    def __init__(
+        self, tokenizer: WhisperTokenizer, max_prompt: int = 64, max_carried: int = 64
+    ) -> None:
         self._tokenizer = tokenizer
         self._codes = {token: code for code, token in tokenizer.languages.items()}
         self.max_prompt = max_prompt
+        self.max_carried = max_carried
 
     @property
     def detects_language(self) -> bool:
@@ -60,7 +67,7 @@ class Prompter:
         """
         t = self._tokenizer
         given = t.encode(" " + text.strip())[: self.max_prompt] if text.strip() else []
-        room = self.max_prompt - len(given)
+        room = min(self.max_prompt - len(given), self.max_carried)
         before = [*given, *(earlier[-room:] if room else [])]
         head = [t.prev, *before, t.sot] if before else [t.sot]
         tail = []
