@@ -25,6 +25,9 @@ Progress = Callable[[str, float], None]  # a stage in words, the share of it tha
 # Seconds of audio encoded in one step at most: running decodes wait no longer than that takes.
 ENCODER_BUDGET_SECONDS = 32
 MAX_CARRIED = 64  # tokens of earlier text in a prompt
+# Parameters below which one thread is as fast as several (waiting for each other costs more than
+# the work), and leaves the other cores to the gateway.
+SMALL_MODEL = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,6 @@ class Built:
 
 def build_core(config: EngineConfig, progress: Progress) -> Built:
     """Load config.model. Raises CheckpointError, OSError or RuntimeError if it cannot be."""
-    if config.threads:
-        torch.set_num_threads(config.threads)
     device = _device(config.device)
     folder = resolve_checkpoint(config.model, progress)
     architecture = architecture_of(folder)
@@ -49,6 +50,10 @@ def build_core(config: EngineConfig, progress: Progress) -> Built:
         device=device,
         progress=lambda share: progress(f"loading {config.name}", share),
     )
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    elif model.num_parameters < SMALL_MODEL:
+        torch.set_num_threads(1)
     tokenizer = WhisperTokenizer.from_folder(folder)
     traits = Traits.from_folder(folder)
     carried = MAX_CARRIED if traits.carries_text else 0

@@ -25,7 +25,7 @@ class EngineConfig:
     served_name: str | None = None  # name on the wire; None: the model string itself
     device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one
     dtype: str = "float32"  # "float32", "bfloat16", "float16"
-    threads: int = 0  # torch intra-op threads; 0: torch's own choice
+    threads: int = 0  # torch intra-op threads; 0: one for a small model, else torch's choice
     max_live_turns: int = 64  # turns that may be open at once, over all sessions
     max_rows: int = 16  # requests decoded together in one step
     max_audio_seconds: float = 3600.0  # of one turn or file
