@@ -24,19 +24,23 @@ bench-offline: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.offline $(ARGS)
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"lookhear needs Python 3.11 or newer, this is {sys.version.split()[0]}")'
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"lookhear needs Python 3.11 or newer, this is {sys.version.split()[0]}")'
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.server: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server]'
+	@echo "installing the server (torch among it; minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server,test]'
+	@echo "installing the server and the test tools (minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server,test]'
 	@touch $@ $(VENV)/.server
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server,bench]'
+	@echo "installing the server and the benchmarks (minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server,bench]'
 	@touch $@ $(VENV)/.server
 
 clean:
