@@ -1,10 +1,10 @@
 """lookhear's client: live transcription over the OpenAI Realtime protocol.
 
-    from lookhear import AsyncClient, TextDelta
+from lookhear import AsyncClient, TextDelta
 
-    async for event in AsyncClient("http://127.0.0.1:8000").transcribe("talk.wav"):
-        if isinstance(event, TextDelta):
-            print(event.text, end="")
+async for event in AsyncClient("http://127.0.0.1:8000").transcribe("talk.wav"):
+    if isinstance(event, TextDelta):
+        print(event.text, end="")
 """
 
 from lookhear.audio import Microphone
