@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import machine, metrics, report
-from benchmarks.dataset import Audio, held_out, long_recordings, looped
+from benchmarks.dataset import DATA, Audio, held_out, long_recordings, looped
 from benchmarks.load import Job, SessionPlan
 from benchmarks.processes import Watch
 from benchmarks.trace import RATE, SpokenWord, Trace
@@ -119,10 +119,10 @@ def result_file(options: argparse.Namespace, name: str) -> Path:
 
 
 def held_out_scenario(bench: Bench) -> Json:
-    audio = Audio()
+    audio = Audio(bench.options.data)
     sessions = [
         Session(u.name, audio.of(u), u.text, u.words, u.language, u.split)
-        for u in held_out(limit=bench.options.limit)
+        for u in held_out(bench.options.data, bench.options.limit)
     ]
     traces = bench.run(sessions, bench.options.sessions or 4)
     result = common(sessions, traces)
@@ -274,6 +274,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--serve", default="", metavar="ARGS", help="for our own `lookhear serve`")
     parser.add_argument("--limit", type=int, metavar="N", help="utterances per language and split")
     parser.add_argument("--sessions", type=int, metavar="N", help="sessions at once")
+    parser.add_argument("--data", type=Path, default=DATA, help="made by engine.demo.fixtures")
     parser.add_argument("--seconds", type=float, metavar="S", help="of audio per long session")
     parser.add_argument("--no-provisional", action="store_true")
     parser.add_argument("--seed", type=int, default=0)

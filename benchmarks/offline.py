@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from benchmarks import machine, metrics
-from benchmarks.dataset import Audio, Utterance, held_out
+from benchmarks.dataset import DATA, Audio, Utterance, held_out
 from benchmarks.trace import RATE
 from lookhear.client import AsyncClient
 from lookhear.display import progress
@@ -29,10 +29,14 @@ RESULTS = Path(__file__).parent / "results"
 
 
 async def transcribe_all(
-    client: AsyncClient, utterances: list[Utterance], concurrency: int, bars: Progress
+    client: AsyncClient,
+    utterances: list[Utterance],
+    audio: Audio,
+    concurrency: int,
+    bars: Progress,
 ) -> list[tuple[str, str | None, float]]:
     """Per utterance: text, language found, and seconds until the answer."""
-    audio, gate = Audio(), asyncio.Semaphore(concurrency)
+    gate = asyncio.Semaphore(concurrency)
     model = (await client.models())[0].id
     task = bars.add_task("held-out utterances", total=len(utterances))
 
@@ -94,13 +98,14 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--server", metavar="URL", help="measure this one, do not start any")
     parser.add_argument("--serve", default="", metavar="ARGS", help="for our own `lookhear serve`")
     parser.add_argument("--limit", type=int, metavar="N", help="utterances per language and split")
+    parser.add_argument("--data", type=Path, default=DATA, help="made by engine.demo.fixtures")
     parser.add_argument("--concurrency", type=int, default=4)
     parser.add_argument("--label", default="", help="added to the name of the result file")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
     about = machine.describe(["benchmarks.offline", *argv])
-    utterances = held_out(limit=options.limit)
+    utterances = held_out(options.data, options.limit)
     with contextlib.ExitStack() as stack:
         url = options.server
         if url is None:
@@ -109,7 +114,9 @@ def main(argv: list[str]) -> int:
                 url = stack.enter_context(process).address.base_url
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
         with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
-            work = transcribe_all(AsyncClient(url), utterances, options.concurrency, bars)
+            audio = Audio(options.data)
+            client = AsyncClient(url)
+            work = transcribe_all(client, utterances, audio, options.concurrency, bars)
             answers = asyncio.run(work)
     results = group_results(utterances, answers)
     seconds = metrics.summary([seconds for _, _, seconds in answers])
