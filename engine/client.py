@@ -1,8 +1,8 @@
 """The gateway's side of the engine: starts its processes, sends messages, hands out events.
 
-One process per model. When one dies, every session hears `EngineFailed` once and the process is
-started again, with growing pauses. `engine.replica` and `engine.process` alone know how the
-two talk.
+One process per model. When one dies, the sessions of its model hear `EngineFailed` once, the others
+go on, and the process is started again, with growing pauses. `engine.replica` and `engine.process`
+alone know how the two talk.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from engine.config import EngineConfig
 from engine.messages import (
@@ -36,12 +37,18 @@ from engine.messages import (
 )
 from engine.replica import EngineUnavailable, Replica
 
-__all__ = ["EngineClient", "EngineRequestError", "EngineStartError", "EngineUnavailable"]
+__all__ = [
+    "EngineClient",
+    "EngineRequestError",
+    "EngineStartError",
+    "EngineState",
+    "EngineUnavailable",
+]
 
 log = logging.getLogger(__name__)
 
 EventHandler = Callable[[Event], None]
-ProgressHandler = Callable[[Starting], None]
+ProgressHandler = Callable[[str, Starting], None]  # told the model's name with each
 
 RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before each next try
 SILENCE_LIMIT = 60.0  # seconds without a heartbeat after which an engine counts as hung
@@ -59,19 +66,44 @@ class EngineRequestError(RuntimeError):
         self.code = code
 
 
-class EngineClient:
-    """All engines of one gateway. Every method belongs to the event loop that called `start`."""
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """How the engine of one model is.
 
-    def __init__(
-        self, configs: Sequence[EngineConfig], on_progress: ProgressHandler | None
-    ) -> None:
+    state: "loading" (for the first time), "ready" or "restarting". stage: what a start is doing, in
+    words, "" if ready. progress: the share of the stage that is done, 0 to 1.
+    """
+
+    model: str
+    state: str
+    stage: str
+    progress: float
+
+
+@dataclass(slots=True)
+class _Listener:
+    """A session. model: of its turns to come. replicas: the engines that may know of it."""
+
+    on_event: EventHandler
+    model: str
+    replicas: set[Replica] = field(default_factory=set)
+
+
+class EngineClient:
+    """All engines of one gateway. Every method belongs to the event loop that called `load`.
+
+    configs: one per model, each with a name of its own; the first is the default.
+    """
+
+    def __init__(self, configs: Sequence[EngineConfig]) -> None:
         names = [config.name for config in configs]
         if len(set(names)) != len(names):
             raise ValueError(f"models need different names, got {', '.join(names)}")
-        self._on_progress = on_progress
+        self._default = names[0]
+        self._on_progress: ProgressHandler | None = None
         self._replicas = {c.name: Replica(c, self._on_event) for c in configs}
         self._tasks: list[asyncio.Task[None]] = []
-        self._handlers: dict[str, EventHandler] = {}
+        self._listeners: dict[str, _Listener] = {}
         self._turns: dict[tuple[str, str], Replica] = {}
         self._files: dict[str, tuple[Replica, asyncio.Future[FileTranscribed]]] = {}
         self._cards: dict[str, ModelCard] = {}
@@ -82,36 +114,67 @@ class EngineClient:
     async def start(
         cls, configs: Sequence[EngineConfig], *, on_progress: ProgressHandler | None = None
     ) -> EngineClient:
-        """Start one engine per config and wait until all are ready.
-
-        Raises EngineStartError if one cannot load its model; the others are ended then.
-        """
-        client = cls(configs, on_progress)
-        events = []
-        for replica in client._replicas.values():
-            events.append(asyncio.Event())
-            client._tasks.append(asyncio.create_task(client._supervise(replica, events[-1])))
-        try:
-            for event in events:
-                await event.wait()
-            for replica in client._replicas.values():
-                if replica.ready is None:
-                    reason = replica.failure.message if replica.failure else "it ended at once"
-                    raise EngineStartError(reason)
-        except BaseException:
-            await client.close()
-            raise
+        """A client whose engines are loaded: see `load`."""
+        client = cls(configs)
+        await client.load(on_progress)
         return client
+
+    async def load(self, on_progress: ProgressHandler | None = None) -> None:
+        """Start one engine per config, all at once, and wait until every one is ready.
+
+        Raises EngineStartError as soon as one cannot load its model; the others are ended then.
+        """
+        assert not self._tasks, "loaded already"
+        self._on_progress = on_progress
+        try:
+            await asyncio.gather(*(self._first_start(r) for r in self._replicas.values()))
+        except BaseException:
+            await self.close()
+            raise
+        finally:
+            self._on_progress = None  # a restart is told in the log
+
+    async def _first_start(self, replica: Replica) -> None:
+        started = asyncio.Event()
+        self._tasks.append(asyncio.create_task(self._supervise(replica, started)))
+        await started.wait()
+        if replica.ready is None:
+            reason = f"its process ended with status {replica.status} before it was ready"
+            if replica.failure is not None:
+                reason = replica.failure.message.removeprefix(f"{replica.config.model}: ")
+            raise EngineStartError(f"cannot load {replica.config.name}: {reason}")
 
     @property
     def ready(self) -> bool:
         """Whether every engine is up right now."""
         return all(replica.ready is not None for replica in self._replicas.values())
 
+    def is_ready(self, model: str) -> bool:
+        """Whether the engine of this model is up right now."""
+        replica = self._replicas.get(model)
+        return replica is not None and replica.ready is not None
+
     @property
     def models(self) -> list[ModelCard]:
-        """The served models, also while an engine is being restarted."""
-        return list(self._cards.values())
+        """The served models, the default first, also while an engine is being restarted.
+
+        Empty until all of them have been ready once.
+        """
+        names = [name for name in self._replicas if name in self._cards]
+        return [self._cards[name] for name in names] if len(names) == len(self._replicas) else []
+
+    @property
+    def states(self) -> list[EngineState]:
+        """How each engine is, in the order of the configs."""
+        states = []
+        for name, replica in self._replicas.items():
+            if replica.ready is not None:
+                states.append(EngineState(name, "ready", "", 1.0))
+            else:
+                state = "restarting" if name in self._cards else "loading"
+                now = replica.starting
+                states.append(EngineState(name, state, now.stage, now.fraction))
+        return states
 
     @property
     def stats(self) -> dict[str, Pong]:
@@ -126,17 +189,22 @@ class EngineClient:
     # --- sessions --------------------------------------------------------------------------------
 
     def open_session(self, session: str, on_event: EventHandler) -> None:
-        """Events of the session's turns go to on_event, on the event loop."""
-        self._handlers[session] = on_event
+        """Events of the session's turns go to on_event, on the event loop; so does `EngineFailed`,
+        if the engine of its model dies or one that has a turn of it. Its model is the default."""
+        self._listeners[session] = _Listener(on_event, self._default)
+
+    def use_model(self, session: str, model: str) -> None:
+        """The session's turns to come are for this model."""
+        self._listeners[session].model = model
 
     def close_session(self, session: str) -> None:
         """Drop the session and all its turns. Idempotent."""
-        if self._handlers.pop(session, None) is None:
+        listener = self._listeners.pop(session, None)
+        if listener is None:
             return
-        replicas = {r.config.name: r for key, r in self._turns.items() if key[0] == session}
         self._turns = {key: r for key, r in self._turns.items() if key[0] != session}
-        for replica in replicas.values():
-            if replica.ready is not None:
+        for replica in listener.replicas:
+            with contextlib.suppress(EngineUnavailable):  # then it has forgotten the session anyway
                 replica.send(CloseSession(session))
 
     def send(self, message: Message) -> None:
@@ -152,6 +220,8 @@ class EngineClient:
                 raise EngineUnavailable(f"no engine serves {message.settings.model!r}")
             replica.send(message)
             self._turns[key] = replica
+            if (listener := self._listeners.get(message.session)) is not None:
+                listener.replicas.add(replica)
         elif (replica := self._turns.get(key)) is not None:
             replica.send(message)
             if isinstance(message, CancelTurn):
@@ -191,7 +261,7 @@ class EngineClient:
         match event:
             case Starting():
                 if self._on_progress is not None:
-                    self._on_progress(event)
+                    self._on_progress(replica.config.name, event)
             case Ready(models):
                 self._cards[replica.config.name] = models[0]
             case Pong():
@@ -207,9 +277,9 @@ class EngineClient:
                     self._hand_out(session, event)
 
     def _hand_out(self, session: str, event: Event) -> None:
-        handler = self._handlers.get(session)
-        if handler is not None:
-            handler(event)
+        listener = self._listeners.get(session)
+        if listener is not None:
+            listener.on_event(event)
 
     def _finish_file(self, event: FileTranscribed | FileFailed) -> None:
         entry = self._files.get(event.request)
@@ -249,8 +319,8 @@ class EngineClient:
             "engine_died", f"the engine of {replica.config.name} ended unexpectedly"
         )
         hit = {key[0] for key, r in self._turns.items() if r is replica}
-        if len(self._replicas) == 1:
-            hit = set(self._handlers)
+        hit |= {s for s, known in self._listeners.items() if known.model == replica.config.name}
+        self._stats.pop(replica.config.name, None)
         self._turns = {key: r for key, r in self._turns.items() if r is not replica}
         for session in hit:
             self._hand_out(session, failure)

@@ -11,12 +11,13 @@ import sys
 from collections.abc import Callable
 
 from engine.config import EngineConfig
-from engine.messages import EngineFailed, Event, Message, Ready
+from engine.messages import EngineFailed, Event, Message, Ready, Starting
 from engine.wire import PREFIX, Codec, WireError
 
 log = logging.getLogger(__name__)
 
 BACKLOG_LIMIT = 256 << 20  # bytes waiting for an engine that does not read
+_FROM_NOTHING = Starting("starting a process", 0.0)
 END_SECONDS = 5.0  # how long a process may take to end after its socket closed
 
 
@@ -31,16 +32,20 @@ class Replica:
         self.config = config
         self.ready: Ready | None = None
         self.failure: EngineFailed | None = None
+        self.starting = _FROM_NOTHING  # how far the start is
+        self.status: int | None = None  # exit status of the last process
         self.last_pong = 0.0
         self._on_event = on_event
         self._codec = Codec()
         self._process: asyncio.subprocess.Process | None = None
         self._writer: asyncio.StreamWriter | None = None
+        self._killed = False
 
     async def run(self, started: asyncio.Event) -> int:
         """Start the process and read its events until it ends; returns its exit status."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.failure = None
+        self._killed = False
         arguments = ["--fd", str(theirs.fileno()), "--config", _as_json(self.config)]
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
@@ -53,6 +58,8 @@ class Replica:
                 # handle: it says goodbye to its clients first. The engine ends with its socket.
                 start_new_session=True,
             )
+        if self._killed:  # while it was being started
+            self._process.kill()
         reader, self._writer = await asyncio.open_unix_connection(sock=ours)
         try:
             while True:
@@ -68,6 +75,8 @@ class Replica:
                 elif isinstance(event, EngineFailed):
                     self.failure = event
                 else:
+                    if isinstance(event, Starting):
+                        self.starting = event
                     self._on_event(self, event)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
@@ -75,12 +84,12 @@ class Replica:
             log.exception("engine of %s does not speak our language", self.config.name)
             self.kill()
         finally:
-            self.ready = None
+            self.ready, self.starting = None, _FROM_NOTHING
             self._writer.close()
             self._writer = None
-            status = await self._end()
+            self.status = await self._end()
         started.set()
-        return status
+        return self.status
 
     async def _end(self) -> int:
         assert self._process is not None
@@ -105,6 +114,7 @@ class Replica:
             self._writer.close()
 
     def kill(self) -> None:
+        self._killed = True
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 

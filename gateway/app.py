@@ -23,44 +23,45 @@ from gateway.services import Engine, Services
 from gateway.transport import Door
 from media.vad import SileroModel
 
-EngineStarter = Callable[[], Awaitable[Engine]]
-"""Starts the engine; runs beside the server, which answers `/health` meanwhile."""
+Loader = Callable[[], Awaitable[None]]
+"""Loads the engine's models; runs beside the server, which answers `/ready` meanwhile."""
 
 
 def create_app(
     config: GatewayConfig,
-    start_engine: EngineStarter,
+    engine: Engine,
+    load: Loader,
     *,
-    on_start_failure: Callable[[Exception], None] | None = None,
+    on_load_failure: Callable[[Exception], None] | None = None,
 ) -> Starlette:
-    """The gateway. If the engine cannot start, `on_start_failure` decides what becomes of it."""
+    """The gateway. If `load` fails, `on_load_failure` decides what becomes of it."""
     services = Services(
         config=config,
+        engine=engine,
         access=Access(config),
         metrics=Metrics(),
         silero=SileroModel(),
         threads=ThreadPoolExecutor(config.media_threads, thread_name_prefix="media"),
     )
 
-    async def run_engine() -> None:
+    async def load_models() -> None:
         try:
-            services.engine = await start_engine()
+            await load()
         except Exception as error:
-            if on_start_failure is None:
+            if on_load_failure is None:
                 raise
-            on_start_failure(error)
+            on_load_failure(error)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        starting = asyncio.create_task(run_engine())
+        loading = asyncio.create_task(load_models())
         try:
             yield
         finally:
             await services.close_sessions()
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
-            if services.engine is not None:
-                await services.engine.close()
+            loading.cancel()
+            await asyncio.gather(loading, return_exceptions=True)
+            await engine.close()
             services.threads.shutdown(wait=False, cancel_futures=True)
 
     middleware = [Middleware(Door, services=services)]

@@ -21,10 +21,11 @@ def serve_parser() -> argparse.ArgumentParser:
         description="Serve live transcription: the OpenAI Realtime API and its audio endpoints.",
     )
     add = parser.add_argument
-    add("--model", action="append", metavar="NAME", help="repo id, folder or packaged model; "
-        f"repeat it to serve several (default: {DEFAULT_MODEL}, a toy)")  # fmt: skip
+    add("--model", action="append", metavar="[NAME=]MODEL", help="repo id, folder or packaged "
+        "model, and its name on the wire; repeat it to serve several, the first is the default of "
+        f"clients that name none (default: {DEFAULT_MODEL}, a toy)")  # fmt: skip
     add("--served-name", action="append", default=[], metavar="NAME",
-        help="name of the model on the wire, in the order of --model")  # fmt: skip
+        help="another way to give those names, in the order of --model")  # fmt: skip
     add("--host", default=gateway.host, help="address to listen on (default: %(default)s)")
     add("--port", type=int, default=gateway.port, help="0: any free one (default: %(default)s)")
     add("--log-level", choices=["debug", "info", "warning", "error"], default="info")
@@ -51,7 +52,7 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--max-turn-seconds", type=float, default=gateway.max_turn_seconds, metavar="S",
         help="audio between two commits, or in one file (default: %(default)s)")  # fmt: skip
 
-    models = parser.add_argument_group("engine")
+    models = parser.add_argument_group("engine", "These apply to every model.")
     add = models.add_argument
     add("--device", default=engine.device, help="cpu, cuda, cuda:1, auto (default: %(default)s)")
     add("--dtype", default=engine.dtype, choices=["float32", "bfloat16", "float16"])
@@ -90,14 +91,20 @@ def gateway_config(options: argparse.Namespace, environ: Mapping[str, str]) -> G
 
 
 def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
-    """One per model. Raises ConfigError."""
-    models = options.model or [DEFAULT_MODEL]
+    """One per model, in order. Raises ConfigError."""
+    models = [_name_and_model(given) for given in options.model or [DEFAULT_MODEL]]
     names = list(options.served_name)
     if len(names) > len(models):
         raise ConfigError(
             f"served-name: expected at most one per --model ({len(models)}), got {len(names)}"
         )
-    names += [None] * (len(models) - len(names))
+    for index, name in enumerate(names):
+        named, model = models[index]
+        if named is not None:
+            raise ConfigError(
+                f"served-name: expected one name for {model}, got {name!r} and {named!r}"
+            )
+        models[index] = (name, model)
     configs = [
         EngineConfig(
             model=model,
@@ -112,9 +119,23 @@ def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
             max_rows=options.max_rows,
             max_audio_seconds=options.max_turn_seconds,
         )
-        for model, name in zip(models, names, strict=True)
+        for name, model in models
     ]
     served = [config.name for config in configs]
-    if len(set(served)) < len(served):
-        raise ConfigError(f"model: expected different names, got {', '.join(served)}")
+    for name in served:
+        if served.count(name) > 1:
+            raise ConfigError(
+                f"model: expected different names, got {name!r} {served.count(name)} times; "
+                "NAME=MODEL gives a model another one"
+            )
     return configs
+
+
+def _name_and_model(given: str) -> tuple[str | None, str]:
+    """`NAME=MODEL`, or just the model. A path may hold a `=` of its own."""
+    name, equals, model = given.partition("=")
+    if not equals or name.startswith((".", "/", "~")) or Path(given).is_dir():
+        return None, given
+    if not name or not name.isprintable() or " " in name:
+        raise ConfigError(f"model: expected a name without spaces before =, got {given!r}")
+    return name, model

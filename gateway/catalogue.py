@@ -13,7 +13,8 @@ from typing import Any
 
 from rich.table import Table
 
-SUPPORTED = ("whisper",)  # `model_type` of the checkpoints that the engine runs
+# `model_type` of the checkpoints that the engine runs, and what people call them.
+SUPPORTED = {"whisper": "Whisper", "qwen3_asr": "Qwen3-ASR"}
 TIMEOUT = 10.0  # seconds to wait for another server
 
 
@@ -38,9 +39,14 @@ def packaged() -> list[Row]:
     if folder is None or not folder.is_dir():
         return []
     return [
-        Row(f"demo-{path.parent.name}", _model_type(path), _size(path.parent), "packaged")
-        for path in sorted(folder.glob("*/config.json"))
+        Row(_packaged_name(path.parent), _model_type(path), _size(path.parent), "packaged")
+        for path in sorted(folder.glob("*/config.json"), reverse=True)  # demo-whisper first
     ]
+
+
+def _packaged_name(folder: Path) -> str:
+    """engine/demo/qwen3_asr is served as demo-qwen3-asr."""
+    return f"demo-{folder.name.replace('_', '-')}"
 
 
 def is_packaged(model: str) -> bool:

@@ -20,7 +20,6 @@ from gateway.app import create_app
 from gateway.arguments import engine_configs, gateway_config, serve_parser
 from gateway.config import GatewayConfig
 from gateway.server import bind, check_certificate, make_server
-from gateway.services import Engine
 from gateway.startup import LoadingBar, greet, tell_ready
 
 WRONG_USE = 2  # exit status: what was asked for cannot be done
@@ -56,23 +55,23 @@ async def _serve(
     console = Console()
     port = int(listening.getsockname()[1])
     failure: Exception | None = None
+    engine = EngineClient(engines)
 
-    async def start_engine() -> Engine:
-        with LoadingBar(console) as bar:
-            engine = await EngineClient.start(engines, on_progress=bar.update)
+    async def load() -> None:
+        with LoadingBar(console, several=len(engines) > 1) as bar:
+            await engine.load(bar.update)
         tell_ready(console, config, port, engine.models)
-        return engine
 
     def stop(error: Exception) -> None:
         nonlocal failure
         failure = error
         server.should_exit = True
 
-    server = make_server(create_app(config, start_engine, on_start_failure=stop))
+    server = make_server(create_app(config, engine, load, on_load_failure=stop))
     greet(console, config, engines, port)
     await server.serve(sockets=[listening])
     if isinstance(failure, EngineStartError):
-        return _refuse("serve", f"cannot load the model: {failure}")
+        return _refuse("serve", str(failure))
     if failure is not None:
         raise failure
     return 0
@@ -95,7 +94,10 @@ def models(argv: list[str]) -> int:
         console.print(catalogue.table(rows, f"served by {options.server}"))
         return 0
     console.print(catalogue.table([*catalogue.packaged(), *catalogue.downloaded()], None))
-    console.print("Any other Whisper of the Hugging Face hub: lookhear serve --model REPO")
+    console.print(
+        f"Of the Hugging Face hub: any {' or '.join(catalogue.SUPPORTED.values())}, "
+        "lookhear serve --model REPO"
+    )
     return 0
 
 

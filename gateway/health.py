@@ -9,8 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from engine.messages import ModelCard
-from gateway.errors import ApiError
-from gateway.services import services
+from gateway.services import served, services
 
 
 async def health(_: Request) -> Response:
@@ -19,39 +18,49 @@ async def health(_: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """200 only while an engine is up: what a load balancer asks."""
+    """200 only while the engine of every model is up: what a load balancer asks."""
     gateway = services(request)
-    engine = gateway.ready_engine
-    if engine is None or gateway.closing:
-        status = "starting" if gateway.engine is None else "engine_down"
-        return JSONResponse({"status": status}, 503, {"retry-after": "1"})
-    return JSONResponse({"status": "ready", "models": [card.id for card in engine.models]})
+    states = gateway.engine.states
+    if gateway.closing:
+        status = "closing"
+    elif not gateway.engine.models:
+        status = "starting"
+    elif all(state.state == "ready" for state in states):
+        status = "ready"
+    else:
+        status = "engine_down"
+    body = {
+        "status": status,
+        "models": [
+            {
+                "name": state.model,
+                "state": state.state,
+                "stage": state.stage,
+                "progress": round(state.progress, 3),
+            }
+            for state in states
+        ],
+    }
+    if status == "ready":
+        return JSONResponse(body)
+    return JSONResponse(body, 503, {"retry-after": "1"})
 
 
 async def metrics(request: Request) -> Response:
     gateway = services(request)
-    gateway.metrics.engine_ready.set(gateway.ready_engine is not None)
-    if gateway.engine is not None:
-        gateway.metrics.see_engines(gateway.engine.stats)
+    gateway.metrics.see_engines(gateway.engine.states, gateway.engine.stats)
     return Response(gateway.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
 
 async def models(request: Request) -> Response:
-    engine = services(request).engine
-    cards = engine.models if engine else []
+    """The default first. None while they are loaded for the first time."""
+    cards = services(request).engine.models
     return JSONResponse({"object": "list", "data": [_on_wire(card) for card in cards]})
 
 
 async def model(request: Request) -> Response:
     """An id may hold slashes, plain or as %2F."""
-    name = request.path_params["id"]
-    engine = services(request).engine
-    for card in engine.models if engine else []:
-        if card.id == name:
-            return JSONResponse(_on_wire(card))
-    raise ApiError(
-        404, f"model: expected a served model, got {name!r}", code="model_not_found", param="model"
-    )
+    return JSONResponse(_on_wire(served(request.path_params["id"], services(request).engine)))
 
 
 def _on_wire(card: ModelCard) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from engine.client import EngineState
 from engine.messages import Pong
 
 _SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
@@ -48,7 +49,9 @@ class Metrics:
             ["path", "status"],
             registry=r,
         )
-        self.engine_ready = Gauge("lookhear_engine_ready", "1 while an engine is up", registry=r)
+        self.engine_ready = Gauge(
+            "lookhear_engine_ready", "1 while the engine of the model is up", ["model"], registry=r
+        )
         self._engines: dict[str, Gauge] = {
             name: Gauge(f"lookhear_engine_{name}", text, ["model"], registry=r)
             for name, text in (
@@ -61,8 +64,12 @@ class Metrics:
             )
         }
 
-    def see_engines(self, stats: Mapping[str, Pong]) -> None:
-        """Take over what the engines last said of their work, by model name."""
+    def see_engines(self, states: Sequence[EngineState], stats: Mapping[str, Pong]) -> None:
+        """Take over how the engines are and what each last said of its work, by model name."""
+        for state in states:
+            self.engine_ready.labels(state.model).set(state.state == "ready")
+        for gauge in self._engines.values():
+            gauge.clear()  # an engine that ended has no numbers
         for model, pong in stats.items():
             for name, value in (
                 ("requests", pong.requests),

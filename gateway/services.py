@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from starlette.requests import HTTPConnection
 
+from engine.client import EngineState
 from engine.messages import Event, FileTranscribed, Message, ModelCard, Pong, TranscribeFile
 from gateway.access import Access
 from gateway.config import GatewayConfig
+from gateway.errors import ApiError
 from gateway.ids import new_id
 from gateway.metrics import Metrics
 from media.vad import SileroModel
@@ -31,7 +33,7 @@ class Engine(Protocol):
     """What the gateway needs of `engine.client.EngineClient`."""
 
     @property
-    def ready(self) -> bool: ...
+    def states(self) -> list[EngineState]: ...
 
     @property
     def models(self) -> list[ModelCard]: ...
@@ -39,7 +41,11 @@ class Engine(Protocol):
     @property
     def stats(self) -> dict[str, Pong]: ...
 
+    def is_ready(self, model: str) -> bool: ...
+
     def open_session(self, session: str, on_event: Callable[[Event], None]) -> None: ...
+
+    def use_model(self, session: str, model: str) -> None: ...
 
     def send(self, message: Message) -> None: ...
 
@@ -52,25 +58,25 @@ class Engine(Protocol):
 
 @dataclass(slots=True)
 class Services:
-    """engine: None while it is starting for the first time. clock: seconds, monotonic."""
+    """clock: seconds, monotonic."""
 
     config: GatewayConfig
+    engine: Engine
     access: Access
     metrics: Metrics
     silero: SileroModel
     threads: ThreadPoolExecutor
     clock: Callable[[], float] = time.monotonic
     ids: Callable[[str], str] = new_id
-    engine: Engine | None = None
     closing: bool = False
     file_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FILES_AT_ONCE))
     sessions: set[RealtimeSession] = field(default_factory=set)
 
     @property
-    def ready_engine(self) -> Engine | None:
-        """The engine, if it can take work now."""
+    def takes_work(self) -> bool:
+        """Whether some model can be asked now. None can until all have been loaded."""
         engine = self.engine
-        return engine if engine is not None and engine.ready and engine.models else None
+        return not self.closing and any(engine.is_ready(card.id) for card in engine.models)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Run `work` in a media thread: the event loop must never wait for it."""
@@ -87,6 +93,21 @@ class Services:
                 await asyncio.gather(*(session.ended.wait() for session in sessions))
         except TimeoutError:
             pass  # a client that does not read hears no goodbye
+
+
+def served(name: str | None, engine: Engine) -> ModelCard:
+    """The card of a served model, the default one for None. Raises ApiError (404)."""
+    cards = engine.models
+    for card in cards:
+        if name is None or card.id == name:
+            return card
+    raise ApiError(
+        404,
+        f"model: expected a served model ({', '.join(repr(card.id) for card in cards)}), "
+        f"got {name!r}",
+        code="model_not_found",
+        param="model",
+    )
 
 
 def services(connection: HTTPConnection) -> Services:

@@ -17,12 +17,16 @@ REAL_MODEL = "openai/whisper-large-v3-turbo"
 
 
 class LoadingBar:
-    """The engine's progress: a bar on a terminal, a line per stage elsewhere."""
+    """The engines' progress: a bar for each on a terminal, a line per stage elsewhere.
 
-    def __init__(self, console: Console) -> None:
+    several: more than one model is loaded, so each line says which it is about.
+    """
+
+    def __init__(self, console: Console, *, several: bool = False) -> None:
         self._console = console
-        self._stage: str | None = None
-        self._task: TaskID | None = None
+        self._several = several
+        self._stages: dict[str, str] = {}  # by model
+        self._tasks: dict[str, TaskID] = {}
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -45,17 +49,17 @@ class LoadingBar:
     ) -> None:
         self._bar.stop()
 
-    def update(self, progress: Starting) -> None:
-        if progress.stage != self._stage:
-            self._stage = progress.stage
-            if self._console.is_terminal:
-                if self._task is not None:
-                    self._bar.remove_task(self._task)
-                self._task = self._bar.add_task(progress.stage, total=1.0)
-            else:
-                self._console.print(f"{progress.stage} ...", highlight=False)
-        if self._task is not None:
-            self._bar.update(self._task, completed=progress.fraction)
+    def update(self, model: str, progress: Starting) -> None:
+        stage = progress.stage
+        if self._several and not stage.endswith(f" {model}"):
+            stage = f"{model}: {stage}"
+        if self._console.is_terminal:
+            if model not in self._tasks:
+                self._tasks[model] = self._bar.add_task(stage, total=1.0)
+            self._bar.update(self._tasks[model], description=stage, completed=progress.fraction)
+        elif stage != self._stages.get(model):
+            self._stages[model] = stage
+            self._console.print(f"{stage} ...", highlight=False, soft_wrap=True)
 
 
 def url(config: GatewayConfig, port: int, *, web_socket: bool = False) -> str:

@@ -15,21 +15,28 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from engine.client import EngineRequestError, EngineUnavailable
 from engine.messages import (
     FileTranscribed,
-    ModelCard,
     TranscribeFile,
     TranscriptionSettings,
 )
 from gateway import subtitles
 from gateway.disconnect import Gone, until_gone
 from gateway.errors import ApiError
+from gateway.realtime.refusals import is_clients_fault
 from gateway.realtime.settings import language_code
-from gateway.services import Engine, Services, services
+from gateway.services import Engine, Services, served, services
 from gateway.uploads import limited
 from media.decode import Audio, MediaError, decode_audio
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("segment", "word")
-CLIENT_FAULTS = ("audio_too_long", "invalid_audio", "invalid_value")  # codes of the engine: 400
+# The field of the form for each setting that an engine's refusal may name.
+PARAMS = {
+    "file": "file",
+    "language": "language",
+    "prompt": "prompt",
+    "temperature": "temperature",
+    "words": "timestamp_granularities[]",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +61,16 @@ async def translations(request: Request) -> Response:
 
 async def _serve(request: Request, task: str) -> Response:
     gateway = services(request)
-    engine = gateway.ready_engine
-    if engine is None:
+    engine = gateway.engine
+    if not gateway.takes_work:
         raise ApiError(503, "the engine is not ready; try again", code="engine_not_ready")
     asked = await _read(request, gateway, engine, task)
+    if not engine.is_ready(asked.settings.model):
+        raise ApiError(
+            503,
+            f"the engine of {asked.settings.model} is not ready; try again",
+            code="engine_not_ready",
+        )
     async with gateway.file_slots:
         return _answer(asked, await _transcribe(request, gateway, engine, asked))
 
@@ -79,10 +92,16 @@ async def _transcribe(
     except Gone:  # nobody reads the answer; the engine has dropped the work
         raise ApiError(499, "the client hung up") from None
     except EngineRequestError as error:
-        status = 400 if error.code in CLIENT_FAULTS else 500
-        raise ApiError(status, str(error), code=error.code) from None
+        raise _refused(error.code, str(error)) from None
     except EngineUnavailable as error:
         raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
+
+
+def _refused(code: str, message: str) -> ApiError:
+    """The engine's refusal of a file. It begins with the setting that is to blame, if one is."""
+    if not is_clients_fault(code):
+        return ApiError(500, message, code=code)
+    return ApiError(400, message, code=code, param=PARAMS.get(message.partition(":")[0]))
 
 
 async def _decode(gateway: Services, file: bytes) -> Audio:
@@ -187,27 +206,12 @@ def _text(form: FormData, name: str) -> str | None:
 
 
 def _settings(form: FormData, engine: Engine, task: str) -> TranscriptionSettings:
-    card = _model(_text(form, "model"), engine.models)
+    card = served(_text(form, "model") or None, engine)
     language = language_code(_text(form, "language")) if task == "transcribe" else None
     if language is not None and card.languages and language not in card.languages:
         raise _invalid("language", f"one of {', '.join(card.languages)}", repr(language))
     prompt = _text(form, "prompt") or ""
     return TranscriptionSettings(model=card.id, language=language, task=task, prompt=prompt)
-
-
-def _model(name: str | None, models: list[ModelCard]) -> ModelCard:
-    if not name:
-        return models[0]
-    for card in models:
-        if card.id == name:
-            return card
-    served = ", ".join(repr(card.id) for card in models)
-    raise ApiError(
-        404,
-        f"model: expected a served model ({served}), got {name!r}",
-        code="model_not_found",
-        param="model",
-    )
 
 
 def _format(form: FormData) -> str:

@@ -41,10 +41,14 @@ async def realtime(websocket: WebSocket) -> None:
                 JSONResponse(error_body(denied.message, denied.type, denied.code), denied.status)
             )
         return
-    engine = gateway.ready_engine
-    if engine is None or gateway.closing:
+    engine = gateway.engine
+    requested = websocket.query_params.get("model") or None
+    # Who names no model yet may choose one that is up; who names an unknown one is told inside.
+    down = requested in {s.model for s in engine.states if s.state != "ready"}
+    if down or not gateway.takes_work:
+        whose = f" of {requested}" if down else ""
         problem = ProtocolError(
-            "the engine is not ready; connect again in a moment",
+            f"the engine{whose} is not ready; connect again in a moment",
             code="engine_not_ready",
             type="server_error",
         )
@@ -64,7 +68,7 @@ async def realtime(websocket: WebSocket) -> None:
         websocket,
         engine,
         gateway,
-        requested_model=websocket.query_params.get("model") or None,
+        requested_model=requested,
         expires_at=int(time.time() + limit) if limit else None,
     )
     # Counted before the handshake is answered, so that a burst cannot pass the limit.

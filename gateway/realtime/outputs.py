@@ -25,6 +25,13 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True)
+class UseModel:
+    """Turns that begin from now on are for this model: its engine is the session's to lose."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tune:
     """How audio is to be heard from the next append on."""
 
@@ -54,4 +61,4 @@ class Close:
     reason: str
 
 
-Output = Send | Submit | Tune | EndListening | TurnFinished | Close
+Output = Send | Submit | UseModel | Tune | EndListening | TurnFinished | Close

@@ -52,6 +52,7 @@ from gateway.realtime.outputs import (
     Submit,
     Tune,
     TurnFinished,
+    UseModel,
 )
 from gateway.realtime.refusals import (
     conversational,
@@ -59,6 +60,7 @@ from gateway.realtime.refusals import (
     engine_stopped,
     no_item,
     too_long,
+    turn_refused,
 )
 from gateway.realtime.settings import SessionSettings, find_model
 from gateway.realtime.turns import RecentAudio, Turn, pieces
@@ -126,6 +128,7 @@ class RealtimeProtocol:
                 self._settings = SessionSettings(model=card.id)
             except ProtocolError as error:
                 problem = error
+        self._out.append(UseModel(self._settings.model))
         self._tune()
         self._send(wire.session_created(self._session_on_wire()))
         if problem is not None:
@@ -346,14 +349,16 @@ class RealtimeProtocol:
 
     def _failed(self, turn: Turn, failure: TurnFailed) -> None:
         del self._turns[turn.item]
-        self._send(wire.transcription_failed(turn.item, failure.code, failure.message))
+        self._send(wire.transcription_failed(turn.item, turn_refused(failure)))
         self._out.append(TurnFinished(turn.item, turn.seconds, None))
 
     # --- settings and errors ---------------------------------------------------------------------
 
     def _update(self, event: SessionUpdate) -> None:
-        was_manual = self._settings.turn_detection is None
-        self._settings = self._settings.merged(event.session, self._models, event.event_id)
+        old, was_manual = self._settings, self._settings.turn_detection is None
+        self._settings = old.merged(event.session, self._models, event.event_id)
+        if self._settings.model != old.model:
+            self._out.append(UseModel(self._settings.model))
         self._tune()
         self._send(wire.session_updated(self._session_on_wire()))
         # Switched on in mid-speech: the open turn goes on, and is announced now so that the

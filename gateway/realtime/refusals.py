@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.messages import EngineFailed
+from engine.messages import EngineFailed, TurnFailed
 from gateway.realtime.events import (
     Commit,
     Conversational,
@@ -64,6 +64,34 @@ def engine_stopped(event: EngineFailed) -> ProtocolError:
         f"the engine stopped: {event.message}; connect again",
         code=event.code,
         type="server_error",
+    )
+
+
+def is_clients_fault(code: str) -> bool:
+    """Whether an engine refused with this code what was asked, rather than failed at it."""
+    return code.startswith(("invalid_", "unsupported_")) or code.endswith("_too_long")
+
+
+# Where the session sets what an engine's refusal of a turn may name.
+_SETTINGS = {
+    "language": "session.audio.input.transcription.language",
+    "prompt": "session.audio.input.transcription.prompt",
+    "model": "session.audio.input.transcription.model",
+    "words": "session.lookhear.words",
+    "logprobs": "session.include",
+}
+
+
+def turn_refused(event: TurnFailed) -> ProtocolError:
+    """The engine did not transcribe a turn. Its message begins with the setting to blame, if one
+    is: what this model cannot do."""
+    blamed = _SETTINGS.get(event.message.partition(":")[0])
+    is_mine = is_clients_fault(event.code)
+    return ProtocolError(
+        event.message,
+        code=event.code,
+        type="invalid_request_error" if is_mine else "transcription_error",
+        param=blamed if is_mine else None,
     )
 
 

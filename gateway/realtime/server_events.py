@@ -118,12 +118,15 @@ def transcription_completed(
     return event
 
 
-def transcription_failed(item_id: str, code: str, message: str) -> Json:
+def transcription_failed(item_id: str, problem: ProtocolError) -> Json:
+    error = {"type": problem.type, "code": problem.code, "message": problem.message}
+    if problem.param is not None:
+        error["param"] = problem.param
     return {
         "type": f"{_TRANSCRIPTION}.failed",
         "item_id": item_id,
         "content_index": 0,
-        "error": {"type": "transcription_error", "code": code, "message": message},
+        "error": error,
     }
 
 

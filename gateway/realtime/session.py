@@ -35,6 +35,7 @@ from gateway.realtime.outputs import (
     Submit,
     Tune,
     TurnFinished,
+    UseModel,
 )
 from gateway.realtime.protocol import RealtimeProtocol
 from gateway.realtime.queues import ByteQueue
@@ -100,8 +101,8 @@ class RealtimeSession:
         expiry: asyncio.TimerHandle | None = None
         tasks: list[asyncio.Task[None]] = []
         try:
-            self._apply(self._protocol.start())
             self._engine.open_session(self.id, self._on_engine_event)
+            self._apply(self._protocol.start())
             if seconds := services.config.max_session_seconds:
                 expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
             reader = asyncio.create_task(self._read())
@@ -254,6 +255,8 @@ class RealtimeSession:
                     except EngineUnavailable as error:
                         failed = EngineFailed("engine_unavailable", str(error))
                         self._apply(self._protocol.engine(failed, now=self._services.clock()))
+                case UseModel():
+                    self._engine.use_model(self.id, output.model)
                 case Tune():
                     self._hearing.tune(output.format, output.vad)
                 case EndListening():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from engine.client import EngineRequestError, EngineUnavailable
+from engine.client import EngineRequestError, EngineState, EngineUnavailable
 from engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
@@ -65,6 +65,7 @@ class FakeEngine:
 
     def __init__(self, *, hold: bool = False) -> None:
         self.ready = True
+        self.down: set[str] = set()  # models whose engine is being started again
         self.hold = hold
         self.models = list(CARDS)
         self.stats: dict[str, Pong] = {}
@@ -75,6 +76,7 @@ class FakeEngine:
         self.file_gate: asyncio.Event | None = None
         self.cancelled_files: list[str] = []
         self.sessions: dict[str, Callable[[Event], None]] = {}
+        self.uses: dict[str, str] = {}  # the model of each open session
         self.closed_sessions: list[str] = []
         self.closed = False
         self.changed = asyncio.Condition()
@@ -84,13 +86,26 @@ class FakeEngine:
 
     # --- EngineClient ----------------------------------------------------------------------------
 
+    @property
+    def states(self) -> list[EngineState]:
+        up = {True: ("ready", "", 1.0), False: ("restarting", "loading weights", 0.25)}
+        return [EngineState(card.id, *up[self.is_ready(card.id)]) for card in CARDS]
+
+    def is_ready(self, model: str) -> bool:
+        return self.ready and model in {card.id for card in self.models} - self.down
+
     def open_session(self, session: str, on_event: Callable[[Event], None]) -> None:
         self.sessions[session] = on_event
         self._changed()
 
+    def use_model(self, session: str, model: str) -> None:
+        assert session in self.sessions
+        self.uses[session] = model
+
     def close_session(self, session: str) -> None:
         if self.sessions.pop(session, None) is None:
             return
+        self.uses.pop(session, None)
         self.closed_sessions.append(session)
         self.turns = {key: turn for key, turn in self.turns.items() if key[0] != session}
         self._changed()
@@ -101,6 +116,9 @@ class FakeEngine:
         self.messages.append(message)
         match message:
             case StartTurn():
+                if not self.is_ready(message.settings.model):
+                    self.messages.pop()
+                    raise EngineUnavailable(f"no engine of {message.settings.model} is running")
                 self.turns[message.session, message.turn] = FakeTurn(message)
             case AppendAudio():
                 assert message.samples.dtype == np.float32
@@ -149,6 +167,7 @@ class FakeEngine:
     def be_well(self) -> None:
         """Forget every trouble that a test asked for, and the files it sent."""
         self.ready = True
+        self.down.clear()
         self.files.clear()
         self.cancelled_files.clear()
         self.file_error = self.file_gate = self._fail_with = None
@@ -156,12 +175,15 @@ class FakeEngine:
     def fail_next_turn(self, code: str) -> None:
         self._fail_with = code
 
-    def die(self) -> None:
-        """As when the engine process ends."""
-        self.ready = False
-        self.turns.clear()
-        for on_event in list(self.sessions.values()):
-            on_event(EngineFailed("engine_died", "it ended unexpectedly"))
+    def die(self, model: str | None = None) -> None:
+        """As when the engine process of a model ends, or of all."""
+        self.down |= {card.id for card in self.models if model in (None, card.id)}
+        lost = [key for key, t in self.turns.items() if t.start.settings.model in self.down]
+        hit = {session for session, used in self.uses.items() if used in self.down}
+        for key in lost:
+            del self.turns[key]
+        for session in hit | {session for session, _ in lost}:
+            self.sessions[session](EngineFailed("engine_died", "it ended unexpectedly"))
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:
         """Until the condition holds; checked at every change."""

@@ -20,7 +20,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from gateway.app import create_app
 from gateway.config import GatewayConfig
 from gateway.server import bind, make_server
-from gateway.services import Engine, Services
+from gateway.services import Services
 from media.pcm import encode_pcm16
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.strict import check
@@ -58,11 +58,10 @@ async def running(
     engine = engine or FakeEngine()
     started = asyncio.Event()
 
-    async def start_engine() -> Engine:
+    async def load() -> None:
         started.set()
-        return engine
 
-    app = create_app(config or GatewayConfig(port=0), start_engine)
+    app = create_app(config or GatewayConfig(port=0), engine, load)
     server = make_server(app)
     with bind("127.0.0.1", 0) as listening:
         # Small, so that a client that does not read is noticed soon.

@@ -9,11 +9,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from engine.client import EngineClient, EngineStartError
+from engine.client import EngineStartError
 from engine.config import EngineConfig
 from engine.messages import Starting
 from gateway import catalogue, command
@@ -25,17 +24,24 @@ from tests.gateway.running import running
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     """`serve` starts this one, and gets Ctrl-C once it is up."""
-    fake = FakeEngine()
 
-    async def start(
-        configs: Sequence[EngineConfig], *, on_progress: Callable[[Starting], None]
-    ) -> FakeEngine:
-        on_progress(Starting("loading weights", 0.5))
-        on_progress(Starting("loading weights", 1.0))
-        asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+    class Loading(FakeEngine):
+        configs: Sequence[EngineConfig]
+
+        async def load(self, on_progress: Callable[[str, Starting], None]) -> None:
+            for share in (0.5, 1.0):
+                for config in self.configs:
+                    on_progress(config.name, Starting("loading weights", share))
+                    on_progress(config.name, Starting(f"loading {config.name}", share))
+            asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+
+    fake = Loading()
+
+    def create(configs: Sequence[EngineConfig]) -> FakeEngine:
+        fake.configs = configs
         return fake
 
-    monkeypatch.setattr(EngineClient, "start", start)
+    monkeypatch.setattr(command, "EngineClient", create)
     return fake
 
 
@@ -43,11 +49,27 @@ def test_serve_until_control_c(engine: FakeEngine, capfd: pytest.CaptureFixture[
     assert command.serve(["--port", "0", "--log-level", "error"]) == 0
     out, err = capfd.readouterr()
     assert "loading demo-whisper" in out
-    assert "loading weights" in out
+    assert "\nloading weights ...\n" in out
     assert "ready: fake/whisper, fake-english" in out
     assert "ws://127.0.0.1:" in out
     assert "Traceback" not in out + err
     assert engine.closed
+
+
+def test_several_models_say_which_of_them_is_loading(
+    engine: FakeEngine, capfd: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["--port", "0", "--log-level", "error", "--model", "a=demo-whisper", "--model", "x/b"]
+    assert command.serve(argv) == 0
+    lines = capfd.readouterr().out.splitlines()
+    for line in (
+        "lookhear: loading demo-whisper as a (cpu, float32)",
+        "lookhear: loading x/b (cpu, float32)",
+        "a: loading weights ...",
+        "loading a ...",
+        "x/b: loading weights ...",
+    ):
+        assert line in lines
 
 
 def refusal(argv: list[str], capfd: pytest.CaptureFixture[str]) -> str:
@@ -82,8 +104,12 @@ def test_a_taken_port_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
             ["ssl-certfile: expected a PEM certificate"],
         ),
         (["--host", "192.0.2.1", "--api-key", "k"], ["cannot listen on 192.0.2.1"]),
-        (["--model", "a", "--model", "a"], ["different names"]),
+        (["--model", "a", "--model", "a"], ["different names", "'a' 2 times", "NAME=MODEL"]),
+        (["--model", "a=x", "--model", "y", "--model", "a=z"], ["different names", "'a' 2 times"]),
+        (["--model", "=x"], ["model: expected a name without spaces before =", "'=x'"]),
+        (["--model", "a="], ["model: expected a repo id", "''"]),
         (["--served-name", "a", "--served-name", "b"], ["served-name: expected"]),
+        (["--model", "a=x", "--served-name", "b"], ["served-name: expected one name", "'b'"]),
     ],
 )
 def test_a_wrong_setting_is_one_line(
@@ -97,12 +123,13 @@ def test_a_wrong_setting_is_one_line(
 def test_a_model_that_cannot_be_loaded_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    async def start(configs: Sequence[EngineConfig], **_: Any) -> FakeEngine:
-        raise EngineStartError(f"{configs[0].model}: no such folder")
+    class Broken(FakeEngine):
+        async def load(self, on_progress: object) -> None:
+            raise EngineStartError("cannot load /nowhere: no such folder")
 
-    monkeypatch.setattr(EngineClient, "start", start)
+    monkeypatch.setattr(command, "EngineClient", lambda configs: Broken())
     line = refusal(["--port", "0", "--model", "/nowhere", "--log-level", "error"], capfd)
-    assert "cannot load the model: /nowhere: no such folder" in line
+    assert line == "lookhear serve: cannot load /nowhere: no such folder\n"
 
 
 def test_options_reach_the_configurations() -> None:
@@ -117,15 +144,37 @@ def test_options_reach_the_configurations() -> None:
     assert gateway_config(serve_parser().parse_args([]), {}).loopback
 
 
+def test_a_name_before_the_model(tmp_path: Path) -> None:
+    odd = tmp_path / "run=3"
+    odd.mkdir()
+    wanted = {
+        "a=demo-whisper": ("a", "demo-whisper"),
+        "big/one=./here": ("big/one", "./here"),
+        "c=b=c": ("c", "b=c"),
+        "openai/whisper-tiny": ("openai/whisper-tiny", "openai/whisper-tiny"),
+        str(odd): (str(odd), str(odd)),
+        "./not=yet": ("./not=yet", "./not=yet"),
+        f"x={odd}": ("x", str(odd)),
+    }
+    argv = [word for given in wanted for word in ("--model", given)]
+    configs = engine_configs(serve_parser().parse_args([*argv, "--dtype", "bfloat16"]))
+    assert [(config.name, config.model) for config in configs] == list(wanted.values())
+    assert {config.dtype for config in configs} == {"bfloat16"}
+
+
 def test_models_lists_what_is_packaged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "whisper").mkdir()
-    (tmp_path / "whisper" / "config.json").write_text('{"model_type": "whisper"}')
+    for kind in ("whisper", "qwen3_asr", "recordings"):
+        (tmp_path / kind).mkdir()
+        if kind != "recordings":
+            (tmp_path / kind / "config.json").write_text(f'{{"model_type": "{kind}"}}')
     monkeypatch.setattr(catalogue, "packaged_folder", lambda: tmp_path)
     monkeypatch.setattr(catalogue, "downloaded", lambda: [])
     assert command.models([]) == 0
-    assert "demo-whisper" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "demo-whisper" in out and "demo-qwen3-asr" in out and "recordings" not in out
+    assert "any Whisper or Qwen3-ASR" in out
 
 
 async def test_models_of_a_running_server(capsys: pytest.CaptureFixture[str]) -> None:

@@ -165,14 +165,42 @@ async def test_too_large_uploads() -> None:
             assert "10000" in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize(("code", "status"), [("audio_too_long", 400), ("server_error", 500)])
+@pytest.mark.parametrize(
+    ("code", "message", "status", "param"),
+    [
+        ("audio_too_long", "file: expected at most 5 s of audio", 400, "file"),
+        ("invalid_language", "language: expected de, en; got 'fr'", 400, "language"),
+        ("invalid_task", "task: m has one language and cannot translate", 400, None),
+        ("invalid_words", "words: m gives no word times", 400, "timestamp_granularities[]"),
+        ("server_error", "asked to fail", 500, None),
+    ],
+)
 async def test_engine_refusals(
-    shared: Running, http: httpx.AsyncClient, code: str, status: int
+    shared: Running,
+    http: httpx.AsyncClient,
+    code: str,
+    message: str,
+    status: int,
+    param: str | None,
 ) -> None:
-    shared.engine.file_error = EngineRequestError(code, "asked to fail")
+    shared.engine.file_error = EngineRequestError(code, message)
     answer = await post(http)
     assert answer.status_code == status
-    assert answer.json()["error"]["code"] == code
+    error = answer.json()["error"]
+    assert (error["code"], error["message"], error["param"]) == (code, message, param)
+
+
+async def test_a_file_goes_to_the_model_it_names(shared: Running, http: httpx.AsyncClient) -> None:
+    await post(http)
+    await post(http, model="fake-english")
+    await post(http, model="")
+    used = [file.settings.model for file in shared.engine.files]
+    assert used == ["fake/whisper", "fake-english", "fake/whisper"]
+    shared.engine.down.add("fake/whisper")
+    refused = await post(http)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "engine_not_ready")
+    assert "fake/whisper" in refused.json()["error"]["message"]
+    assert (await post(http, model="fake-english")).status_code == 200
 
 
 async def test_a_client_that_hangs_up_stops_its_work(
@@ -190,9 +218,22 @@ async def test_health_ready_and_errors(shared: Running, http: httpx.AsyncClient)
     assert (await http.get("/health")).json() == {"status": "ok"}
     ready = await http.get("/ready")
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
-    shared.engine.ready = False
+    shared.engine.down.add("fake-english")
     down = await http.get("/ready")
-    assert (down.status_code, down.json()["status"]) == (503, "engine_down")
+    assert (down.status_code, down.headers["retry-after"]) == (503, "1")
+    assert down.json() == {
+        "status": "engine_down",
+        "models": [
+            {"name": "fake/whisper", "state": "ready", "stage": "", "progress": 1.0},
+            {
+                "name": "fake-english",
+                "state": "restarting",
+                "stage": "loading weights",
+                "progress": 0.25,
+            },
+        ],
+    }
+    shared.engine.ready = False
     assert (await http.get("/health")).status_code == 200
     refused = await post(http)
     assert refused.status_code == 503
@@ -230,12 +271,18 @@ async def test_metrics() -> None:
             assert 'lookhear_turns_total{outcome="completed"} 1.0' in text
             assert 'lookhear_audio_seconds_total{way="realtime"} 0.5' in text
             assert "lookhear_commit_lag_seconds_count 1.0" in text
-            assert "lookhear_engine_ready 1.0" in text
+            assert 'lookhear_engine_ready{model="fake-english"} 1.0' in text
             gateway.engine.stats["m"] = Pong(1, 9, 7, 40, 30, 2, 1, busy_seconds=1.5)
             text = (await http.get("/metrics")).text
             assert 'lookhear_engine_requests{model="m"} 7.0' in text
             assert 'lookhear_engine_busy_seconds{model="m"} 1.5' in text
             assert 'lookhear_engine_accepted_tokens{model="m"} 30.0' in text
+            gateway.engine.stats.clear()  # its engine died
+            gateway.engine.down.add("fake-english")
+            text = (await http.get("/metrics")).text
+            assert 'lookhear_engine_live_turns{model="m"}' not in text
+            assert 'lookhear_engine_ready{model="fake-english"} 0.0' in text
+            assert 'lookhear_engine_ready{model="fake/whisper"} 1.0' in text
         await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
         text = (await http.get("/metrics")).text
         assert "lookhear_sessions_active 0.0" in text

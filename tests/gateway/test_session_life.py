@@ -112,6 +112,45 @@ async def test_a_dead_engine_ends_every_session_with_one_error(gateway: Running)
     await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
 
 
+async def test_the_death_of_one_model_ends_only_its_sessions(gateway: Running) -> None:
+    async with (
+        gateway.client("model=fake/whisper") as mine,
+        gateway.client("model=fake-english") as other,
+        gateway.client("model=fake-english") as moved,  # and has no turn
+    ):
+        for client in (mine, other, moved):
+            await client.until("session.created")
+        for client in (mine, other):
+            await client.update(MANUAL)
+            await client.append(tone(0.2))
+            await client.until(".delta")
+        back = await moved.update({"audio": {"input": {"transcription": {"model": None}}}})
+        assert back["audio"]["input"]["transcription"] == {"model": "fake/whisper"}
+        gateway.engine.die("fake/whisper")
+        for client in (mine, moved):
+            while (event := await client.receive())["type"] != "error":
+                pass
+            assert event["error"]["code"] == "engine_died"
+            await client.socket.wait_closed()
+            assert client.socket.close_code == 1012
+        await other.append(tone(0.2))
+        await other.send("input_audio_buffer.commit")
+        assert (await other.until(".completed"))["transcript"] == transcript(6400)
+        async with gateway.client("model=fake/whisper") as early:
+            problem = await early.receive()
+            assert problem["error"]["code"] == "engine_not_ready"
+            assert "fake/whisper" in problem["error"]["message"]
+            await early.socket.wait_closed()
+            assert early.socket.close_code == 1013
+        async with gateway.client() as chooser:  # names its model inside
+            await chooser.until("session.created")
+            await chooser.update({"audio": {"input": {"transcription": {"model": "fake-english"}}}})
+            await chooser.update(MANUAL)
+            await chooser.append(tone(0.2))
+            await chooser.send("input_audio_buffer.commit")
+            assert (await chooser.until(".completed"))["transcript"] == transcript(3200)
+
+
 async def test_an_engine_that_is_gone_at_a_send(gateway: Running) -> None:
     async with gateway.client() as client:
         await client.until("session.created")
