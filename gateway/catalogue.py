@@ -92,7 +92,12 @@ def served(server: str, api_key: str | None) -> list[Row]:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
             data = json.load(response)["data"]
         return [
-            Row(m["id"], m.get("architecture", "?"), _parameters(m.get("parameters")), "served")
+            Row(
+                m["id"],
+                m.get("architecture", "?"),
+                _parameters(m.get("parameters")),
+                "served" if m is not data[0] or len(data) == 1 else "served, the default",
+            )
             for m in data
         ]
     except urllib.error.HTTPError as error:

@@ -78,7 +78,7 @@ def _parser(plugins: Sequence[str]) -> argparse.ArgumentParser:
     )
     transcribe.add_argument("--server", metavar="URL", help="for example http://127.0.0.1:8000")
     transcribe.add_argument("--api-key", metavar="KEY", help="or set LOOKHEAR_API_KEY")
-    transcribe.add_argument("--model", metavar="ID", help="default: what the server serves")
+    transcribe.add_argument("--model", metavar="ID", help="default: the server's first")
     transcribe.add_argument("--language", metavar="CODE", help="default: found by the model")
     transcribe.add_argument(
         "--format", choices=["text", "json", *FORMATS], default="text", help="default: text"
@@ -119,7 +119,7 @@ def _demo(parsed: argparse.Namespace) -> int:
 
 def _transcribe(parsed: argparse.Namespace) -> int:
     progress_console = Console(stderr=True)
-    with _server(parsed, progress_console) as url:
+    with _server(parsed, progress_console) as (url, parsed.model):
         client = AsyncClient(url, parsed.api_key)
         if parsed.live or parsed.file == "-":
             return asyncio.run(_live(client, parsed))
@@ -127,17 +127,17 @@ def _transcribe(parsed: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _server(parsed: argparse.Namespace, console: Console) -> Iterator[str]:
-    """The server to use: the named one, the running one, or a private one."""
+def _server(parsed: argparse.Namespace, console: Console) -> Iterator[tuple[str, str | None]]:
+    """The server to use, the named one, the running one, or a private one; and the model there."""
     default = AsyncClient(parsed.server or DEFAULT_URL, parsed.api_key).server
     if parsed.server is not None or is_running(default):
-        yield default.base_url
+        yield default.base_url, parsed.model
         return
     if not server_installed():
         raise NotInstalled(
             f"no server at {DEFAULT_URL}: name one with --server URL, or {NEEDS_SERVER}"
         )
-    # The private server serves what was asked for, so that the name means the same in both cases.
+    # The private server serves what was asked for and nothing else.
     arguments = ["--model", parsed.model] if parsed.model else []
     console.print(f"no server at {DEFAULT_URL}: starting a private one", style="dim")
     with contextlib.ExitStack() as stack:
@@ -146,7 +146,7 @@ def _server(parsed: argparse.Namespace, console: Console) -> Iterator[str]:
                 server = stack.enter_context(ServerProcess(0, arguments, report))
             except ServerFailed as error:
                 raise ServerFailed(f"cannot start a private server: {error}") from error
-        yield server.address.base_url
+        yield server.address.base_url, None
 
 
 def _whole(client: AsyncClient, parsed: argparse.Namespace, console: Console) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import socket
 import subprocess
 import sys
@@ -41,6 +42,19 @@ def free_port(wanted: int = 0, host: str = "127.0.0.1") -> int:
                 probe.bind((host, port))
                 return int(probe.getsockname()[1])
     raise ServerFailed(f"no free port on {host}")
+
+
+def _loading(body: bytes) -> tuple[str, float | None]:
+    """What a server says under `/ready` that it is doing, for the first model not ready yet."""
+    try:
+        models = json.loads(body)["models"]
+        model = next(model for model in models if model["state"] != "ready")
+        stage, share, name = str(model["stage"]), float(model["progress"]), model["name"]
+    except (ValueError, KeyError, TypeError, StopIteration):
+        return "starting the server", None
+    if len(models) > 1 and not stage.endswith(f" {name}"):
+        stage = f"{name}: {stage}"
+    return stage, share or None
 
 
 def is_running(server: Server) -> bool:
@@ -104,19 +118,13 @@ class ServerProcess:
 
     def _ready(self) -> bool:
         try:
-            status, _ = self.address.exchange("/ready", timeout=5.0)
+            status, body = self.address.exchange("/ready", timeout=5.0)
         except ConnectionFailed:
             self._on_progress("starting the server", None)
             return False
-        if status == 200:
-            return True
-        self._on_progress(self._stage(), None)
-        return False
-
-    def _stage(self) -> str:
-        """What the child last said it is doing: it prints a line `STAGE ...` for each."""
-        stages = [line for line in self.log_tail().splitlines() if line.endswith(" ...")]
-        return stages[-1].removesuffix(" ...") if stages else "starting the server"
+        if status != 200:
+            self._on_progress(*_loading(body))
+        return status == 200
 
     def stop(self, seconds: float = 10.0) -> None:
         """End the child and wait for it; kill it if it takes longer than `seconds`."""

@@ -150,3 +150,19 @@ def test_a_server_that_cannot_start_is_quoted(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sys, "executable", "/bin/sh")
     with pytest.raises(LookhearError, match=r"ended with status \d+"):
         server.ServerProcess().__enter__()
+
+
+def test_the_progress_of_a_server_is_that_of_the_first_model_not_ready() -> None:
+    def told(*models: tuple[str, str, str, float]) -> tuple[str, float | None]:
+        keys = ("name", "state", "stage", "progress")
+        listed = [dict(zip(keys, model, strict=True)) for model in models]
+        return server._loading(json.dumps({"status": "starting", "models": listed}).encode())
+
+    a, loading = ("a", "ready", "", 1.0), ("b", "loading", "loading b", 0.5)
+    assert told(loading) == told(a, loading) == ("loading b", 0.5)
+    assert told(("b", "loading", "loading torch", 0.0)) == ("loading torch", None)
+    assert told(a, ("b", "loading", "loading torch", 0.0)) == ("b: loading torch", None)
+    nothing = ("starting the server", None)
+    assert told(a) == told() == nothing
+    for odd in (b"", b"[]", b'{"models": 3}', b'{"status": "starting"}'):
+        assert server._loading(odd) == nothing

@@ -181,7 +181,9 @@ async def test_models_of_a_running_server(capsys: pytest.CaptureFixture[str]) ->
     async with running() as gateway:
         for url in (gateway.http, gateway.http.replace("http", "ws") + "/v1"):
             assert await asyncio.to_thread(command.models, ["--server", url]) == 0
-            assert "fake/whisper" in capsys.readouterr().out
+            rows = [row for row in capsys.readouterr().out.splitlines() if "fake" in row]
+            assert [row.split()[0] for row in rows] == ["fake/whisper", "fake-english"]
+            assert ["default" in row for row in rows] == [True, False]
         status = await asyncio.to_thread(command.models, ["--server", gateway.http + "/no"])
         assert status == 2
         assert "404" in capsys.readouterr().err

@@ -1,0 +1,190 @@
+"""Which engine gets what, and who hears of its death: the client with engines that only listen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from engine import client as client_module
+from engine.client import EngineClient, EngineStartError, EngineUnavailable
+from engine.config import EngineConfig
+from engine.messages import (
+    AppendAudio,
+    CloseSession,
+    EngineFailed,
+    Event,
+    Message,
+    ModelCard,
+    Ping,
+    Ready,
+    Starting,
+    StartTurn,
+    TranscriptionSettings,
+)
+from engine.replica import Replica
+
+
+class Listening(Replica):
+    """No process: ready when told to be, keeps what it was sent, ends when told to."""
+
+    def __init__(self, config: EngineConfig, on_event: Callable[[Replica, Event], None]) -> None:
+        super().__init__(config, on_event)
+        self.got: list[Message] = []
+        self._up, self._gone = asyncio.Event(), asyncio.Event()
+
+    async def run(self, started: asyncio.Event) -> int:
+        up = asyncio.create_task(self._up.wait())
+        gone = asyncio.create_task(self._gone.wait())
+        await asyncio.wait({up, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if self._up.is_set():
+            card = ModelCard(self.config.name, "whisper", [], 0, 0)
+            self.ready = Ready([card], 1, "cpu", "float32")
+            self.last_pong = asyncio.get_running_loop().time()
+            self._on_event(self, self.ready)
+            started.set()
+        await gone
+        up.cancel()
+        self._up.clear()
+        self._gone.clear()
+        self.ready, self.status = None, -9
+        started.set()
+        return -9
+
+    def tell(self, event: Event) -> None:
+        self._on_event(self, event)
+
+    def come_up(self) -> None:
+        self._up.set()
+
+    def send(self, message: Message) -> None:
+        if self.ready is None:
+            raise EngineUnavailable(self.config.name)
+        if not isinstance(message, Ping):
+            self.got.append(message)
+
+    def hang_up(self) -> None:
+        self._gone.set()
+
+    def kill(self) -> None:
+        self._gone.set()
+
+
+class Pair:
+    """A client of the models `a` and `b`."""
+
+    def __init__(self) -> None:
+        self.client = EngineClient([EngineConfig(model="a"), EngineConfig(model="b")])
+        a, b = self.client._replicas.values()
+        assert isinstance(a, Listening) and isinstance(b, Listening)
+        self.a, self.b = a, b
+        self.told: dict[str, list[Event]] = {}
+
+    def open(self, session: str, model: str | None = None) -> None:
+        self.told[session] = []
+        self.client.open_session(session, self.told[session].append)
+        if model is not None:
+            self.client.use_model(session, model)
+
+    def start(self, session: str, turn: str, model: str) -> None:
+        self.client.send(StartTurn(session, turn, TranscriptionSettings(model=model)))
+        samples = np.zeros(16, np.float32)
+        self.client.send(AppendAudio(session, turn, samples, 0))
+
+
+@pytest.fixture
+def pair(monkeypatch: pytest.MonkeyPatch) -> Pair:
+    monkeypatch.setattr(client_module, "Replica", Listening)
+    return Pair()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def loaded(pair: Pair) -> None:
+    pair.b.come_up()
+    pair.a.come_up()
+    await pair.client.load()
+
+
+async def test_the_first_is_the_default_whichever_is_loaded_first(pair: Pair) -> None:
+    heard: list[tuple[str, Starting]] = []
+    loading = asyncio.create_task(pair.client.load(lambda name, event: heard.append((name, event))))
+    await asyncio.sleep(0)
+    pair.b.starting = Starting("loading b", 0.5)
+    pair.b.tell(pair.b.starting)
+    assert heard == [("b", pair.b.starting)]
+    states = [(s.model, s.state, s.stage, s.progress) for s in pair.client.states]
+    assert states[1] == ("b", "loading", "loading b", 0.5)
+    pair.b.come_up()
+    await until(lambda: pair.client.is_ready("b"))
+    assert [state.state for state in pair.client.states] == ["loading", "ready"]
+    assert pair.client.models == [] and not pair.client.ready and not loading.done()
+    pair.a.come_up()
+    await loading
+    assert [card.id for card in pair.client.models] == ["a", "b"] and pair.client.ready
+    assert not pair.client.is_ready("c")
+    await pair.client.close()
+
+
+async def test_one_that_cannot_be_loaded_ends_the_start_at_once(pair: Pair) -> None:
+    loading = asyncio.create_task(pair.client.load())
+    await asyncio.sleep(0)
+    pair.b.failure = EngineFailed("model_not_loaded", "b: no such folder")
+    pair.b.kill()
+    with pytest.raises(EngineStartError, match="^cannot load b: no such folder$"):
+        await loading  # `a` would have loaded for ever
+
+
+async def test_a_process_that_ends_without_a_word(pair: Pair) -> None:
+    loading = asyncio.create_task(pair.client.load())
+    await asyncio.sleep(0)
+    pair.a.kill()
+    with pytest.raises(EngineStartError, match="cannot load a: .* status -9"):
+        await loading
+
+
+async def test_a_death_is_told_to_whom_it_concerns_and_nobody_else(pair: Pair) -> None:
+    await loaded(pair)
+    pair.open("default")
+    pair.open("on-a", "a")
+    pair.open("on-b", "b")
+    pair.open("moved", "b")
+    pair.start("moved", "t", "b")
+    pair.client.use_model("moved", "a")  # its turn is still with b
+    pair.b.kill()
+    await until(lambda: not pair.client.is_ready("b"))
+    await until(lambda: bool(pair.told["on-b"]))
+    assert pair.told["default"] == pair.told["on-a"] == []
+    for session in ("on-b", "moved"):
+        (failure,) = pair.told[session]
+        assert isinstance(failure, EngineFailed) and failure.code == "engine_died"
+    assert [state.state for state in pair.client.states] == ["ready", "restarting"]
+    assert [card.id for card in pair.client.models] == ["a", "b"]
+    pair.start("on-a", "t", "a")
+    with pytest.raises(EngineUnavailable):
+        pair.start("on-b", "t", "b")
+    pair.b.come_up()
+    await until(lambda: pair.client.ready)
+    await pair.client.close()
+
+
+async def test_a_session_is_closed_in_every_engine_that_knew_it(pair: Pair) -> None:
+    await loaded(pair)
+    pair.open("s")
+    pair.start("s", "t", "a")
+    pair.open("idle")
+    for session in ("s", "idle", "s"):
+        pair.client.close_session(session)
+    assert pair.a.got[-1] == CloseSession("s") and pair.b.got == []
+    pair.open("s")
+    pair.start("s", "u", "a")
+    pair.start("s", "v", "b")
+    pair.client.close_session("s")
+    assert [r.got.count(CloseSession("s")) for r in (pair.a, pair.b)] == [2, 1]
+    await pair.client.close()
