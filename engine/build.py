@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from engine.config import EngineConfig
 from engine.core import EngineCore
+from engine.kv_cache import BLOCK_TOKENS
 from engine.messages import SAMPLE_RATE
 from engine.models.hub import resolve_checkpoint
-from engine.models.registry import architecture_of, load_model
+from engine.models.loader import read_json
+from engine.models.qwen3_asr import Qwen3AsrModel
+from engine.models.qwen3_asr_prompt import LANGUAGES, language_code
+from engine.models.registry import QWEN3_ASR, architecture_of, load_model
+from engine.paged_runner import PagedRunner
+from engine.qwen_tokenizer import QwenTokenizer
 from engine.runner import Runner
 from engine.scheduler import Scheduler
+from engine.sessions.asr import AsrConfig
+from engine.sessions.family import AsrFamily, Family, WhisperFamily
 from engine.sessions.live import LiveConfig
 from engine.sessions.policy import WindowRule
 from engine.sessions.prompt import Prompter
 from engine.tokenizer import WhisperTokenizer
 from engine.traits import Traits
+from engine.whisper_runner import WhisperRunner
 
 Progress = Callable[[str, float], None]  # a stage in words, the share of it that is done
 
@@ -28,6 +40,9 @@ MAX_CARRIED = 64  # tokens of earlier text in a prompt
 # Parameters below which one thread is as fast as several (waiting for each other costs more than
 # the work), and leaves the other cores to the gateway.
 SMALL_MODEL = 20_000_000
+# An open segment of Qwen3-ASR is cut at this many seconds, where the checkpoint says nothing.
+ASR_SEGMENT_SECONDS = 48.0
+ENCODER_CACHE_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,49 +54,36 @@ class Built:
     device: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What differs by the kind of model."""
+
+    family: Family
+    runner: Runner[Any, Any]
+    num_parameters: int
+    longest_request: int  # samples that one request may have encoded
+
+
 def build_core(config: EngineConfig, progress: Progress) -> Built:
     """Load config.model. Raises CheckpointError, OSError or RuntimeError if it cannot be."""
     device = _device(config.device)
     folder = resolve_checkpoint(config.model, progress)
     architecture = architecture_of(folder)
-    model = load_model(
-        folder,
-        dtype=getattr(torch, config.dtype),
-        device=device,
-        progress=lambda share: progress(f"loading {config.name}", share),
-    )
+    build = _qwen3_asr if architecture == QWEN3_ASR else _whisper
+    parts = build(config, folder, device, lambda share: progress(f"loading {config.name}", share))
     if config.threads:
         torch.set_num_threads(config.threads)
-    elif model.num_parameters < SMALL_MODEL:
+    elif parts.num_parameters < SMALL_MODEL:
         torch.set_num_threads(1)
-    tokenizer = WhisperTokenizer.from_folder(folder)
-    traits = Traits.from_folder(folder)
-    carried = MAX_CARRIED if traits.carries_text else 0
-    prompter = Prompter(tokenizer, MAX_CARRIED, carried)
-    longest = model.dims.audio_positions * SAMPLE_RATE // 50  # 50 encoder positions a second
-    window = _window_rule(config, traits, longest)
-    seconds = SAMPLE_RATE
-    # An open segment may grow by the search for a quiet place before it is cut.
-    room = window.longest - LiveConfig(window).search - seconds
-    live = LiveConfig(
-        window=window,
-        tick=round(config.tick_seconds * seconds),
-        cap=min(round(config.max_segment_seconds * seconds), room),
-        max_samples=round(config.max_audio_seconds * seconds),
-        agreeing_ticks=config.agreeing_ticks,
-        held_words=config.held_words,
-        draft=config.draft_verification,
-    )
+    budget = max(parts.longest_request, ENCODER_BUDGET_SECONDS * SAMPLE_RATE)
     core = EngineCore(
         config.name,
-        Runner(model, tokenizer, config.max_rows),
-        prompter,
-        Scheduler(config.max_rows, max(longest, ENCODER_BUDGET_SECONDS * seconds)),
-        live,
-        window,
+        parts.family,
+        parts.runner,
+        Scheduler(config.max_rows, budget, max(config.token_budget, config.max_rows + 1)),
         config.max_live_turns,
     )
-    return Built(core, architecture, prompter.languages, model.num_parameters, device)
+    return Built(core, architecture, parts.family.languages, parts.num_parameters, device)
 
 
 def _device(name: str) -> str:
@@ -90,6 +92,44 @@ def _device(name: str) -> str:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise RuntimeError(f"device: expected a CUDA device for {name!r}, torch sees none")
     return name
+
+
+def _live_config(config: EngineConfig, cap: float, roll: float) -> LiveConfig:
+    """cap, roll: seconds, as in `LiveConfig`."""
+    seconds = SAMPLE_RATE
+    return LiveConfig(
+        tick=round(config.tick_seconds * seconds),
+        cap=round(cap * seconds),
+        roll=round(roll * seconds),
+        max_samples=round(config.max_audio_seconds * seconds),
+        agreeing_ticks=config.agreeing_ticks,
+        held_words=config.held_words,
+        draft=config.draft_verification,
+    )
+
+
+# --- Whisper -------------------------------------------------------------------------------------
+
+
+def _whisper(
+    config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
+) -> _Parts:
+    dtype = getattr(torch, config.dtype)
+    model = load_model(folder, dtype=dtype, device=device, progress=progress)
+    tokenizer = WhisperTokenizer.from_folder(folder)
+    traits = Traits.from_folder(folder)
+    prompter = Prompter(tokenizer, MAX_CARRIED, MAX_CARRIED if traits.carries_text else 0)
+    longest = model.dims.audio_positions * SAMPLE_RATE // 50  # 50 encoder positions a second
+    window = _window_rule(config, traits, longest)
+    # An open segment may grow by the search for a quiet place before it is cut.
+    room = (window.longest - LiveConfig().search) / SAMPLE_RATE - 1
+    live = _live_config(config, min(config.max_segment_seconds or 14.0, room), 0.0)
+    return _Parts(
+        WhisperFamily(prompter, live, window),
+        WhisperRunner(model, tokenizer, config.max_rows),
+        model.num_parameters,
+        longest,
+    )
 
 
 def _window_rule(config: EngineConfig, traits: Traits, longest: int) -> WindowRule:
@@ -106,3 +146,50 @@ def _window_rule(config: EngineConfig, traits: Traits, longest: int) -> WindowRu
     step = min(longest, round(config.window_step_seconds * SAMPLE_RATE))
     shortest = min(longest, round(config.min_window_seconds * SAMPLE_RATE))
     return WindowRule(step=step, shortest=shortest, longest=longest, margin=margin)
+
+
+# --- Qwen3-ASR -----------------------------------------------------------------------------------
+
+
+def _qwen3_asr(
+    config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
+) -> _Parts:
+    dtype = getattr(torch, config.dtype)
+    model = Qwen3AsrModel.from_folder(folder, dtype=dtype, device=device, progress=progress)
+    traits = Traits.from_folder(folder)
+    cap = config.max_segment_seconds or traits.longest_window_seconds or ASR_SEGMENT_SECONDS
+    # A second less leaves room for the search for a quiet place; from half of it on, a pause is a
+    # good place to begin anew.
+    live = _live_config(config, max(2.0, cap - 1.0), cap / 2)
+    asr = AsrConfig(QwenTokenizer.from_folder(folder), model.encoder.dims, config.freeze_windows)
+    runner = PagedRunner(
+        model,
+        max_rows=config.max_rows,
+        num_blocks=_num_blocks(config, model),
+        max_context=min(config.max_context_tokens, model.decoder.dims.context),
+        encoder_bytes=ENCODER_CACHE_BYTES,
+    )
+    cap_samples = round(cap * SAMPLE_RATE)
+    return _Parts(
+        AsrFamily(asr, live, _spoken(folder), cap_samples),
+        runner,
+        model.num_parameters,
+        cap_samples + SAMPLE_RATE,
+    )
+
+
+def _num_blocks(config: EngineConfig, model: Qwen3AsrModel) -> int:
+    """As many as the memory allows, but no more than could ever be used at once."""
+    dims = model.decoder.dims
+    element = torch.empty(0, dtype=model.decoder.dtype).element_size()
+    block_bytes = 2 * BLOCK_TOKENS * dims.layers * dims.kv_heads * dims.head_dim * element
+    longest = math.ceil(min(config.max_context_tokens, dims.context) / BLOCK_TOKENS)
+    useful = (config.max_rows + config.max_live_turns) * longest
+    return 1 + max(longest, min(useful, int(config.kv_cache_gigabytes * 2**30) // block_bytes))
+
+
+def _spoken(folder: Path) -> list[str]:
+    """ISO codes of the languages a checkpoint names, else all that its family was trained for."""
+    named = read_json(folder / "config.json").get("support_languages")
+    codes = [language_code(str(name)) for name in named] if isinstance(named, list) else []
+    return sorted(code for code in codes if code) or sorted(LANGUAGES)

@@ -35,7 +35,12 @@ class EngineConfig:
     window: str = "auto"
     window_step_seconds: float = 2.0
     min_window_seconds: float = 4.0
-    max_segment_seconds: float = 14.0  # an open segment is cut when it grows beyond this
+    # An open segment is cut when it grows beyond this; 0: what suits the checkpoint.
+    max_segment_seconds: float = 0.0
+    freeze_windows: bool = True  # Qwen3-ASR: full windows are read once (off: for comparison)
+    token_budget: int = 512  # tokens fed to the decoder in one step, over all requests
+    max_context_tokens: int = 4096  # of one request with a paged cache, prompt and answer
+    kv_cache_gigabytes: float = 1.0  # GiB for the paged cache at most
     agreeing_ticks: int = 2  # ticks in a row that must hear a word alike to commit it
     held_words: int = 1  # words at the edge of the audio that wait all the same
     draft_verification: bool = True  # check the last hypothesis in one pass
@@ -57,12 +62,30 @@ class EngineConfig:
         _require(self.max_rows >= 1, "max_rows", self.max_rows, "at least 1")
         _require(2 <= self.agreeing_ticks <= 8, "agreeing_ticks", self.agreeing_ticks, "2 to 8")
         _require(0 <= self.held_words <= 8, "held_words", self.held_words, "0 to 8")
+        _require(self.token_budget >= 16, "token_budget", self.token_budget, "at least 16")
+        _require(
+            self.max_context_tokens >= 256,
+            "max_context_tokens",
+            self.max_context_tokens,
+            "at least 256",
+        )
+        _require(
+            0.001 <= self.kv_cache_gigabytes <= 4096,
+            "kv_cache_gigabytes",
+            self.kv_cache_gigabytes,
+            "0.001 to 4096 GiB",
+        )
+        _require(
+            self.max_segment_seconds == 0 or 2 <= self.max_segment_seconds <= 120,
+            "max_segment_seconds",
+            self.max_segment_seconds,
+            "0, or 2 to 120 seconds",
+        )
         for name, low, high in (
             ("max_audio_seconds", 1.0, 86_400.0),
             ("tick_seconds", 0.02, 10.0),
             ("window_step_seconds", 0.02, 30.0),
             ("min_window_seconds", 0.1, 30.0),
-            ("max_segment_seconds", 2.0, 28.0),
             ("heartbeat_seconds", 0.05, 60.0),
         ):
             value = getattr(self, name)

@@ -1,8 +1,9 @@
 """The engine proper: messages in, one step at a time, events out. **The main path; read first.**
 
     submit(message)   a session's audio, a file, an end, a cancellation
-    step()            owners with work get tickets -> scheduler admits -> runner encodes and decodes
-                      one token (or one prompt with its draft) for all of them -> policies -> events
+    step()            owners with work get tickets -> the scheduler admits them and shares out the
+                      tokens of the step -> the runner encodes, and decodes for all of them at once
+                      -> policies -> events
 
 No sockets, no clock, no threads: `engine.process` wraps it, tests drive it directly.
 """
@@ -10,6 +11,7 @@ No sockets, no clock, no threads: `engine.process` wraps it, tests drive it dire
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from engine.messages import (
     AppendAudio,
@@ -25,16 +27,14 @@ from engine.messages import (
     Pong,
     StartTurn,
     TranscribeFile,
-    TranscriptionSettings,
     TurnFailed,
 )
-from engine.request import Phase, Priority, Sequence
-from engine.runner import NonFiniteLogits, Runner
+from engine.request import Phase, Priority, RequestError
+from engine.runner import Failure, Outcome, Runner, Running
 from engine.scheduler import Scheduler
-from engine.sessions.file import FileTranscription
-from engine.sessions.live import LiveConfig, LiveTurn
-from engine.sessions.policy import Owner, WindowRule
-from engine.sessions.prompt import Prompter
+from engine.sessions.family import Family, settings_error, too_long
+from engine.sessions.live import LiveTurn
+from engine.sessions.policy import Owner
 
 log = logging.getLogger(__name__)
 
@@ -42,34 +42,29 @@ log = logging.getLogger(__name__)
 class EngineCore:
     """One model, all its sessions. Every public call belongs to the thread that owns the device.
 
-    name: the model's name on the wire. window: encoder windows of files. max_live_turns: open
-    turns over all sessions.
+    name: the model's name on the wire. max_live_turns: open turns over all sessions.
     """
 
     def __init__(
         self,
         name: str,
-        runner: Runner,
-        prompter: Prompter,
+        family: Family,
+        runner: Runner[Any, Any],
         scheduler: Scheduler,
-        live: LiveConfig,
-        file_window: WindowRule,
         max_live_turns: int,
     ) -> None:
         self._name = name
+        self._family = family
         self._runner = runner
-        self._prompter = prompter
         self._scheduler = scheduler
-        self._live = live
-        self._file_window = file_window
         self._max_live_turns = max_live_turns
         self._sessions: dict[str, set[str]] = {}  # session -> keys of its open turns
         self._turns: dict[str, LiveTurn] = {}
         self._owners: dict[str, tuple[Priority, Owner]] = {}
-        self._running: dict[str, Sequence] = {}
+        self._running: dict[str, Running] = {}
         self._events: list[Event] = []
         self._num_steps = self._num_requests = 0
-        self._num_drafted = self._num_accepted = 0
+        self._num_drafted = self._num_accepted = self._num_passes = 0
 
     # --- messages --------------------------------------------------------------------------------
 
@@ -109,22 +104,10 @@ class EngineCore:
                     )
                 )
 
-    def _settings_error(self, settings: TranscriptionSettings) -> tuple[str, str] | None:
-        """(code, message) if the settings cannot be served."""
-        languages = self._prompter.languages
-        if settings.language and languages and settings.language not in languages:
-            known = ", ".join(languages)
-            return "invalid_language", f"language: expected {known}; got {settings.language!r}"
-        if settings.task not in ("transcribe", "translate"):
-            return "invalid_task", f"task: expected transcribe or translate; got {settings.task!r}"
-        if settings.task == "translate" and not languages:
-            return "invalid_task", f"task: {self._name} has one language and cannot translate"
-        return None
-
     def _start_turn(self, message: StartTurn) -> None:
         session, turn = message.session, message.turn
         key = _key(session, turn)
-        error = self._settings_error(message.settings)
+        error = settings_error(self._family, self._name, message.settings)
         if error is None and len(self._turns) >= self._max_live_turns:
             error = (
                 "too_many_turns",
@@ -133,7 +116,7 @@ class EngineCore:
         if error is not None:
             self._events.append(TurnFailed(session, turn, *error))
             return
-        live = LiveTurn(session, turn, message.settings, self._prompter, self._live)
+        live = self._family.start_turn(session, turn, message.settings)
         self._turns[key] = live
         self._owners[key] = (Priority.LIVE, live)
         self._sessions.setdefault(session, set()).add(key)
@@ -142,7 +125,7 @@ class EngineCore:
         live = self._turns.get(key)
         if live is None:
             return  # failed or cancelled; the gateway may not have heard of it yet
-        limit = self._live.max_samples
+        limit = self._family.max_samples
         if live.num_samples + len(message.samples) > limit:
             seconds = limit // 16_000
             text = f"the turn is longer than {seconds} s; commit it in shorter pieces"
@@ -153,20 +136,12 @@ class EngineCore:
         self._events.extend(live.settle())
 
     def _start_file(self, message: TranscribeFile) -> None:
-        error = self._settings_error(message.settings)
-        if error is None and len(message.samples) > self._live.max_samples:
-            error = (
-                "audio_too_long",
-                f"file: expected at most {self._live.max_samples // 16_000} s of audio,"
-                f" got {len(message.samples) / 16_000:.0f} s",
-            )
+        error = settings_error(self._family, self._name, message.settings)
+        error = error or too_long(len(message.samples), self._family.max_samples)
         if error is not None:
             self._events.append(FileFailed(message.request, *error))
             return
-        window, words = self._file_window, message.settings.words
-        # Full windows are one step of the rule long.
-        cap = window.longest - window.margin if window.step < window.longest else None
-        job = FileTranscription(message, self._prompter, window, cap, words)
+        job = self._family.start_file(message)
         self._owners[message.request] = (Priority.BATCH, job)
         self._events.extend(job.settle())
         self._drop_if_done(message.request)
@@ -178,6 +153,7 @@ class EngineCore:
         self._turns.pop(key, None)
         if sequence := self._running.pop(key, None):
             self._runner.release(sequence)
+        self._runner.forget(key)
         for keys in self._sessions.values():
             keys.discard(key)
 
@@ -185,6 +161,17 @@ class EngineCore:
         owner = self._owners.get(key)
         if owner is not None and owner[1].is_done:
             self._drop(key)
+
+    def stats(self) -> dict[str, int]:
+        """Counters since the start: of the core, and those of the runner (see there)."""
+        return {
+            "steps": self._num_steps,
+            "requests": self._num_requests,
+            "passes": self._num_passes,
+            "drafted": self._num_drafted,
+            "accepted": self._num_accepted,
+            **self._runner.stats(),
+        }
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -196,63 +183,56 @@ class EngineCore:
         )
 
     def step(self) -> list[Event]:
-        """Run the next batch: admit, encode, one forward pass for all, hand out what is done."""
+        """Run the next batch: schedule, launch, wait, commit, hand out the events."""
         self._num_steps += 1
-        self._collect_tickets()
-        self._start(self._scheduler.admit())
-        self._forward()
-        for key, sequence in list(self._running.items()):
-            if sequence.phase is Phase.DONE:
-                self._finish(key, sequence)
+        work = self._schedule()
+        handle = self._runner.launch(work)
+        outcome = handle.wait()
+        self._commit(outcome)
         events, self._events = self._events, []
         return events
 
-    def _collect_tickets(self) -> None:
+    def _schedule(self) -> list[tuple[Running, int]]:
+        """Who is fed how many tokens in this step, those among them who begin with it."""
         for key, (priority, owner) in self._owners.items():
-            if not self._scheduler.is_running(key):
-                if owner.wants_request():
-                    self._scheduler.want(key, priority, owner.cost())
-                else:
-                    self._scheduler.forget(key)
+            if self._scheduler.is_running(key):
+                continue
+            if owner.wants_request():
+                self._scheduler.want(key, priority, owner.cost(), is_urgent=owner.is_urgent)
+            else:
+                self._scheduler.forget(key)
+        for key in self._scheduler.admit(self._runner.free_tokens):
+            try:
+                self._running[key] = self._runner.place(self._owners[key][1].make_request())
+            except RequestError as error:
+                self._fail(Failure(key, error.code, str(error)))
+        demands = {key: sequence.demand() for key, sequence in self._running.items()}
+        shares = self._scheduler.share(demands)
+        return [(self._running[key], count) for key, count in shares.items()]
 
-    def _start(self, keys: list[str]) -> None:
-        requests = [self._owners[key][1].make_request() for key in keys]
-        try:
-            started = self._runner.start(requests)
-        except (
-            RuntimeError
-        ) as error:  # out of memory, mostly: these requests fail, the rest goes on
-            log.exception("encoding failed")
-            for key in keys:
-                self._fail(key, "server_error", f"the audio could not be encoded: {error}")
-            return
-        self._running.update(zip(keys, started, strict=True))
+    def _commit(self, outcome: Outcome) -> None:
+        for failure in outcome.failures:
+            self._fail(failure)
+        for key, sequence in list(self._running.items()):
+            if sequence.phase is Phase.DONE:
+                self._finish(key, sequence)
 
-    def _forward(self) -> None:
-        if not self._running:
-            return
-        try:
-            self._runner.step(list(self._running.values()))
-        except NonFiniteLogits as error:
-            self._fail(error.key, "model_error", str(error))
-        except RuntimeError as error:
-            log.exception("decoding failed")
-            for key in list(self._running):
-                self._fail(key, "server_error", f"the audio could not be decoded: {error}")
-
-    def _finish(self, key: str, sequence: Sequence) -> None:
+    def _finish(self, key: str, sequence: Running) -> None:
+        result = sequence.result()
         self._runner.release(sequence)
         del self._running[key]
         self._scheduler.finish(key)
         self._num_requests += 1
-        self._num_drafted += len(sequence.request.draft)
-        self._num_accepted += sequence.num_accepted
-        self._events.extend(self._owners[key][1].absorb(sequence.result()))
+        self._num_drafted += sequence.num_drafted
+        self._num_accepted += result.num_accepted
+        self._num_passes += result.num_passes
+        self._events.extend(self._owners[key][1].absorb(result))
         self._drop_if_done(key)
 
-    def _fail(self, key: str, code: str, message: str) -> None:
-        self._events.extend(self._owners[key][1].fail(code, message))
-        self._drop(key)
+    def _fail(self, failure: Failure) -> None:
+        log.error("%s failed: %s: %s", failure.key, failure.code, failure.message)
+        self._events.extend(self._owners[failure.key][1].fail(failure.code, failure.message))
+        self._drop(failure.key)
 
     def check(self) -> None:
         """Raise AssertionError if anything leaked. Cheap; for tests and idle moments."""

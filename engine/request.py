@@ -1,21 +1,14 @@
-"""One decoder request, what came of it, and its progress while it runs. Pure: no tensors.
+"""What all requests have in common: their class, their cost, their progress, their result. Pure.
 
-Token layout of a request (Whisper; an English-only checkpoint has no language and task token)::
-
-    [<|startofprev|> text] <|startoftranscript|> [language] [task] [<|notimestamps|>] prefix draft
-    |----------------- head -------------------|           |--------- tail ---------| forced |
-                                                                            to be verified --|
-
-The language may be a hole that the first pass fills from the logits after the start token.
+What is decoded, and how a prompt is laid out, belongs to the kind of model: see `whisper_request`
+(fixed rows and cross-attention slots) and `paged_request` (blocks of a paged cache).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-
-import numpy as np
-from numpy.typing import NDArray
 
 
 class Priority(Enum):
@@ -25,69 +18,64 @@ class Priority(Enum):
     BATCH = 1
 
 
+class RequestError(Exception):
+    """This one request cannot be carried out; everything else goes on. code: for the client."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What to encode and what to decode. Immutable; see the module docstring for the layout.
+class Cost:
+    """What a request will take. encoder: samples of audio that the encoder may have to read.
+    tokens: places in the paged cache, prompt and answer together; 0 where rows are fixed."""
 
-    samples: mono float32 at 16 kHz, at most window_samples long; the encoder sees them padded with
-    zeros to window_samples. language: token id, or None to detect (multilingual checkpoints).
-    """
+    encoder: int
+    tokens: int = 0
 
-    key: str
-    priority: Priority
-    samples: NDArray[np.float32]
-    window_samples: int
-    head: tuple[int, ...]
-    language: int | None
-    detect_language: bool
-    tail: tuple[int, ...]
-    prefix: tuple[int, ...] = ()
-    draft: tuple[int, ...] = ()
-    max_new_tokens: int = 224
-    timestamps: bool = False
-    temperature: float = 0.0
-    seed: int = 0
-    align: bool = False
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a running request could be fed next. known: tokens of its context that are not in the
+    cache yet. draft: tokens to verify behind them. divisible: may be fed in chunks. waiting:
+    somebody else is computing what it needs, so nothing is to be fed now."""
+
+    known: int
+    draft: int = 0
+    divisible: bool = True
+    waiting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """tokens: text (and timestamp) tokens after the forced prefix, without the end token.
 
-    logprobs: natural log-probability per token. no_speech_prob: probability of <|nospeech|> at the
-    start token. num_accepted: draft tokens that verification kept. stop: "end", "length" or
-    "repetition". token_times: (start, end) seconds in the window per prefix+tokens token, if
-    asked for.
+    logprobs: natural log-probability per token. num_accepted: draft tokens that verification kept.
+    num_passes: decoder passes it took. stop: "end", "length" or "repetition". language: token id of
+    a checkpoint with language tokens. no_speech_prob: probability of <|nospeech|> at the start
+    token. token_times: (start, end) seconds in the window per prefix+tokens token, if asked for.
     """
 
     key: str
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
-    language: int | None
-    no_speech_prob: float
     num_accepted: int
     stop: str
+    num_passes: int = 0
+    language: int | None = None
+    no_speech_prob: float = 0.0
     token_times: tuple[tuple[float, float], ...] | None = None
 
 
 class Phase(Enum):
     DETECT = "detect"  # head fed, waiting for the language
-    PREFILL = "prefill"  # tail, prefix and draft
+    PREFILL = "prefill"  # prompt, forced prefix and draft
     DECODE = "decode"  # one token at a time
     DONE = "done"
 
 
-@dataclass(frozen=True, slots=True)
-class LogitsRow:
-    """One position whose logits are wanted. index: offset in the fed queries.
-    num_sampled: text tokens before it (0: the first one after the forced prefix)."""
-
-    index: int
-    purpose: str  # "no_speech", "language", "token"
-    history: tuple[int, ...] = ()
-
-
-def is_looping(tokens: list[int]) -> bool:
+def is_looping(tokens: Sequence[int]) -> bool:
     """Whether the tail of tokens is one phrase said over and over (a decoder stuck in a loop).
 
     A phrase of n tokens must come 4 times, a single token 8 times, so that a spoken
@@ -103,121 +91,48 @@ def is_looping(tokens: list[int]) -> bool:
     return False
 
 
-@dataclass(slots=True)
-class Sequence:
-    """A running request: which tokens to feed next, and what the sampled ones mean.
+@dataclass(slots=True, kw_only=True)
+class Answer:
+    """The tokens sampled for one request so far, and whether there will be more.
 
-    fed counts the context tokens whose keys and values are in the cache; rejected drafts are
-    simply overwritten, because fed does not count them.
+    end_tokens: ids that end it. max_tokens: at most so many. guard_loops: stop when it repeats
+    itself. num_accepted, num_passes: as in `Result`.
     """
 
-    request: Request
-    end_token: int
-    context_limit: int  # tokens the decoder can hold
-    row: int = 0
-    slot: int = 0
-    phase: Phase = Phase.PREFILL
-    context: list[int] = field(default_factory=list)
-    fed: int = 0
-    language: int | None = None
-    no_speech_prob: float = 0.0
+    end_tokens: frozenset[int]
+    max_tokens: int
+    guard_loops: bool = True
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     num_accepted: int = 0
+    num_passes: int = 0
     stop: str = ""
-    token_times: tuple[tuple[float, float], ...] | None = None
 
-    def __post_init__(self) -> None:
-        self.language = self.request.language
-        self.context = list(self.request.head)
-        if self.request.detect_language and self.language is None:
-            self.phase = Phase.DETECT
-        else:
-            self._complete_prompt()
-
-    def _complete_prompt(self) -> None:
-        if self.language is not None:
-            self.context.append(self.language)
-        self.context.extend(self.request.tail)
-        self.context.extend(self.request.prefix)
-        self.phase = Phase.PREFILL
-
-    @property
-    def _draft(self) -> tuple[int, ...]:
-        if self.phase is not Phase.PREFILL:
-            return ()
-        room = min(self.context_limit - len(self.context), self.request.max_new_tokens)
-        return self.request.draft[: max(0, room)]
-
-    def queries(self) -> list[int]:
-        """Token ids to feed in this step, at positions fed, fed+1, ..."""
-        return self.context[self.fed :] + list(self._draft)
-
-    def logits_rows(self) -> list[LogitsRow]:
-        """The positions of `queries` whose logits this step needs, in order."""
-        known = len(self.context) - self.fed
-        start = len(self.request.head) - 1 - self.fed  # the <|startoftranscript|> position
-        rows = [LogitsRow(start, "no_speech")] if start >= 0 else []
-        if self.phase is Phase.DETECT:
-            return [*rows, LogitsRow(known - 1, "language")]
-        draft = self._draft
-        for i in range(len(draft) + 1):
-            history = (*self.tokens, *draft[:i])
-            rows.append(LogitsRow(known - 1 + i, "token", history))
-        return rows
-
-    def absorb_language(self, token: int) -> None:
-        """The first pass is done: token is the detected language."""
-        assert self.phase is Phase.DETECT
-        self.fed = len(self.context)
-        self.language = token
-        self._complete_prompt()
-
-    def absorb(self, sampled: list[int], logprobs: list[float]) -> None:
-        """Take the tokens sampled at the "token" rows: the draft while it agrees, then one more.
+    def take(
+        self, sampled: Sequence[int], logprobs: Sequence[float], draft: Sequence[int]
+    ) -> list[int]:
+        """Take the tokens sampled behind the draft's positions; returns those that were appended.
 
         sampled[i] is the model's choice given the draft up to i; it counts only while all draft
-        tokens before it were the model's own choice. So the outcome is the one of plain decoding.
+        tokens before it were the model's own choice. So the outcome is the one of plain decoding,
+        and of the appended tokens all but the last are draft tokens that were accepted.
         """
-        draft = self._draft
-        assert len(sampled) == len(draft) + 1, (len(sampled), len(draft))
-        self.fed = len(self.context)
-        self.phase = Phase.DECODE
+        assert len(sampled) == len(draft) + 1 and not self.stop, (len(sampled), len(draft))
+        self.num_passes += 1
+        appended: list[int] = []
         for i, (token, logprob) in enumerate(zip(sampled, logprobs, strict=True)):
-            self._append(token, logprob)
-            if self.phase is Phase.DONE:
-                return
-            if i < len(draft):
-                if draft[i] != token:
-                    return
-                self.num_accepted += 1
-                self.fed += 1
-
-    def _append(self, token: int, logprob: float) -> None:
-        if token == self.end_token:
-            self.phase, self.stop = Phase.DONE, "end"
-            return
-        self.tokens.append(token)
-        self.logprobs.append(logprob)
-        self.context.append(token)
-        if is_looping(self.tokens):
-            self.phase, self.stop = Phase.DONE, "repetition"
-        elif (
-            len(self.tokens) >= self.request.max_new_tokens
-            or len(self.context) >= self.context_limit
-        ):
-            self.phase, self.stop = Phase.DONE, "length"
-
-    def result(self) -> Result:
-        """What came of the request. Only when done."""
-        assert self.phase is Phase.DONE
-        return Result(
-            key=self.request.key,
-            tokens=tuple(self.tokens),
-            logprobs=tuple(self.logprobs),
-            language=self.language,
-            no_speech_prob=self.no_speech_prob,
-            num_accepted=self.num_accepted,
-            stop=self.stop,
-            token_times=self.token_times,
-        )
+            if token in self.end_tokens:
+                self.stop = "end"
+                break
+            appended.append(token)
+            self.tokens.append(token)
+            self.logprobs.append(logprob)
+            if self.guard_loops and is_looping(self.tokens):
+                self.stop = "repetition"
+            elif len(self.tokens) >= self.max_tokens:
+                self.stop = "length"
+            accepted = i < len(draft) and draft[i] == token
+            self.num_accepted += accepted
+            if self.stop or not accepted:
+                break
+        return appended

@@ -1,215 +1,128 @@
-"""Runs requests on the model: encode, fill a cross-attention slot, decode all rows together.
+"""What the core needs of whoever runs requests on a model. See `whisper_runner`, `paged_runner`.
 
-Owns the caches. A request holds one row (its decoder context) and one slot (its encoded audio) from
-`start` to `release`. On a CPU a step is plain eager torch; depth and graphs come later behind the
-same calls.
+place(request)      room for it is taken; nothing is computed
+launch(work)        encoders and one decoder pass over all the work; nothing is read back
+handle.wait()       what was sampled is read, and the sequences go on
+release(sequence)   its room is free again
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence as Seq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
-import numpy as np
-import torch
-from torch import Tensor
-
-import kernels
-from engine.models.whisper import WhisperModel
-from engine.models.word_times import token_times
-from engine.request import LogitsRow, Phase, Request, Sequence
-from engine.rules import TokenRules
-from engine.tokenizer import WhisperTokenizer
-
-SAMPLES_PER_POSITION = 320  # of the encoder's output: 50 positions a second at 16 kHz
+from engine.request import Demand, Phase, RequestError, Result
 
 
-class NonFiniteLogits(RuntimeError):
-    """The model's output for one request is not a number; key: the request's owner."""
+class Running(Protocol):
+    """A placed request, as the core sees it."""
 
-    def __init__(self, key: str) -> None:
-        super().__init__("the model's output is not finite (NaN weights, or an overflow)")
-        self.key = key
+    phase: Phase
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def num_drafted(self) -> int: ...
+
+    def demand(self) -> Demand: ...
+
+    def result(self) -> Result: ...
 
 
-class Runner:
-    """max_rows: requests decoded together at most."""
+S = TypeVar("S", bound=Running)
+R = TypeVar("R", contravariant=True)
 
-    def __init__(self, model: WhisperModel, tokenizer: WhisperTokenizer, max_rows: int) -> None:
-        self._model = model
-        self._tokenizer = tokenizer
-        self._max_rows = max_rows
-        self._rules = TokenRules(tokenizer, model.dims.vocab, model.device)
-        self._filters = kernels.mel_filters(model.dims.num_mels).to(model.device)
-        self._alignment_heads = tokenizer.alignment_heads or [
-            # Nobody says which heads follow the audio: those of the later layers mostly do.
-            (layer, head)
-            for layer in range(model.dims.decoder_layers // 2, model.dims.decoder_layers)
-            for head in range(model.dims.decoder_heads)
-        ]
-        self._self_cache = model.new_self_cache(max_rows)
-        self._cross_cache = model.new_cross_cache(max_rows)
 
-    # --- encoding --------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One request that cannot go on. code, message: for its client."""
 
-    @torch.inference_mode()
-    def start(self, requests: Seq[Request]) -> list[Sequence]:
-        """Encode the requests' audio, those with equal windows together, and give them rows.
+    key: str
+    code: str
+    message: str
 
-        On an error nothing stays allocated.
-        """
-        started = [self._place(request) for request in requests]
-        by_window: dict[int, list[Sequence]] = defaultdict(list)
-        for sequence in started:
-            by_window[sequence.request.window_samples].append(sequence)
-        try:
-            for window, group in by_window.items():
-                self._encode(window, group)
-        except RuntimeError:
-            for sequence in started:
-                self.release(sequence)
-            raise
-        return started
+    @classmethod
+    def of(cls, key: str, error: Exception, what: str) -> Failure:
+        """Of an error while doing what, in words."""
+        if isinstance(error, RequestError):
+            return cls(key, error.code, str(error))
+        return cls(key, "server_error", f"{what}: {error}")
 
-    def _place(self, request: Request) -> Sequence:
-        row, slot = self._self_cache.allocate(), self._cross_cache.allocate()
-        assert row is not None and slot is not None, "the scheduler admitted more than fits"
-        limit = self._model.dims.context
-        return Sequence(request, self._tokenizer.eot, limit, row=row, slot=slot)
 
-    def _encode(self, window: int, group: list[Sequence]) -> None:
-        samples = np.zeros((len(group), window), np.float32)
-        for i, sequence in enumerate(group):
-            audio = sequence.request.samples
-            samples[i, : len(audio)] = audio
-        padded = torch.from_numpy(samples).to(self._model.device)
-        log_mel = kernels.log_mel(padded, self._filters)
-        encoded = self._model.encode(log_mel.to(self._model.dtype))
-        slots = [sequence.slot for sequence in group]
-        lengths = [encoded.shape[1]] * len(group)
-        self._cross_cache.write(slots, self._model.project_cross(encoded), lengths)
+NOT_FINITE = "the model's output is not finite (NaN weights or input, or an overflow)"
 
-    # --- decoding --------------------------------------------------------------------------------
 
-    @torch.inference_mode()
-    def step(self, sequences: Seq[Sequence]) -> None:
-        """Feed every sequence its next tokens and take what the model says. Prompts and single
-        tokens run apart, so that no decode is padded to the length of somebody's prompt."""
-        prompts = [s for s in sequences if s.phase in (Phase.DETECT, Phase.PREFILL)]
-        decodes = [s for s in sequences if s.phase is Phase.DECODE]
-        for group in (prompts, decodes):
-            if group:
-                self._forward(group)
+@dataclass(slots=True)
+class Outcome:
+    """failures: requests that a step has ended. Everything else went on."""
 
-    def _forward(self, group: list[Sequence]) -> None:
-        device = self._model.device
-        queries = [sequence.queries() for sequence in group]
-        lengths = [len(q) for q in queries]
-        longest = max(lengths)
-        tokens = torch.tensor([q + [0] * (longest - len(q)) for q in queries])
-        fed = torch.tensor([s.fed for s in group])
-        limit = self._model.dims.context - 1
-        positions = (fed[:, None] + torch.arange(longest)).clamp_(max=limit)
-        hidden = self._model.decode(
-            tokens.to(device),
-            positions.to(device),
-            torch.tensor([s.row for s in group], device=device),
-            fed.to(device),
-            torch.tensor(lengths, device=device),
-            torch.tensor([s.slot for s in group], device=device),
-            self._self_cache,
-            self._cross_cache,
-        )
-        wanted = [(i, row) for i, s in enumerate(group) for row in s.logits_rows()]
-        rows = torch.tensor([i for i, _ in wanted], device=device)
-        columns = torch.tensor([row.index for _, row in wanted], device=device)
-        logits = self._model.logits(hidden[rows, columns])
-        self._sample(group, wanted, logits)
+    failures: list[Failure] = field(default_factory=list)
 
-    def _sample(
-        self, group: list[Sequence], wanted: list[tuple[int, LogitsRow]], logits: Tensor
-    ) -> None:
-        """Rules, choice and log-probability of all rows; one read back to the host."""
-        no_speech = self._tokenizer.no_speech
-        scores = [self._masked(group[i], row, logits[n]) for n, (i, row) in enumerate(wanted)]
-        stacked = torch.stack(scores)
-        tokens, logprobs = kernels.greedy(stacked)
-        for n, (i, row) in enumerate(wanted):
-            if row.purpose == "no_speech":
-                logprobs[n] = logits[n].log_softmax(-1)[no_speech]
-            elif group[i].request.temperature > 0 and row.purpose == "token":
-                tokens[n], logprobs[n] = self._draw(group[i], row, stacked[n])
-        chosen: list[list[int]] = [[] for _ in group]
-        scored: list[list[float]] = [[] for _ in group]
-        for (i, row), token, logprob in zip(
-            wanted, tokens.tolist(), logprobs.tolist(), strict=True
-        ):
-            if logprob != logprob:
-                raise NonFiniteLogits(group[i].request.key)
-            if row.purpose == "no_speech":
-                group[i].no_speech_prob = min(1.0, float(torch.tensor(logprob).exp()))
-            else:
-                chosen[i].append(token)
-                scored[i].append(logprob)
-        for sequence, picked, values in zip(group, chosen, scored, strict=True):
-            if sequence.phase is Phase.DETECT:
-                sequence.absorb_language(picked[0])
-                continue
-            sequence.absorb(picked, values)
-            if sequence.phase is Phase.DONE and sequence.request.align:
-                sequence.token_times = self._align(sequence)
 
-    def _masked(self, sequence: Sequence, row: LogitsRow, logits: Tensor) -> Tensor:
-        if row.purpose == "no_speech":
-            return logits
-        if row.purpose == "language":
-            return self._rules.language(logits)
-        if sequence.request.timestamps:
-            return self._rules.timestamps(logits, row.history)
-        is_first = not row.history and not sequence.request.prefix
-        return self._rules.text(logits, is_first=is_first)
+class Handle(Protocol):
+    """A launched step."""
 
-    def _draw(self, sequence: Sequence, row: LogitsRow, logits: Tensor) -> tuple[Tensor, Tensor]:
-        request = sequence.request
-        position = len(sequence.request.prefix) + len(row.history)
-        token, logprob = kernels.sample(
-            logits[None],
-            torch.tensor([request.temperature]),
-            torch.tensor([request.seed]),
-            torch.tensor([position]),
-        )
-        return token[0], logprob[0]
+    def wait(self) -> Outcome:
+        """Read what was sampled and move the sequences on. Once."""
+        ...
 
-    def _align(self, sequence: Sequence) -> tuple[tuple[float, float], ...]:
-        """(start, end) in seconds of the window for every prefix and result token."""
-        request, t = sequence.request, self._tokenizer
-        text = [*request.prefix, *sequence.tokens]
-        language = [] if sequence.language is None else [sequence.language]
-        start = [t.sot, *language, *request.tail]
-        tokens = torch.tensor([[*start, *text, t.eot]], device=self._model.device)
-        weights = self._model.align(
-            tokens,
-            torch.tensor([tokens.shape[1]], device=self._model.device),
-            torch.tensor([sequence.slot], device=self._model.device),
-            self._cross_cache,
-            heads=self._alignment_heads,
-            audio_lengths=torch.tensor(
-                [-(-len(request.samples) // SAMPLES_PER_POSITION)], device=self._model.device
-            ),
-        )
-        starts, ends = token_times(weights[0].float().cpu().numpy(), len(start), len(text))
-        return tuple(zip(starts.tolist(), ends.tolist(), strict=True))
 
-    # --- ends ------------------------------------------------------------------------------------
+class Runner(Protocol, Generic[R, S]):
+    """Owns a model's caches. All calls belong to the thread that owns the device."""
 
-    def release(self, sequence: Sequence) -> None:
-        """The request is over, whatever the reason: its row and slot are free again."""
-        self._self_cache.free(sequence.row)
-        self._cross_cache.free(sequence.slot)
+    @property
+    def free_tokens(self) -> int:
+        """Places of the paged cache that a new request could reserve now."""
+        ...
+
+    def place(self, request: R) -> S:
+        """Raises `RequestError` if it could never run."""
+        ...
+
+    def launch(self, work: Sequence[tuple[S, int]]) -> Handle:
+        """work: sequences and how many tokens each is fed."""
+        ...
+
+    def release(self, sequence: S) -> None: ...
+
+    def forget(self, key: str) -> None:
+        """The owner is gone: what is kept for its next request is not needed."""
+        ...
+
+    def stats(self) -> dict[str, int]:
+        """Counters, for the metrics."""
+        ...
 
     def check(self, num_running: int) -> None:
-        """Raise AssertionError if rows or slots leaked."""
-        self._self_cache.check()
-        self._cross_cache.check()
-        assert self._max_rows - self._self_cache.num_free == num_running
-        assert self._max_rows - self._cross_cache.num_free == num_running
+        """Raise AssertionError if anything leaked."""
+        ...
+
+
+T = TypeVar("T")
+
+
+def isolated(
+    group: Sequence[T], work: Callable[[Sequence[T]], None]
+) -> list[tuple[T, RuntimeError]]:
+    """Do the work for all at once; if that fails, for each alone. Returns those that fail alone.
+
+    So one request that cannot be carried out (out of memory, mostly) takes nobody with it.
+    """
+    if not group:
+        return []
+    try:
+        work(group)
+    except RuntimeError as error:
+        if len(group) == 1:
+            return [(group[0], error)]
+    else:
+        return []
+    failed: list[tuple[T, RuntimeError]] = []
+    for item in group:
+        try:
+            work([item])
+        except RuntimeError as error:
+            failed.append((item, error))
+    return failed

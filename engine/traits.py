@@ -11,7 +11,8 @@ from engine.models.loader import CheckpointError, read_json
 @dataclass(frozen=True, slots=True)
 class Traits:
     """short_windows: the encoder was trained on windows shorter than the published 30 s.
-    longest_window_seconds: and on none longer than this. carries_text: earlier text in the prompt
+    longest_window_seconds: and on none longer than this (Qwen3-ASR: the longest clip it was trained
+    on). carries_text: earlier text in the prompt
     helps it (openai/whisper's `condition_on_previous_text`)."""
 
     short_windows: bool = False
@@ -27,9 +28,9 @@ class Traits:
             if not isinstance(data.get(name, False), bool):
                 raise CheckpointError(f"{path}: {name}: expected true or false, got {data[name]!r}")
         longest = data.get("longest_window_seconds")
-        if longest is not None and not (isinstance(longest, int | float) and 4 <= longest <= 30):
+        if longest is not None and not (isinstance(longest, int | float) and 4 <= longest <= 120):
             raise CheckpointError(
-                f"{path}: longest_window_seconds: expected 4 to 30, got {longest!r}"
+                f"{path}: longest_window_seconds: expected 4 to 120, got {longest!r}"
             )
         return cls(
             data.get("short_windows", cls().short_windows), longest, data.get("carries_text", True)

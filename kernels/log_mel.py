@@ -29,13 +29,27 @@ def log_mel(samples: Tensor, filters: Tensor) -> Tensor:
         result = (max(mel, max over the row - 8) + 4) / 4
     """
     assert samples.dim() == 2 and samples.shape[1] > FFT_SIZE // 2, samples.shape
+    edge = FFT_SIZE // 2
+    padded = torch.nn.functional.pad(samples[:, None], (edge, edge), mode="reflect")[:, 0]
+    mel = log10_mel(padded, filters)[..., : samples.shape[1] // HOP]
+    return normalised(mel, mel.amax(dim=(1, 2), keepdim=True))
+
+
+def log10_mel(samples: Tensor, filters: Tensor) -> Tensor:
+    """The decades of `log_mel` before the loudest value is known, and without any padding.
+
+    samples: [batch, num_samples >= 400]. Frame t covers samples 160 t .. 160 t + 400.
+    Returns [batch, mels, (num_samples - 400) // 160 + 1] float32, -10 and more.
+    """
     window = torch.hann_window(FFT_SIZE, dtype=samples.dtype, device=samples.device)
-    spectrum = torch.stft(samples, FFT_SIZE, HOP, window=window, return_complex=True)
-    parts = torch.view_as_real(spectrum[..., : samples.shape[1] // HOP])  # [batch, bins, frames, 2]
-    power = parts.square().sum(-1)
-    mel = torch.matmul(filters, power).clamp_(min=POWER_FLOOR).log10_()
-    loudest = mel.amax(dim=(1, 2), keepdim=True)
-    return torch.maximum(mel, loudest - DYNAMIC_RANGE).add_(4.0).mul_(0.25)
+    spectrum = torch.stft(samples, FFT_SIZE, HOP, window=window, center=False, return_complex=True)
+    power = torch.view_as_real(spectrum).square().sum(-1)  # [batch, bins, frames]
+    return torch.matmul(filters, power).clamp_(min=POWER_FLOOR).log10_()
+
+
+def normalised(mel: Tensor, loudest: Tensor | float) -> Tensor:
+    """(max(mel, loudest - 8) + 4) / 4: what `log10_mel` gives, as models read it."""
+    return mel.clamp(min=loudest - DYNAMIC_RANGE).add_(4.0).mul_(0.25)
 
 
 def mel_filters(num_mels: int) -> Tensor:

@@ -93,6 +93,24 @@ def write_qwen_tokenizer(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
 
 
+def build_served_qwen3_asr(folder: Path, *, seed: int = 0, **audio: Any) -> Any:
+    """A random Qwen3-ASR with a tokenizer that its ids fit, as an engine can serve it."""
+    write_qwen_tokenizer(folder)
+    added = json.loads((folder / "tokenizer_config.json").read_text())["added_tokens_decoder"]
+    ids = {entry["content"]: int(index) for index, entry in added.items()}
+    from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
+
+    config = Qwen3ASRConfig(
+        text_config={"model_type": "qwen3", **TEXT, "vocab_size": max(ids.values()) + 1},
+        audio_config={"model_type": "qwen3_asr_encoder", **AUDIO, **audio},
+        audio_token_id=ids["<|audio_pad|>"],
+        eos_token_id=[ids["<|endoftext|>"], ids["<|im_end|>"]],
+        pad_token_id=ids["<|endoftext|>"],
+        tie_word_embeddings=True,
+    )
+    return _save(Qwen3ASRForConditionalGeneration(config), folder, seed)
+
+
 def _save(model: Any, folder: Path, seed: int) -> Any:
     """Weights large enough for attention to choose and for logits to differ, then written."""
     generator = torch.Generator().manual_seed(seed)

@@ -64,6 +64,10 @@ class Qwen3Model:
     def num_parameters(self) -> int:
         return self.weights.num_parameters
 
+    @property
+    def vocab(self) -> int:
+        return self.dims.vocab
+
     def new_cache(self, num_blocks: int, dtype: torch.dtype | None = None) -> PagedCache:
         """A cache of this model's shape; num_blocks: the trash block included."""
         dims = self.dims

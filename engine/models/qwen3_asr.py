@@ -7,7 +7,7 @@ all axes: plain RoPE, so plain positions serve either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from engine.models.qwen3_weights import (
     tied_copy,
     whole_number,
 )
+from engine.paged_request import Medium
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,13 @@ class Qwen3AsrModel:
             _end_tokens(folder, outer, config, path),
             source.num_parameters + weights.num_parameters,
         )
+
+    @torch.inference_mode()
+    def encode(self, media: Sequence[Medium]) -> list[Tensor]:
+        """Embeddings of log-mel windows, each of itself alone: [num_tokens, width] per window."""
+        windows = [torch.from_numpy(medium.features) for medium in media]
+        device = self.decoder.device
+        return self.encoder.encode_windows([w.to(device, self.encoder.dtype) for w in windows])
 
     @torch.inference_mode()
     def embed(self, tokens: Tensor, places: Tensor, audio: Tensor) -> Tensor:

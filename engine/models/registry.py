@@ -1,4 +1,4 @@
-"""From a checkpoint folder to the model that can run it, by the architecture in its config.json."""
+"""Which kind of model a checkpoint folder holds, by the architecture in its config.json."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ import torch
 from engine.models.loader import CheckpointError, read_json
 from engine.models.whisper import WhisperModel
 
-Loader = Callable[..., WhisperModel]
-
-
-def supported_architectures() -> dict[str, Loader]:
-    """Architecture name, as Hugging Face writes it, to the function that loads a folder."""
-    return {"WhisperForConditionalGeneration": WhisperModel.from_folder}
+WHISPER = "WhisperForConditionalGeneration"
+QWEN3_ASR = "Qwen3ASRForConditionalGeneration"
+ARCHITECTURES = (WHISPER, QWEN3_ASR)  # as Hugging Face writes them
 
 
 def architecture_of(folder: Path) -> str:
@@ -24,10 +21,10 @@ def architecture_of(folder: Path) -> str:
     named = read_json(path).get("architectures")
     names = [str(name) for name in named] if isinstance(named, list) else []
     for name in names:
-        if name in supported_architectures():
+        if name in ARCHITECTURES:
             return name
     raise CheckpointError(
-        f"{path}: architectures: expected one of {', '.join(supported_architectures())}, "
+        f"{path}: architectures: expected one of {', '.join(ARCHITECTURES)}, "
         f"got {', '.join(names) or repr(named)}"
     )
 
@@ -40,9 +37,12 @@ def load_model(
     progress: Callable[[float], None] | None = None,
     trim_head: bool = True,
 ) -> WhisperModel:
-    """Loads whatever supported checkpoint the folder holds; progress hears the share, 0 to 1.
+    """Loads a Whisper checkpoint, by its architecture; progress hears the share, 0 to 1.
 
     trim_head: see `WhisperModel.from_folder`.
     """
-    loader = supported_architectures()[architecture_of(folder)]
-    return loader(folder, dtype=dtype, device=device, progress=progress, trim_head=trim_head)
+    architecture = architecture_of(folder)
+    assert architecture == WHISPER, architecture
+    return WhisperModel.from_folder(
+        folder, dtype=dtype, device=device, progress=progress, trim_head=trim_head
+    )

@@ -19,11 +19,12 @@ from engine.messages import (
     TranscribeFile,
     Word,
 )
-from engine.request import Priority, Request, Result
+from engine.request import Cost, Priority, Result
 from engine.sessions.hypothesis import Hypothesis
 from engine.sessions.policy import WindowRule
 from engine.sessions.prompt import Prompter
 from engine.sessions.quiet import quietest
+from engine.whisper_request import WhisperRequest
 
 SecondsOf = Callable[[int], float | None]  # seconds of a timestamp token, None for any other
 
@@ -61,14 +62,18 @@ class FileTranscription:
     def is_done(self) -> bool:
         return self._done
 
+    @property
+    def is_urgent(self) -> bool:
+        return False
+
     def wants_request(self) -> bool:
         return not self._done and not self._in_flight and self._remaining() >= SAMPLE_RATE // 50
 
     def _remaining(self) -> int:
         return len(self._message.samples) - self._position
 
-    def cost(self) -> int:
-        return self._window.window(self._plan_end() - self._position)
+    def cost(self) -> Cost:
+        return Cost(self._window.window(self._plan_end() - self._position))
 
     def _plan_end(self) -> int:
         if self._cap is None:
@@ -78,7 +83,7 @@ class FileTranscription:
         low, high = self._position + self._cap // 2, self._position + self._cap
         return low + quietest(self._message.samples[low:high])
 
-    def make_request(self) -> Request:
+    def make_request(self) -> WhisperRequest:
         assert not self._in_flight and not self._done
         self._in_flight = True
         self._end = self._plan_end()
@@ -87,7 +92,7 @@ class FileTranscription:
         head, tail = self._prompter.prompt(
             settings.prompt, self._closed, settings.task, timestamps=True
         )
-        return Request(
+        return WhisperRequest(
             key=self._message.request,
             priority=Priority.BATCH,
             samples=samples,

@@ -21,19 +21,21 @@ NO_SPEECH_LOGPROB = -1.0
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
     """tokens: ids. logprobs: one per token. spans: (start, end) seconds from the turn's beginning,
-    one per token, or empty when times were not asked for. language: token id."""
+    one per token, or empty when times were not asked for. language: ISO code, None if not known."""
 
     tokens: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     spans: tuple[tuple[float, float], ...] = ()
-    language: int | None = None
+    language: str | None = None
 
     @classmethod
-    def of(cls, result: Result, num_prefix: int, start: int) -> Hypothesis:
+    def of(
+        cls, result: Result, num_prefix: int, start: int, language: str | None = None
+    ) -> Hypothesis:
         """What a tick heard, less what a model says about silence or says in a loop.
 
         num_prefix: forced tokens in front, which carry times too. start: where in the turn the
-        tick's audio began, in samples; negative if silence was put in front.
+        tick's audio began, in samples; negative if silence was put in front. language: heard.
         """
         count = len(result.tokens)
         if result.stop == "repetition":
@@ -46,7 +48,7 @@ class Hypothesis:
             offset = start / SAMPLE_RATE
             times = result.token_times[num_prefix : num_prefix + count]
             spans = tuple((max(0.0, offset + a), max(0.0, offset + b)) for a, b in times)
-        return cls(result.tokens[:count], result.logprobs[:count], spans, result.language)
+        return cls(result.tokens[:count], result.logprobs[:count], spans, language)
 
     def split(self, count: int) -> tuple[Hypothesis, Hypothesis]:
         """The first count tokens, and the rest."""

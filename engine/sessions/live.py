@@ -1,9 +1,11 @@
-"""The live policy for Whisper: one turn of speech, re-heard on each tick, committed by agreement.
+"""The live policy: one turn of speech, re-heard on each tick, committed by agreement.
 
-Data flow: samples -> open segment -> tick (`Request` over the whole open segment, committed tokens
+Data flow: samples -> open segment -> tick (a request over the whole open segment, committed tokens
 as forced prefix, the last hypothesis as draft) -> `Result` -> agreed words are committed ->
 `TextCommitted`. A pause, or the cap on its length, closes the segment; then the next begins, with
 the text so far as prompt. Pure: no clock (time is counted in samples), no sockets, no tensors.
+
+How a checkpoint is asked, and what its answer means, is the `Recognizer`'s business.
 
                  segment_start        tick_end       voiced_until      received
     |--- closed -----|------ heard -------|---- new speech ---|-- silence --|
@@ -14,6 +16,7 @@ Positions are absolute: samples since the turn began.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +32,11 @@ from engine.messages import (
     TurnFailed,
 )
 from engine.models.word_times import UNSPACED_LANGUAGES
-from engine.request import Priority, Request, Result
+from engine.request import Cost, Priority, Result
 from engine.sessions.agreement import agreed_words
 from engine.sessions.hypothesis import Hypothesis
-from engine.sessions.policy import WindowRule
-from engine.sessions.prompt import Prompter
 from engine.sessions.quiet import quietest
+from engine.sessions.recognizer import Recognizer, Stretch
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +44,20 @@ class LiveConfig:
     """All in samples at 16 kHz unless said otherwise.
 
     tick: least new audio between ticks. tail: silence after the last speech that a tick must have
-    heard for its hypothesis to count as complete. pause: silence that closes the segment. cap:
-    longest open segment; beyond it the segment is cut at a quiet place. search: audio among which
-    that place is sought. lead: audio kept before the first speech. lead_in: silence put in front of
-    every segment. agreeing_ticks: ticks in a row
-    that must hear a word alike. held_words: words at the edge of the audio that wait all the same.
-    warm_up: audio of a segment, padding included, before which nothing is committed.
+    heard for its hypothesis to count as complete. pause: silence that closes the segment, if it is
+    at least roll long; long_pause: silence that closes any. cap: longest open segment; beyond it
+    the segment is cut at a quiet place. search: audio among which that place is sought. lead: audio
+    kept before the first speech. lead_in: silence put in front of every segment. agreeing_ticks:
+    ticks in a row that must hear a word alike. held_words: words at the edge of the audio that wait
+    all the same. warm_up: audio of a segment, padding included, before which nothing is committed.
+    draft: whether the last hypothesis is verified in one pass.
     """
 
-    window: WindowRule
     tick: int = SAMPLE_RATE // 4
     tail: int = SAMPLE_RATE * 3 // 20
     pause: int = SAMPLE_RATE * 7 // 10
+    roll: int = 0
+    long_pause: int = SAMPLE_RATE * 3
     cap: int = SAMPLE_RATE * 14
     search: int = SAMPLE_RATE
     lead: int = SAMPLE_RATE // 2
@@ -73,16 +77,16 @@ class LiveTurn:
         session: str,
         turn: str,
         settings: TranscriptionSettings,
-        prompter: Prompter,
+        recognizer: Recognizer,
         config: LiveConfig,
     ) -> None:
         self._session = session
         self._turn = turn
         self._settings = settings
-        self._prompter = prompter
+        self._recognizer = recognizer
         self._config = config
-        self._language = prompter.language_token(settings.language)
-        self._detokenizer = IncrementalDetokenizer(prompter.token_bytes)
+        self._language = settings.language
+        self._detokenizer = IncrementalDetokenizer(recognizer.token_bytes)
         self._audio = np.zeros(0, np.float32)  # from _segment_start on
         self._segment_start = 0
         self._received = 0
@@ -99,6 +103,7 @@ class LiveTurn:
         self._num_tokens = 0
         self._text = ""
         self._shown = ""  # provisional text the client sees
+        self._is_apart = False  # the next text wants a space in front
 
     # --- input -----------------------------------------------------------------------------------
 
@@ -162,9 +167,13 @@ class LiveTurn:
             or (self._received - self._tick_end < SAMPLE_RATE // 10)
         )
 
-    def cost(self) -> int:
+    @property
+    def is_urgent(self) -> bool:
+        return self._ended or self._is_quiet()
+
+    def cost(self) -> Cost:
         length = self._plan_end() - self._segment_start + self._config.lead_in
-        return self._config.window.window(length)
+        return self._recognizer.cost(length, len(self._committed))
 
     def _plan_end(self) -> int:
         """Where the next tick's audio ends: all there is, or a quiet place if that is too much.
@@ -180,7 +189,7 @@ class LiveTurn:
             return self._received  # wait for more audio to find a gap in
         return low + quietest(self._audio[low - start : high - start])
 
-    def make_request(self) -> Request:
+    def make_request(self) -> Any:
         assert self._in_flight is None and not self._done
         end = self._plan_end()
         # Speech that begins with the very first frame is misheard; silence in front is cheap.
@@ -188,23 +197,17 @@ class LiveTurn:
         samples = np.concatenate([silence, self._audio[: end - self._segment_start]])
         start = self._segment_start - len(silence)
         self._in_flight = _Tick(start, end, is_cut=end < self._received)
-        head, tail = self._prompter.prompt(
-            self._settings.prompt, self._closed, self._settings.task, timestamps=False
-        )
-        return Request(
-            key=f"{self._session}/{self._turn}",
-            priority=Priority.LIVE,
-            samples=samples,
-            window_samples=self._config.window.window(len(samples)),
-            head=head,
-            language=self._language,
-            detect_language=self._prompter.detects_language,
-            tail=tail,
-            prefix=tuple(self._committed),
-            draft=self._hypothesis.tokens if self._config.draft else (),
-            # Nobody says more than some ten tokens a second; a loop must not run for long.
-            max_new_tokens=min(224, 16 + 10 * len(samples) // SAMPLE_RATE),
-            align=self._settings.words,
+        return self._recognizer.request(
+            Stretch(
+                key=f"{self._session}/{self._turn}",
+                priority=Priority.LIVE,
+                start=start,
+                samples=samples,
+                language=self._language,
+                committed=tuple(self._committed),
+                draft=self._hypothesis if self._config.draft else None,
+                earlier=tuple(self._closed),
+            )
         )
 
     # --- results ---------------------------------------------------------------------------------
@@ -212,7 +215,7 @@ class LiveTurn:
     def absorb(self, result: Result) -> list[Event]:
         tick, self._in_flight = self._in_flight, None
         assert tick is not None
-        new = Hypothesis.of(result, len(self._committed), tick.start)
+        new = self._recognizer.hypothesis(result, len(self._committed), tick.start)
         older = (*self._earlier, self._hypothesis)[1 - self._config.agreeing_ticks :]
         self._tick_end, self._hypothesis, self._earlier = tick.end, new, older
         # Silence behind the last word: it will not grow any more.
@@ -230,9 +233,9 @@ class LiveTurn:
             stable = agreed_words(
                 [hypothesis.tokens for hypothesis in older],
                 new.tokens,
-                self._prompter.token_bytes,
+                self._recognizer.token_bytes,
                 held_words=0 if quiet else self._config.held_words,
-                unspaced=self._prompter.language_code(new.language) in UNSPACED_LANGUAGES,
+                unspaced=new.language in UNSPACED_LANGUAGES,
             )
         events = self._commit(stable)
         return [*events, *self.settle(), *self._provisional()]
@@ -246,7 +249,9 @@ class LiveTurn:
             self._done = True
             rest = self._emit(self._detokenizer.flush())
             return [*events, *rest, self._completed()]
-        is_pause = self._received >= self._voiced_until + self._config.pause
+        silence = self._received - self._voiced_until
+        is_long = self._voiced_until - self._segment_start >= self._config.roll
+        is_pause = silence >= (self._config.pause if is_long else self._config.long_pause)
         if is_pause and self._has_voice():
             return [*self._close(), *self._provisional()]
         return []
@@ -258,8 +263,10 @@ class LiveTurn:
     def _close(self) -> list[Event]:
         """Commit all that the last tick heard, and begin the next segment where its audio ended."""
         events = self._commit(len(self._hypothesis.tokens))
-        self._closed = (self._closed + self._committed)[-self._prompter.max_prompt :]
+        carried = self._recognizer.max_carried
+        self._closed = (self._closed + self._committed)[-carried:] if carried else []
         self._committed, self._hypothesis, self._earlier = [], Hypothesis(), ()
+        self._is_apart = self._recognizer.joins_with_space
         self._start_segment(self._tick_end)
         return events
 
@@ -282,30 +289,38 @@ class LiveTurn:
         return self._emit(self._detokenizer.push(said.tokens), said)
 
     def _emit(self, text: str, said: Hypothesis | None = None) -> list[Event]:
-        if not self._text:
-            text = text.lstrip()  # a turn does not begin with the space of its first word
+        text = self._joined(text)
         if not text:
             return []
+        self._is_apart = False
         self._text += text
-        bytes_of, wanted = self._prompter.token_bytes, self._settings
-        language = self._prompter.language_code(self._language)
+        bytes_of, wanted = self._recognizer.token_bytes, self._settings
+        language = self._language
         return [
             TextCommitted(
                 self._session,
                 self._turn,
                 text,
                 said.token_logprobs(bytes_of) if said and wanted.logprobs else None,
-                said.words(self._prompter.decode_bytes, language)
+                said.words(self._recognizer.decode_bytes, language)
                 if said and wanted.words
                 else None,
             )
         ]
 
+    def _joined(self, text: str) -> str:
+        """Text as it follows what was said: a turn does not begin with the space of its first word,
+        a later segment must begin with one."""
+        if not self._text:
+            return text.lstrip()
+        if self._is_apart and text and not text[0].isspace():
+            return text if self._language in UNSPACED_LANGUAGES else " " + text
+        return text
+
     def _provisional(self) -> list[Event]:
         if not self._settings.provisional or self._done:
             return []
-        text = self._detokenizer.preview(self._hypothesis.tokens)
-        text = text if self._text else text.lstrip()
+        text = self._joined(self._detokenizer.preview(self._hypothesis.tokens))
         if text == self._shown:
             return []
         self._shown = text
@@ -316,7 +331,7 @@ class LiveTurn:
             self._session,
             self._turn,
             self._text,
-            self._prompter.language_code(self._language),
+            self._language,
             self._received / SAMPLE_RATE,
             self._num_tokens,
         )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from engine.messages import Event
-from engine.request import Request, Result
+from engine.request import Cost, Result
 
 
 class Owner(Protocol):
@@ -21,11 +21,18 @@ class Owner(Protocol):
 
     def wants_request(self) -> bool: ...
 
-    def cost(self) -> int:
-        """Samples the encoder would read for the next request."""
+    @property
+    def is_urgent(self) -> bool:
+        """Whether somebody waits for the next request's text, having finished speaking."""
         ...
 
-    def make_request(self) -> Request: ...
+    def cost(self) -> Cost:
+        """What the next request would take; never less than it then does."""
+        ...
+
+    def make_request(self) -> Any:
+        """A request of the kind that the model's runner takes."""
+        ...
 
     def absorb(self, result: Result) -> list[Event]: ...
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.messages import SAMPLE_RATE, Event, TextCommitted, TextProvisional, TurnCompleted
-from engine.request import Request, Result
+from engine.request import Result
 from engine.sessions.live import LiveTurn
+from engine.whisper_request import WhisperRequest
 
 END = 50_257
 
@@ -62,7 +63,7 @@ class Speech:
         ends = [min(b, position / SAMPLE_RATE) for a, b in self.times if a < position / SAMPLE_RATE]
         return round(max(ends, default=0.0) * SAMPLE_RATE)
 
-    def hear(self, request: Request, start: int) -> Result:
+    def hear(self, request: WhisperRequest, start: int) -> Result:
         """What a perfect model hears in request.samples, which begin at position start: a word once
         three quarters of it were said; at the very edge, sometimes a wrong guess at the next."""
         end_s = (start + len(request.samples)) / SAMPLE_RATE
@@ -94,7 +95,7 @@ class Driver:
     def __init__(self, speech: Speech, turn: LiveTurn, lead_in: int) -> None:
         self.speech, self.turn, self.lead_in = speech, turn, lead_in
         self.events: list[Event] = []
-        self.requests: list[Request] = []
+        self.requests: list[WhisperRequest] = []
         self.position = 0
 
     def feed(self, seconds: float) -> None:

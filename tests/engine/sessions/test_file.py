@@ -86,7 +86,7 @@ def test_any_model_output_gets_to_the_end_of_the_file(cap: int | None, data: st.
         request = job.make_request()
         assert 0 < len(request.samples) <= (cap or WINDOW.longest)
         said = tuple(data.draw(st.lists(token, max_size=8)))
-        result = Result(request.key, said, (0.0,) * len(said), 1001, 0.0, 0, "end")
+        result = Result(request.key, said, (0.0,) * len(said), 0, "end", language=1001)
         events += job.absorb(result)
     (done,) = events
     assert isinstance(done, FileTranscribed) and job.is_done

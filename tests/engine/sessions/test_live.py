@@ -13,15 +13,17 @@ from engine.request import Result
 from engine.sessions.live import LiveConfig, LiveTurn
 from engine.sessions.policy import WindowRule
 from engine.sessions.quiet import quietest
+from engine.sessions.recognizer import WhisperRecognizer
 from tests.engine.sessions.scripted import Driver, Speech
 
 WINDOW = WindowRule(2 * SAMPLE_RATE, 4 * SAMPLE_RATE, 30 * SAMPLE_RATE, SAMPLE_RATE // 5)
-CONFIG = LiveConfig(window=WINDOW)
+CONFIG = LiveConfig()
 
 
 def driver(speech: Speech, config: LiveConfig = CONFIG, **changes: object) -> Driver:
     wanted = TranscriptionSettings(model="m", **changes)  # type: ignore[arg-type]
-    turn = LiveTurn("s", "t", wanted, speech.vocabulary, config)  # type: ignore[arg-type]
+    recognizer = WhisperRecognizer(speech.vocabulary, WINDOW, wanted)  # type: ignore[arg-type]
+    turn = LiveTurn("s", "t", wanted, recognizer, config)
     return Driver(speech, turn, config.lead_in)
 
 
@@ -124,7 +126,7 @@ def test_a_looping_model_is_cut_short() -> None:
     run = driver(speech)
     run.turn.append(speech.samples(0, SAMPLE_RATE), SAMPLE_RATE)
     request = run.turn.make_request()
-    loop = Result(request.key, (0,) * 40, (-0.1,) * 40, 1001, 0.0, 0, "repetition")
+    loop = Result(request.key, (0,) * 40, (-0.1,) * 40, 0, "repetition", language=1001)
     run.turn.absorb(loop)
     run.turn.end()
     events = run.turn.settle()
@@ -136,7 +138,7 @@ def test_noise_that_the_model_doubts_gives_no_text() -> None:
     run = driver(speech)
     run.turn.append(speech.samples(0, SAMPLE_RATE), SAMPLE_RATE)
     request = run.turn.make_request()
-    run.turn.absorb(Result(request.key, (0,), (-2.0,), 1001, 0.9, 0, "end"))
+    run.turn.absorb(Result(request.key, (0,), (-2.0,), 0, "end", language=1001, no_speech_prob=0.9))
     run.turn.end()
     assert not [e for e in run.turn.settle() if isinstance(e, TextCommitted)]
 

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.request import Phase, Priority, Request, Sequence, is_looping
+from engine.request import Phase, Priority, is_looping
+from engine.whisper_request import WhisperRequest, WhisperSequence
 
 END = 9
 
@@ -16,7 +17,7 @@ def next_token(context: tuple[int, ...], seed: int) -> int:
     return hash((seed, context[-4:], len(context))) % (END + 1)
 
 
-def request(**changes: object) -> Request:
+def request(**changes: object) -> WhisperRequest:
     values: dict[str, object] = {
         "key": "s/t",
         "priority": Priority.LIVE,
@@ -28,10 +29,10 @@ def request(**changes: object) -> Request:
         "tail": (102, 103),
         "max_new_tokens": 30,
     }
-    return Request(**{**values, **changes})  # type: ignore[arg-type]
+    return WhisperRequest(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def run(sequence: Sequence, seed: int) -> int:
+def run(sequence: WhisperSequence, seed: int) -> int:
     """Decode to the end with a cache that only knows what was fed. Returns the passes needed."""
     cache: list[int] = []
     passes = 0
@@ -66,9 +67,9 @@ def test_any_draft_gives_the_tokens_of_plain_decoding(
     seed: int, prefix: list[int], draft: list[int], detect: bool
 ) -> None:
     language = None if detect else 101
-    plain = Sequence(request(prefix=tuple(prefix), language=language), END, 448)
+    plain = WhisperSequence(request(prefix=tuple(prefix), language=language), END, 448)
     run(plain, seed)
-    drafted = Sequence(
+    drafted = WhisperSequence(
         request(prefix=tuple(prefix), draft=tuple(draft), language=language), END, 448
     )
     run(drafted, seed)
@@ -78,24 +79,24 @@ def test_any_draft_gives_the_tokens_of_plain_decoding(
 
 @given(seed=st.integers(0, 10_000))
 def test_a_right_draft_needs_one_pass(seed: int) -> None:
-    plain = Sequence(request(), END, 448)
+    plain = WhisperSequence(request(), END, 448)
     run(plain, seed)
-    drafted = Sequence(request(draft=plain.result().tokens), END, 448)
+    drafted = WhisperSequence(request(draft=plain.result().tokens), END, 448)
     passes = run(drafted, seed)
     assert passes == 1
-    if plain.stop == "end":
-        assert drafted.num_accepted == len(plain.result().tokens)
+    if plain.answer.stop == "end":
+        assert drafted.answer.num_accepted == len(plain.result().tokens)
 
 
 def test_end_as_the_first_token_gives_an_empty_result() -> None:
-    sequence = Sequence(request(draft=(1, 2)), END, 448)
+    sequence = WhisperSequence(request(draft=(1, 2)), END, 448)
     sequence.absorb([END, 5, 6], [0.0, 0.0, 0.0])
     assert sequence.result().tokens == ()
     assert sequence.result().stop == "end"
 
 
 def test_a_draft_longer_than_the_context_is_cut() -> None:
-    sequence = Sequence(request(draft=tuple(range(8))), END, context_limit=8)
+    sequence = WhisperSequence(request(draft=tuple(range(8))), END, context_limit=8)
     assert len(sequence.queries()) <= 8
 
 

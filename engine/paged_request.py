@@ -1,0 +1,166 @@
+"""One request to a decoder with a paged cache, and its progress while it runs. Pure: no tensors.
+
+    tokens:   prompt, with placeholders where media are, and the answer's forced prefix at its end
+    draft:    what the answer is guessed to be; verified in the pass that reads the prompt's end
+
+    context   |---- found in the cache ----|---- known, to be read ----|-- draft --|
+                                           ^ fed
+
+Chunks may end anywhere, also inside the placeholders of one medium.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.kv_cache import BLOCK_TOKENS, DIGEST_BYTES, MediaSpan, block_digests
+from engine.request import Answer, Demand, Phase, Priority, Result
+from engine.sampling import SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class Medium:
+    """What one encoder pass reads, whole: a window of log-mel [mels, frames], say.
+
+    digest: of the features, so equal digests mean equal embeddings. num_tokens: placeholders that
+    it stands behind.
+    """
+
+    features: NDArray[np.float32]
+    num_tokens: int
+    digest: bytes
+
+    @classmethod
+    def of(cls, features: NDArray[np.float32], num_tokens: int) -> Medium:
+        name = hashlib.blake2b(repr(features.shape).encode(), digest_size=DIGEST_BYTES)
+        name.update(np.ascontiguousarray(features).data)
+        return cls(features, num_tokens, name.digest())
+
+
+@dataclass(frozen=True, slots=True)
+class PagedRequest:
+    """What to read and what to decode. Immutable; see the module docstring for the layout.
+
+    media: (first placeholder's place in tokens, medium), in order. final_tokens: of the prompt,
+    that will be the same in the owner's next request; their blocks are kept for it (a soft pin).
+    salt: separates tenants in the prefix cache.
+    """
+
+    key: str
+    priority: Priority
+    tokens: tuple[int, ...]
+    media: tuple[tuple[int, Medium], ...] = ()
+    draft: tuple[int, ...] = ()
+    max_new_tokens: int = 256
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    final_tokens: int = 0
+    salt: bytes = b""
+    guard_loops: bool = True
+
+    @property
+    def reserved_tokens(self) -> int:
+        """Places in the cache that it needs at most."""
+        return len(self.tokens) + self.max_new_tokens
+
+
+@dataclass(slots=True)
+class PagedSequence:
+    """A running request. blocks: its block table, reserved for prompt and answer as a whole.
+    fed: tokens whose keys and values are in them. num_named: leading blocks that the pool knows by
+    digest. num_cached: prompt tokens that were found in the cache instead of being read."""
+
+    request: PagedRequest
+    end_tokens: frozenset[int]
+    row: int
+    blocks: list[int]
+    fed: int
+    digests: list[bytes] = field(default_factory=list)
+    num_named: int = 0
+    num_cached: int = 0
+    is_waiting: bool = False
+    phase: Phase = Phase.PREFILL
+    context: list[int] = field(init=False)
+    answer: Answer = field(init=False)
+
+    def __post_init__(self) -> None:
+        request = self.request
+        self.context = list(request.tokens)
+        self.answer = Answer(
+            end_tokens=self.end_tokens | set(request.sampling.stop_tokens),
+            max_tokens=request.max_new_tokens,
+            guard_loops=request.guard_loops,
+        )
+
+    @property
+    def key(self) -> str:
+        return self.request.key
+
+    @property
+    def num_drafted(self) -> int:
+        return len(self.request.draft)
+
+    @property
+    def _draft(self) -> tuple[int, ...]:
+        # The last place of the answer is for the token after the draft.
+        return self.request.draft[: self.request.max_new_tokens - 1] if self._is_prompt else ()
+
+    @property
+    def _is_prompt(self) -> bool:
+        return self.phase is Phase.PREFILL
+
+    def demand(self) -> Demand:
+        known = len(self.context) - self.fed
+        return Demand(known, len(self._draft), waiting=self.is_waiting)
+
+    def queries(self, count: int) -> list[int]:
+        """The next count tokens to feed, at places fed, fed+1, ..."""
+        known = self.context[self.fed : self.fed + count]
+        return known + list(self._draft[: count - len(known)])
+
+    def num_logits(self, count: int) -> int:
+        """How many of the last of count queries have a successor to be sampled."""
+        return max(0, count - (len(self.context) - self.fed) + 1)
+
+    def advance(self, count: int) -> None:
+        """A chunk of count tokens was read, which did not reach the end of the prompt."""
+        assert self.num_logits(count) == 0
+        self.fed += count
+
+    def absorb(self, sampled: list[int], logprobs: list[float]) -> None:
+        """Take the tokens sampled behind the last known token and the draft's."""
+        self.context += self.answer.take(sampled, logprobs, self._draft[: len(sampled) - 1])
+        self.fed = len(self.context) - 1
+        self.phase = Phase.DONE if self.answer.stop else Phase.DECODE
+
+    def name_blocks(self) -> list[tuple[int, bytes]]:
+        """(block, digest) of the blocks that have become full since the last call.
+
+        Only after execution: a block that was named when it was scheduled could be read by others
+        before it was written.
+        """
+        full = self.fed // BLOCK_TOKENS
+        if full <= self.num_named:
+            return []
+        if full > len(self.digests):
+            spans = [MediaSpan(m.digest, start, m.num_tokens) for start, m in self.request.media]
+            self.digests = block_digests(self.context[: self.fed], spans, salt=self.request.salt)
+        fresh = range(self.num_named, full)
+        self.num_named = full
+        return [(self.blocks[i], self.digests[i]) for i in fresh]
+
+    def result(self) -> Result:
+        """What came of the request. Only when done."""
+        assert self.phase is Phase.DONE
+        answer = self.answer
+        return Result(
+            key=self.key,
+            tokens=tuple(answer.tokens),
+            logprobs=tuple(answer.logprobs),
+            num_accepted=answer.num_accepted,
+            stop=answer.stop,
+            num_passes=answer.num_passes,
+        )

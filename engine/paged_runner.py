@@ -1,0 +1,354 @@
+"""Runs requests on a decoder with a paged cache: place, launch, wait, release.
+
+    place    prompt -> digests -> blocks found in the cache + blocks reserved for all the rest
+    launch   missing media -> encoder (batched over requests) -> embeddings of the step's tokens
+             -> one decoder pass -> logits where a successor is wanted
+    wait     sampled tokens -> sequences; blocks that are full and written get their names
+
+Nothing here is particular to a model: what is, is behind `PagedModel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from engine.encoder_cache import EncoderCache
+from engine.graphs import Decoder, Graphs
+from engine.kv_cache import BLOCK_TOKENS, BlockPool, MediaSpan, block_digests
+from engine.paged_cache import PagedCache
+from engine.paged_request import Medium, PagedRequest, PagedSequence
+from engine.request import Phase, RequestError
+from engine.rows import Rows
+from engine.runner import NOT_FINITE, Failure, Outcome, isolated
+from engine.sampler import Sampler, SamplingRow
+
+Work = tuple[PagedSequence, int]
+
+
+class PagedModel(Protocol):
+    """A checkpoint as the runner sees it. end_tokens: ids that end an answer."""
+
+    @property
+    def decoder(self) -> PagedDecoder: ...
+
+    @property
+    def end_tokens(self) -> tuple[int, ...]: ...
+
+    def encode(self, media: Sequence[Medium]) -> list[Tensor]:
+        """Per medium [num_tokens, width]; each a function of that medium alone."""
+        ...
+
+
+class PagedDecoder(Decoder, Protocol):
+    device: torch.device
+
+    @property
+    def vocab(self) -> int: ...
+
+    def new_cache(self, num_blocks: int) -> PagedCache: ...
+
+    def embed(self, tokens: Tensor) -> Tensor: ...
+
+    def logits(self, hidden: Tensor) -> Tensor: ...
+
+
+class PagedRunner:
+    """max_rows: requests at once. num_blocks: of the paged cache, the trash block included.
+    max_context: tokens of one request, prompt and answer. encoder_bytes: of cached embeddings."""
+
+    def __init__(
+        self,
+        model: PagedModel,
+        *,
+        max_rows: int,
+        num_blocks: int,
+        max_context: int,
+        encoder_bytes: int,
+    ) -> None:
+        self._model = model
+        self._decoder = model.decoder
+        self._device = model.decoder.device
+        self._max_context = min(max_context, (num_blocks - 1) * BLOCK_TOKENS)
+        self._pool = BlockPool(num_blocks)
+        self._cache = self._decoder.new_cache(num_blocks)
+        self._graphs = Graphs(self._decoder, self._cache)
+        self._rows = Rows(max_rows, -(-self._max_context // BLOCK_TOKENS))
+        self._encoded = EncoderCache(encoder_bytes)
+        self._sampler = Sampler(self._decoder.vocab, self._device)
+        self._end_tokens = frozenset(model.end_tokens)
+        self._computing: dict[bytes, str] = {}  # digest of a block that a request is about to write
+        self._outputs: dict[str, list[Tensor]] = {}  # request -> its media's embeddings
+        self._waiting: dict[str, PagedSequence] = {}
+        self.num_read = self.num_found = self.num_encoded = 0
+
+    # --- room ------------------------------------------------------------------------------------
+
+    @property
+    def free_tokens(self) -> int:
+        return self._pool.available() * BLOCK_TOKENS
+
+    def place(self, request: PagedRequest) -> PagedSequence:
+        """Find what is cached, reserve the rest. The scheduler has seen to it that there is room.
+
+        Raises `RequestError` if the request is longer than the engine can ever hold.
+        """
+        size = request.reserved_tokens
+        if size > self._max_context:
+            raise RequestError(
+                "context_length_exceeded",
+                f"expected at most {self._max_context} tokens of prompt and answer, got {size}"
+                f" ({len(request.tokens)} + {request.max_new_tokens})",
+            )
+        assert request.tokens and request.max_new_tokens >= 1
+        spans = [MediaSpan(m.digest, start, m.num_tokens) for start, m in request.media]
+        digests = block_digests(request.tokens, spans, salt=request.salt)
+        found = self._pool.match(digests, len(request.tokens))
+        fresh = self._pool.allocate(-(-size // BLOCK_TOKENS) - len(found))
+        if fresh is None:
+            self._pool.release(found)
+            raise RequestError("out_of_memory", f"no room for {size} tokens; try again later")
+        row = self._rows.allocate()
+        cached = len(found) * BLOCK_TOKENS
+        sequence = PagedSequence(
+            request,
+            self._end_tokens,
+            row,
+            [*found, *fresh],
+            fed=cached,
+            digests=digests,
+            num_named=len(found),
+            num_cached=cached,
+        )
+        self._rows.write(row, sequence.blocks)
+        self._await_or_claim(sequence)
+        return sequence
+
+    def _await_or_claim(self, sequence: PagedSequence) -> None:
+        """Wait for a running request that is about to write the next block this one needs, so that
+        a prefix shared by many is read once; else claim the blocks, so that others may wait."""
+        usable = (len(sequence.request.tokens) - 1) // BLOCK_TOKENS  # one token is always computed
+        ahead = sequence.digests[sequence.num_named : usable]
+        if ahead and self._computing.get(ahead[0], sequence.key) != sequence.key:
+            sequence.is_waiting = True
+            self._waiting[sequence.key] = sequence
+            return
+        sequence.is_waiting = False
+        self._waiting.pop(sequence.key, None)
+        for digest in ahead:
+            self._computing.setdefault(digest, sequence.key)
+
+    def _wake(self) -> None:
+        """Give those who waited what has been written meanwhile."""
+        for sequence in list(self._waiting.values()):
+            found = self._pool.match(sequence.digests, len(sequence.request.tokens))
+            known = sequence.num_named
+            if len(found) > known:
+                self._pool.release(sequence.blocks[: len(found)])
+                sequence.blocks[: len(found)] = found
+                self._rows.write(sequence.row, sequence.blocks)
+                sequence.num_named = len(found)
+                sequence.fed = sequence.num_cached = len(found) * BLOCK_TOKENS
+            else:
+                self._pool.release(found)
+            self._await_or_claim(sequence)
+
+    def release(self, sequence: PagedSequence) -> None:
+        """The request is over, whatever the reason. What its owner's next request will begin with
+        stays pinned; the rest can be found until the room is needed."""
+        request, blocks = sequence.request, sequence.blocks
+        final = min(request.final_tokens // BLOCK_TOKENS, sequence.num_named)
+        if final:
+            self._pool.pin(request.key, blocks[:final])
+        self._pool.release(blocks)
+        self._rows.free(sequence.row)
+        self._outputs.pop(sequence.key, None)
+        self._waiting.pop(sequence.key, None)
+        for digest in [d for d, key in self._computing.items() if key == sequence.key]:
+            del self._computing[digest]
+        self._wake()
+
+    def forget(self, key: str) -> None:
+        """The owner is gone: its pinned blocks may go."""
+        self._pool.unpin(key)
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def launch(self, work: Sequence[Work]) -> PagedHandle:
+        """Encode what is missing and run one decoder pass over all the work."""
+        failures: list[Failure] = []
+        for sequence, error in isolated([s for s, _ in work], self._encode):
+            failures.append(Failure.of(sequence.key, error, "the audio could not be encoded"))
+        gone = {failure.key for failure in failures}
+        ready = [(s, n) for s, n in work if s.key not in gone]
+        passes: list[tuple[list[Work], Tensor]] = []
+
+        def run(part: Sequence[Work]) -> None:
+            if part:
+                passes.append((list(part), self._forward(part)))
+
+        for (sequence, _), error in isolated(ready, run):
+            failures.append(Failure.of(sequence.key, error, "the prompt could not be read"))
+        return PagedHandle(self, passes, failures)
+
+    def _encode(self, sequences: Sequence[PagedSequence]) -> None:
+        """Embeddings of the media of prompts that begin; those of all of them in one batch."""
+        missing: dict[bytes, Medium] = {}
+        begun = [s for s in sequences if s.key not in self._outputs and s.request.media]
+        known: dict[bytes, Tensor] = {}
+        for sequence in begun:
+            for start, medium in sequence.request.media:
+                if start + medium.num_tokens <= sequence.fed:
+                    continue  # its keys and values are in the cache
+                output = self._encoded.find(medium.digest)
+                if output is None:
+                    missing[medium.digest] = medium
+                else:
+                    known[medium.digest] = output
+        if missing:
+            outputs = self._model.encode(list(missing.values()))
+            self.num_encoded += sum(medium.num_tokens for medium in missing.values())
+            for digest, output in zip(missing, outputs, strict=True):
+                known[digest] = output.clone()
+                self._encoded.add(digest, known[digest])
+        empty = torch.zeros(0, device=self._device)
+        for sequence in begun:
+            media = sequence.request.media
+            self._outputs[sequence.key] = [known.get(m.digest, empty) for _, m in media]
+
+    def _forward(self, work: Sequence[Work]) -> Tensor:
+        """Logits [n, vocab] float32 of all positions that want a successor, in the work's order."""
+        tokens = [token for sequence, count in work for token in sequence.queries(count)]
+        batch = self._rows.gather(
+            [s.row for s, _ in work], [s.fed for s, _ in work], [n for _, n in work], self._device
+        )
+        inputs = torch.tensor(tokens, device=self._device)
+        kind = "decode" if len(tokens) == len(work) else "prefill"
+        hidden = self._graphs.run(kind, self._embed(work, inputs), batch)
+        wanted: list[int] = []
+        end = 0
+        for sequence, count in work:
+            end += count
+            wanted += range(end - sequence.num_logits(count), end)
+        return self._decoder.logits(
+            hidden[torch.tensor(wanted, dtype=torch.int64, device=self._device)]
+        )
+
+    def _embed(self, work: Sequence[Work], tokens: Tensor) -> Tensor:
+        """[n] ids if there is no medium among them, else [n, width] with embeddings in place."""
+        places: list[Tensor] = []
+        rows: list[Tensor] = []
+        base = 0
+        for sequence, count in work:
+            low, high = sequence.fed, sequence.fed + count
+            outputs = self._outputs.get(sequence.key, [])
+            for (start, medium), output in zip(sequence.request.media, outputs, strict=False):
+                first, last = max(low, start), min(high, start + medium.num_tokens)
+                if first < last:
+                    places.append(torch.arange(base + first - low, base + last - low))
+                    rows.append(output[first - start : last - start])
+            base += count
+        if not rows:
+            return tokens
+        embedded = self._decoder.embed(tokens)
+        where = torch.cat(places).to(self._device)
+        return embedded.index_copy_(0, where, torch.cat(rows).to(embedded.dtype))
+
+    def finish(self, passes: Sequence[tuple[list[Work], Tensor]]) -> list[Failure]:
+        """Sample, move the sequences on, name their full blocks."""
+        failures = []
+        for work, logits in passes:
+            rows = [row for sequence, count in work for row in _sampling_rows(sequence, count)]
+            sampled = self._sampler.sample(logits, rows) if rows else None
+            at = 0
+            for sequence, count in work:
+                wanted = sequence.num_logits(count)
+                known = min(count, len(sequence.context) - sequence.fed)
+                if sequence.phase is Phase.PREFILL:
+                    self.num_read += known
+                if wanted == 0:
+                    sequence.advance(count)
+                else:
+                    assert sampled is not None
+                    if sampled.bad and any(at <= i < at + wanted for i in sampled.bad):
+                        failures.append(Failure(sequence.key, "model_error", NOT_FINITE))
+                        at += wanted
+                        continue
+                    tokens = sampled.tokens[at : at + wanted]
+                    sequence.absorb(tokens, sampled.logprobs[at : at + wanted])
+                    self.num_found += sequence.num_cached
+                    sequence.num_cached = 0
+                at += wanted
+                self._name(sequence)
+        if failures or self._waiting:
+            self._wake()
+        return failures
+
+    def _name(self, sequence: PagedSequence) -> None:
+        for block, digest in sequence.name_blocks():
+            self._pool.commit(block, digest)
+            if self._computing.get(digest) == sequence.key:
+                del self._computing[digest]
+
+    # --- checks ----------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, int]:
+        """read, found: prompt tokens that were computed, or found in the cache. encoded: tokens of
+        media. Blocks are those of the paged cache."""
+        return {
+            "prompt_tokens_read": self.num_read,
+            "prompt_tokens_found": self.num_found,
+            "media_tokens_encoded": self.num_encoded,
+            "free_blocks": self._pool.num_free,
+            "cached_blocks": self._pool.num_cached,
+            "encoder_cache_bytes": self._encoded.num_bytes,
+        }
+
+    def check(self, num_running: int) -> None:
+        """Raise AssertionError if rows or blocks leaked."""
+        self._pool.check()
+        self._rows.check()
+        self._encoded.check()
+        assert self._rows.max_rows - self._rows.num_free == num_running
+        if num_running == 0:
+            assert not self._computing and not self._outputs and not self._waiting
+
+
+class PagedHandle:
+    """One launched step of a `PagedRunner`."""
+
+    def __init__(
+        self,
+        runner: PagedRunner,
+        passes: list[tuple[list[Work], Tensor]],
+        failures: list[Failure],
+    ) -> None:
+        self._runner = runner
+        self._passes = passes
+        self._failures = failures
+
+    @torch.inference_mode()
+    def wait(self) -> Outcome:
+        return Outcome([*self._failures, *self._runner.finish(self._passes)])
+
+
+def _sampling_rows(sequence: PagedSequence, count: int) -> list[SamplingRow]:
+    """One per position that wants a successor; histories include the draft before it."""
+    wanted = sequence.num_logits(count)
+    if wanted == 0:
+        return []
+    request, answer = sequence.request, sequence.answer
+    draft = sequence.queries(count)[count - wanted + 1 :]
+    params = request.sampling
+    rows = []
+    for i in range(wanted):
+        said = len(answer.tokens) + i
+        history: tuple[int, ...] = ()
+        if params.penalises:
+            history = (*request.tokens, *answer.tokens, *draft[:i])
+        rows.append(SamplingRow(params, len(request.tokens) + said, history, said))
+    return rows

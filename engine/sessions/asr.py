@@ -1,0 +1,168 @@
+"""How Qwen3-ASR listens to a growing segment so that a tick costs the same however long it grows.
+
+    log-mel     every frame once; a window that is full is read for the last time, with the loudest
+                value so far, and never again (it is *closed*)
+    encoder     closed windows come from the encoder cache; only the open window is encoded
+    decoder     prompt, closed windows: keys and values are pinned. Read anew: the open window and
+                the text, committed tokens forced, the last hypothesis as draft
+
+    [system: context] <audio_start> |closed|closed|...|open| <audio_end> ... committed | draft
+    |------------ final, found in the prefix cache --------|----- read in every tick ---------|
+
+Pure apart from the log-mel, which is arithmetic on the host. Prompt and answer: `qwen3_asr_prompt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.features import HOP, GrowingLogMel
+from engine.messages import SAMPLE_RATE, TranscriptionSettings
+from engine.models.audio_encoder import AudioDims
+from engine.models.qwen3_asr_prompt import (
+    ASR_TEXT,
+    Answer,
+    Prompt,
+    build_prompt,
+    language_code,
+    language_name,
+    parse_answer,
+)
+from engine.paged_request import Medium, PagedRequest
+from engine.qwen_tokenizer import QwenTokenizer
+from engine.request import Cost, Result
+from engine.sampling import SamplingParams
+from engine.sessions.hypothesis import Hypothesis
+from engine.sessions.recognizer import Stretch, max_answer
+
+SHORTEST = SAMPLE_RATE // 2  # the feature extractor pads shorter clips with silence
+HEADER_TOKENS = 8  # "language Cantonese<asr_text>" at most
+
+
+@dataclass(frozen=True, slots=True)
+class AsrConfig:
+    """Of one checkpoint. freeze: whether full windows are closed for good; if not, everything is
+    read and encoded anew in every tick, as the published recipe does (for comparison)."""
+
+    tokenizer: QwenTokenizer
+    dims: AudioDims
+    freeze: bool = True
+
+
+class AsrRecognizer:
+    """Of one turn or file. See `Recognizer`."""
+
+    joins_with_space = True
+    max_carried = 0  # a segment knows nothing of the text before it
+
+    def __init__(
+        self, config: AsrConfig, settings: TranscriptionSettings, temperature: float = 0.0
+    ) -> None:
+        self._config = config
+        self._settings = settings
+        self._sampling = SamplingParams(temperature=temperature)
+        self._asr_text = config.tokenizer.token(ASR_TEXT)
+        self._start: int | None = None  # of the segment that the features are of
+        self._mel = GrowingLogMel(config.dims.num_mels)
+        self._closed: list[Medium] = []
+        self._header: tuple[int, ...] = ()  # how the last answer began
+        self._is_forced = False
+        self._overhead = len(self._prompt(0, "Portuguese", ()).tokens) + HEADER_TOKENS
+
+    def token_bytes(self, token: int) -> bytes:
+        return self._config.tokenizer.decode_bytes([token])
+
+    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
+        return self._config.tokenizer.decode_bytes(tokens)
+
+    def cost(self, num_samples: int, num_committed: int) -> Cost:
+        frames = max(num_samples, SHORTEST) // HOP
+        closed = len(self._closed) * self._config.dims.window_frames
+        tokens = self._config.dims.num_tokens(frames) + 1 + self._overhead + num_committed
+        return Cost(max(0, frames - closed) * HOP, tokens + max_answer(num_samples))
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def request(self, stretch: Stretch) -> PagedRequest:
+        media = self._media(stretch)
+        count = sum(medium.num_tokens for medium in media)
+        language = None if stretch.language is None else language_name(stretch.language)
+        self._is_forced = language is not None
+        prompt = self._prompt(count, language, stretch.committed)
+        places, at = [], prompt.audio_start
+        for medium in media:
+            places.append((at, medium))
+            at += medium.num_tokens
+        draft: tuple[int, ...] = ()
+        if stretch.draft is not None:
+            header = () if self._is_forced else self._header
+            draft = (*header, *stretch.draft.tokens)
+        final = sum(medium.num_tokens for medium in self._closed)
+        return PagedRequest(
+            key=stretch.key,
+            priority=stretch.priority,
+            tokens=tuple(prompt.tokens),
+            media=tuple(places),
+            draft=draft,
+            max_new_tokens=max_answer(len(stretch.samples)) + HEADER_TOKENS,
+            sampling=self._sampling,
+            final_tokens=prompt.audio_start + final,
+        )
+
+    def _prompt(self, audio_tokens: int, language: str | None, prefix: Sequence[int]) -> Prompt:
+        return build_prompt(
+            self._config.tokenizer,
+            audio_tokens,
+            context=self._settings.prompt,
+            language=language,
+            prefix=prefix,
+        )
+
+    def _media(self, stretch: Stretch) -> list[Medium]:
+        """The segment's windows. Those that are full, and whose frames are final, are closed."""
+        if stretch.start != self._start or not self._config.freeze:
+            self._start, self._closed, self._header = stretch.start, [], ()
+            self._mel = GrowingLogMel(self._config.dims.num_mels)
+        if (
+            len(stretch.samples) // HOP < self._mel.num_final
+        ):  # the segment was cut at a quiet place
+            self._mel.cut(len(stretch.samples))
+            del self._closed[self._mel.num_final // self._config.dims.window_frames :]
+        missing = max(0, SHORTEST - len(stretch.samples))
+        if missing:
+            # Not for long: as soon as there is more, these frames must be forgotten.
+            self._start = None
+        self._mel.update(np.concatenate([stretch.samples, np.zeros(missing, np.float32)]))
+        size = self._config.dims.window_frames
+        while self._config.freeze and (len(self._closed) + 1) * size <= self._mel.num_final:
+            first = len(self._closed) * size
+            self._closed.append(self._medium(first, first + size, self._mel.loudest(first + size)))
+        media, loudest = list(self._closed), self._mel.loudest()
+        for first in range(len(media) * size, self._mel.num_frames, size):
+            last = min(first + size, self._mel.num_frames)
+            media.append(self._medium(first, last, loudest))
+        return media
+
+    def _medium(self, first: int, last: int, loudest: float) -> Medium:
+        features = self._mel.read(first, last, loudest)
+        return Medium.of(features, self._config.dims.num_tokens(last - first))
+
+    # --- results ---------------------------------------------------------------------------------
+
+    def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
+        if self._is_forced:
+            return Hypothesis.of(result, num_committed, start)
+        split = 0
+        if self._asr_text in result.tokens:
+            split = result.tokens.index(self._asr_text) + 1
+        raw = self._config.tokenizer.decode(result.tokens)
+        # A header that was never finished is no speech.
+        answer = parse_answer(raw, final=bool(split)) or Answer(None, "")
+        self._header = result.tokens[:split]
+        language = None if answer.language is None else language_code(answer.language)
+        words = result.tokens[split:] if answer.text.strip() else ()
+        heard = replace(result, tokens=words, logprobs=result.logprobs[split:][: len(words)])
+        return Hypothesis.of(heard, num_committed, start, language)

@@ -1,0 +1,163 @@
+"""One Whisper request and its progress while it runs. Pure: no tensors.
+
+Token layout of a request (an English-only checkpoint has no language and task token)::
+
+    [<|startofprev|> text] <|startoftranscript|> [language] [task] [<|notimestamps|>] prefix draft
+    |----------------- head -------------------|           |--------- tail ---------| forced |
+                                                                            to be verified --|
+
+The language may be a hole that the first pass fills from the logits after the start token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.request import Answer, Demand, Phase, Priority, Result
+
+
+@dataclass(frozen=True, slots=True)
+class WhisperRequest:
+    """What to encode and what to decode. Immutable; see the module docstring for the layout.
+
+    samples: mono float32 at 16 kHz, at most window_samples long; the encoder sees them padded with
+    zeros to window_samples. language: token id, or None to detect (multilingual checkpoints).
+    """
+
+    key: str
+    priority: Priority
+    samples: NDArray[np.float32]
+    window_samples: int
+    head: tuple[int, ...]
+    language: int | None
+    detect_language: bool
+    tail: tuple[int, ...]
+    prefix: tuple[int, ...] = ()
+    draft: tuple[int, ...] = ()
+    max_new_tokens: int = 224
+    timestamps: bool = False
+    temperature: float = 0.0
+    seed: int = 0
+    align: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogitsRow:
+    """One position whose logits are wanted. index: offset in the fed queries.
+    num_sampled: text tokens before it (0: the first one after the forced prefix)."""
+
+    index: int
+    purpose: str  # "no_speech", "language", "token"
+    history: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class WhisperSequence:
+    """A running request: which tokens to feed next, and what the sampled ones mean.
+
+    fed counts the context tokens whose keys and values are in the cache; rejected drafts are
+    simply overwritten, because fed does not count them.
+    """
+
+    request: WhisperRequest
+    end_token: int
+    context_limit: int  # tokens the decoder can hold
+    row: int = 0
+    slot: int = 0
+    phase: Phase = Phase.PREFILL
+    context: list[int] = field(default_factory=list)
+    fed: int = 0
+    is_encoded: bool = False
+    language: int | None = None
+    no_speech_prob: float = 0.0
+    token_times: tuple[tuple[float, float], ...] | None = None
+    answer: Answer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.answer = Answer(
+            end_tokens=frozenset([self.end_token]), max_tokens=self.request.max_new_tokens
+        )
+        self.language = self.request.language
+        self.context = list(self.request.head)
+        if self.request.detect_language and self.language is None:
+            self.phase = Phase.DETECT
+        else:
+            self._complete_prompt()
+
+    def _complete_prompt(self) -> None:
+        if self.language is not None:
+            self.context.append(self.language)
+        self.context.extend(self.request.tail)
+        self.context.extend(self.request.prefix)
+        room = max(1, self.context_limit - len(self.context))
+        self.answer.max_tokens = min(self.request.max_new_tokens, room)
+        self.phase = Phase.PREFILL
+
+    @property
+    def key(self) -> str:
+        return self.request.key
+
+    @property
+    def num_drafted(self) -> int:
+        return len(self.request.draft)
+
+    @property
+    def _draft(self) -> tuple[int, ...]:
+        if self.phase is not Phase.PREFILL:
+            return ()
+        room = min(self.context_limit - len(self.context), self.request.max_new_tokens)
+        return self.request.draft[: max(0, room)]
+
+    def demand(self) -> Demand:
+        """A Whisper prompt is short (448 tokens at most) and goes in one piece."""
+        known = len(self.context) - self.fed
+        return Demand(known, len(self._draft), divisible=False)
+
+    def queries(self) -> list[int]:
+        """Token ids to feed in this step, at positions fed, fed+1, ..."""
+        return self.context[self.fed :] + list(self._draft)
+
+    def logits_rows(self) -> list[LogitsRow]:
+        """The positions of `queries` whose logits this step needs, in order."""
+        known = len(self.context) - self.fed
+        start = len(self.request.head) - 1 - self.fed  # the <|startoftranscript|> position
+        rows = [LogitsRow(start, "no_speech")] if start >= 0 else []
+        if self.phase is Phase.DETECT:
+            return [*rows, LogitsRow(known - 1, "language")]
+        draft = self._draft
+        for i in range(len(draft) + 1):
+            history = (*self.answer.tokens, *draft[:i])
+            rows.append(LogitsRow(known - 1 + i, "token", history))
+        return rows
+
+    def absorb_language(self, token: int) -> None:
+        """The first pass is done: token is the detected language."""
+        assert self.phase is Phase.DETECT
+        self.fed = len(self.context)
+        self.language = token
+        self._complete_prompt()
+
+    def absorb(self, sampled: list[int], logprobs: list[float]) -> None:
+        """Take the tokens sampled at the "token" rows: the draft while it agrees, then one more."""
+        self.context += self.answer.take(sampled, logprobs, self._draft)
+        self.fed = len(self.context) - 1
+        self.phase = Phase.DONE if self.answer.stop else Phase.DECODE
+
+    def result(self) -> Result:
+        """What came of the request. Only when done."""
+        assert self.phase is Phase.DONE
+        answer = self.answer
+        return Result(
+            key=self.key,
+            tokens=tuple(answer.tokens),
+            logprobs=tuple(answer.logprobs),
+            num_accepted=answer.num_accepted,
+            stop=answer.stop,
+            num_passes=answer.num_passes,
+            language=self.language,
+            no_speech_prob=self.no_speech_prob,
+            token_times=self.token_times,
+        )

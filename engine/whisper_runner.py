@@ -1,0 +1,252 @@
+"""Runs Whisper requests: encode, fill a cross-attention slot, decode all rows together.
+
+A request holds one row (its decoder context) and one slot (its encoded audio) from `place` to
+`release`. On a CPU a step is plain eager torch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import kernels
+from engine.models.whisper import WhisperModel
+from engine.models.word_times import token_times
+from engine.request import Phase
+from engine.rules import TokenRules
+from engine.runner import NOT_FINITE, Failure, Outcome, isolated
+from engine.tokenizer import WhisperTokenizer
+from engine.whisper_request import LogitsRow, WhisperRequest, WhisperSequence
+
+SAMPLES_PER_POSITION = 320  # of the encoder's output: 50 positions a second at 16 kHz
+
+
+class WhisperRunner:
+    """max_rows: requests decoded together at most."""
+
+    def __init__(self, model: WhisperModel, tokenizer: WhisperTokenizer, max_rows: int) -> None:
+        self._model = model
+        self._tokenizer = tokenizer
+        self._max_rows = max_rows
+        self._rules = TokenRules(tokenizer, model.dims.vocab, model.device)
+        self._filters = kernels.mel_filters(model.dims.num_mels).to(model.device)
+        self._alignment_heads = tokenizer.alignment_heads or [
+            # Nobody says which heads follow the audio: those of the later layers mostly do.
+            (layer, head)
+            for layer in range(model.dims.decoder_layers // 2, model.dims.decoder_layers)
+            for head in range(model.dims.decoder_heads)
+        ]
+        self._self_cache = model.new_self_cache(max_rows)
+        self._cross_cache = model.new_cross_cache(max_rows)
+
+    # --- encoding --------------------------------------------------------------------------------
+
+    @property
+    def free_tokens(self) -> int:
+        return 0  # rows are fixed: nothing is reserved by length
+
+    def place(self, request: WhisperRequest) -> WhisperSequence:
+        """Give the request a row and a slot; the scheduler has seen to it that there are some."""
+        row, slot = self._self_cache.allocate(), self._cross_cache.allocate()
+        assert row is not None and slot is not None, "the scheduler admitted more than fits"
+        limit = self._model.dims.context
+        return WhisperSequence(request, self._tokenizer.eot, limit, row=row, slot=slot)
+
+    @torch.inference_mode()
+    def launch(self, work: Seq[tuple[WhisperSequence, int]]) -> WhisperHandle:
+        """Encode the audio of those that begin, equal windows together; then feed every sequence.
+
+        Prompts and single tokens run apart, so that no decode is padded to somebody's prompt.
+        """
+        failures: list[Failure] = []
+        by_window: dict[int, list[WhisperSequence]] = defaultdict(list)
+        for sequence, _ in work:
+            if not sequence.is_encoded:
+                by_window[sequence.request.window_samples].append(sequence)
+        for group in by_window.values():
+            for sequence, error in isolated(group, self._encode):
+                failures.append(Failure.of(sequence.key, error, "the audio could not be encoded"))
+        gone = {failure.key for failure in failures}
+        ready = [sequence for sequence, _ in work if sequence.key not in gone]
+        passes: list[WhisperPass] = []
+        for group in (
+            [s for s in ready if s.phase is not Phase.DECODE],
+            [s for s in ready if s.phase is Phase.DECODE],
+        ):
+            for sequence, error in isolated(group, lambda part: passes.append(self._forward(part))):
+                failures.append(Failure.of(sequence.key, error, "the audio could not be decoded"))
+        return WhisperHandle(self, passes, failures)
+
+    def _encode(self, group: Seq[WhisperSequence]) -> None:
+        window = group[0].request.window_samples
+        samples = np.zeros((len(group), window), np.float32)
+        for i, sequence in enumerate(group):
+            audio = sequence.request.samples
+            samples[i, : len(audio)] = audio
+        padded = torch.from_numpy(samples).to(self._model.device)
+        log_mel = kernels.log_mel(padded, self._filters)
+        encoded = self._model.encode(log_mel.to(self._model.dtype))
+        slots = [sequence.slot for sequence in group]
+        lengths = [encoded.shape[1]] * len(group)
+        self._cross_cache.write(slots, self._model.project_cross(encoded), lengths)
+        for sequence in group:
+            sequence.is_encoded = True
+
+    # --- decoding --------------------------------------------------------------------------------
+
+    def _forward(self, group: Seq[WhisperSequence]) -> WhisperPass:
+        device = self._model.device
+        queries = [sequence.queries() for sequence in group]
+        lengths = [len(q) for q in queries]
+        longest = max(lengths)
+        tokens = torch.tensor([q + [0] * (longest - len(q)) for q in queries])
+        fed = torch.tensor([s.fed for s in group])
+        limit = self._model.dims.context - 1
+        positions = (fed[:, None] + torch.arange(longest)).clamp_(max=limit)
+        hidden = self._model.decode(
+            tokens.to(device),
+            positions.to(device),
+            torch.tensor([s.row for s in group], device=device),
+            fed.to(device),
+            torch.tensor(lengths, device=device),
+            torch.tensor([s.slot for s in group], device=device),
+            self._self_cache,
+            self._cross_cache,
+        )
+        wanted = [(i, row) for i, s in enumerate(group) for row in s.logits_rows()]
+        rows = torch.tensor([i for i, _ in wanted], device=device)
+        columns = torch.tensor([row.index for _, row in wanted], device=device)
+        logits = self._model.logits(hidden[rows, columns])
+        return WhisperPass(list(group), wanted, logits)
+
+    def finish(self, done: WhisperPass) -> list[Failure]:
+        """Rules, choice and log-probability of all rows; one read back to the host."""
+        group, wanted, logits = done.group, done.wanted, done.logits
+        no_speech = self._tokenizer.no_speech
+        scores = [self._masked(group[i], row, logits[n]) for n, (i, row) in enumerate(wanted)]
+        stacked = torch.stack(scores)
+        tokens, logprobs = kernels.greedy(stacked)
+        for n, (i, row) in enumerate(wanted):
+            if row.purpose == "no_speech":
+                logprobs[n] = logits[n].log_softmax(-1)[no_speech]
+            elif group[i].request.temperature > 0 and row.purpose == "token":
+                tokens[n], logprobs[n] = self._draw(group[i], row, stacked[n])
+        chosen: list[list[int]] = [[] for _ in group]
+        scored: list[list[float]] = [[] for _ in group]
+        bad: set[int] = set()
+        for (i, row), token, logprob in zip(
+            wanted, tokens.tolist(), logprobs.tolist(), strict=True
+        ):
+            if logprob != logprob:
+                bad.add(i)
+            if row.purpose == "no_speech":
+                group[i].no_speech_prob = min(1.0, float(torch.tensor(logprob).exp()))
+            else:
+                chosen[i].append(token)
+                scored[i].append(logprob)
+        for i, sequence in enumerate(group):
+            if i in bad:
+                continue
+            picked, values = chosen[i], scored[i]
+            if sequence.phase is Phase.DETECT:
+                sequence.absorb_language(picked[0])
+                continue
+            sequence.absorb(picked, values)
+            if sequence.phase is Phase.DONE and sequence.request.align:
+                sequence.token_times = self._align(sequence)
+        return [Failure(group[i].key, "model_error", NOT_FINITE) for i in sorted(bad)]
+
+    def _masked(self, sequence: WhisperSequence, row: LogitsRow, logits: Tensor) -> Tensor:
+        if row.purpose == "no_speech":
+            return logits
+        if row.purpose == "language":
+            return self._rules.language(logits)
+        if sequence.request.timestamps:
+            return self._rules.timestamps(logits, row.history)
+        is_first = not row.history and not sequence.request.prefix
+        return self._rules.text(logits, is_first=is_first)
+
+    def _draw(
+        self, sequence: WhisperSequence, row: LogitsRow, logits: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        request = sequence.request
+        position = len(sequence.request.prefix) + len(row.history)
+        token, logprob = kernels.sample(
+            logits[None],
+            torch.tensor([request.temperature]),
+            torch.tensor([request.seed]),
+            torch.tensor([position]),
+        )
+        return token[0], logprob[0]
+
+    def _align(self, sequence: WhisperSequence) -> tuple[tuple[float, float], ...]:
+        """(start, end) in seconds of the window for every prefix and result token."""
+        request, t = sequence.request, self._tokenizer
+        text = [*request.prefix, *sequence.answer.tokens]
+        language = [] if sequence.language is None else [sequence.language]
+        start = [t.sot, *language, *request.tail]
+        tokens = torch.tensor([[*start, *text, t.eot]], device=self._model.device)
+        weights = self._model.align(
+            tokens,
+            torch.tensor([tokens.shape[1]], device=self._model.device),
+            torch.tensor([sequence.slot], device=self._model.device),
+            self._cross_cache,
+            heads=self._alignment_heads,
+            audio_lengths=torch.tensor(
+                [-(-len(request.samples) // SAMPLES_PER_POSITION)], device=self._model.device
+            ),
+        )
+        starts, ends = token_times(weights[0].float().cpu().numpy(), len(start), len(text))
+        return tuple(zip(starts.tolist(), ends.tolist(), strict=True))
+
+    # --- ends ------------------------------------------------------------------------------------
+
+    def forget(self, key: str) -> None:
+        """Nothing is kept between the requests of an owner."""
+
+    def stats(self) -> dict[str, int]:
+        return {}
+
+    def release(self, sequence: WhisperSequence) -> None:
+        """The request is over, whatever the reason: its row and slot are free again."""
+        self._self_cache.free(sequence.row)
+        self._cross_cache.free(sequence.slot)
+
+    def check(self, num_running: int) -> None:
+        """Raise AssertionError if rows or slots leaked."""
+        self._self_cache.check()
+        self._cross_cache.check()
+        assert self._max_rows - self._self_cache.num_free == num_running
+        assert self._max_rows - self._cross_cache.num_free == num_running
+
+
+@dataclass(frozen=True, slots=True)
+class WhisperPass:
+    """One launched decoder pass. wanted: (index into group, position) of each row of logits."""
+
+    group: list[WhisperSequence]
+    wanted: list[tuple[int, LogitsRow]]
+    logits: Tensor
+
+
+class WhisperHandle:
+    """One launched step of a `WhisperRunner`."""
+
+    def __init__(
+        self, runner: WhisperRunner, passes: list[WhisperPass], failures: list[Failure]
+    ) -> None:
+        self._runner = runner
+        self._passes = passes
+        self._failures = failures
+
+    @torch.inference_mode()
+    def wait(self) -> Outcome:
+        failures = list(self._failures)
+        for done in self._passes:
+            failures += self._runner.finish(done)
+        return Outcome(failures)
