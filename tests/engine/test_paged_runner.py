@@ -1,4 +1,4 @@
-"""The paged runner on a random Qwen3-ASR: caching, chunks, batch mates and drafts change nothing."""
+"""The paged runner: caching, chunks, batch mates and drafts change nothing."""
 
 from __future__ import annotations
 
