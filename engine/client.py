@@ -107,7 +107,7 @@ class EngineClient:
         self._turns: dict[tuple[str, str], Replica] = {}
         self._files: dict[str, tuple[Replica, asyncio.Future[FileTranscribed]]] = {}
         self._cards: dict[str, ModelCard] = {}
-        self._closing = False
+        self._closing = asyncio.Event()
         self._stats: dict[str, Pong] = {}
 
     @classmethod
@@ -246,10 +246,11 @@ class EngineClient:
 
     async def close(self) -> None:
         """End all engines and wait for them."""
-        self._closing = True
+        self._closing.set()
         for replica in self._replicas.values():
             if replica.ready is not None:
-                replica.send(Shutdown())
+                with contextlib.suppress(EngineUnavailable):  # it ends with its socket too
+                    replica.send(Shutdown())
                 replica.hang_up()
             else:
                 replica.kill()  # it may be loading for minutes
@@ -293,7 +294,7 @@ class EngineClient:
     async def _supervise(self, replica: Replica, first_start: asyncio.Event) -> None:
         """Keep one engine alive. The first start is not retried: its failure is a wrong setting."""
         tries = 0
-        while not self._closing:
+        while not self._closing.is_set():
             started = first_start if tries == 0 else asyncio.Event()
             heartbeat = asyncio.create_task(self._heartbeat(replica, started))
             try:
@@ -304,12 +305,14 @@ class EngineClient:
             finally:
                 heartbeat.cancel()
                 first_start.set()
-            if self._closing or replica.config.name not in self._cards:
+            if self._closing.is_set() or replica.config.name not in self._cards:
                 return
             self._announce_death(replica, status)
             pause = RESTART_PAUSES[min(tries, len(RESTART_PAUSES) - 1)]
             tries += 1
-            await asyncio.sleep(pause)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._closing.wait()
 
     def _announce_death(self, replica: Replica, status: int) -> None:
         log.error(

@@ -71,18 +71,18 @@ def url(config: GatewayConfig, port: int, *, web_socket: bool = False) -> str:
 def greet(
     console: Console, config: GatewayConfig, engines: Sequence[EngineConfig], port: int
 ) -> None:
-    """Before loading: which models, and what the toy among them is."""
+    """Before loading: which models, and which of them are toys."""
     for engine in engines:
         named = f" as {engine.served_name}" if engine.served_name else ""
         place = f"{engine.device}, {engine.dtype}"
         console.print(f"lookhear: loading {engine.model}{named} ({place})", highlight=False)
-        if is_packaged(engine.model):
-            console.print(
-                f"  {engine.model} is a toy: it knows a small closed vocabulary. For real speech: "
-                f"--model {REAL_MODEL}",
-                highlight=False,
-                soft_wrap=True,
-            )
+    for toy in dict.fromkeys(engine.model for engine in engines if is_packaged(engine.model)):
+        console.print(
+            f"  {toy} is a toy: it knows a small closed vocabulary. For real speech: "
+            f"--model {REAL_MODEL}",
+            highlight=False,
+            soft_wrap=True,
+        )
     if not config.api_keys and not config.loopback:
         console.print("  Warning: anyone who reaches this address may use it (no API key).")
 

@@ -209,7 +209,8 @@ def _settings(form: FormData, engine: Engine, task: str) -> TranscriptionSetting
     card = served(_text(form, "model") or None, engine)
     language = language_code(_text(form, "language")) if task == "transcribe" else None
     if language is not None and card.languages and language not in card.languages:
-        raise _invalid("language", f"one of {', '.join(card.languages)}", repr(language))
+        known = f"one of {', '.join(card.languages)}"
+        raise _invalid("language", known, repr(language), code="invalid_language")
     prompt = _text(form, "prompt") or ""
     return TranscriptionSettings(model=card.id, language=language, task=task, prompt=prompt)
 
@@ -250,7 +251,5 @@ def _boolean(form: FormData, name: str) -> bool:
     return text in ("true", "1")
 
 
-def _invalid(param: str, expected: str, got: str) -> ApiError:
-    return ApiError(
-        400, f"{param}: expected {expected}, got {got}", code="invalid_value", param=param
-    )
+def _invalid(param: str, expected: str, got: str, code: str = "invalid_value") -> ApiError:
+    return ApiError(400, f"{param}: expected {expected}, got {got}", code=code, param=param)
