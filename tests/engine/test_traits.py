@@ -30,7 +30,7 @@ def test_all_of_it(tmp_path: Path) -> None:
     [
         {"short_windows": "yes"},
         {"carries_text": 1},
-        {"longest_window_seconds": 31},
+        {"longest_window_seconds": 121},
         {"longest_window_seconds": "12"},
     ],
 )
