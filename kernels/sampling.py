@@ -7,6 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kernels.sampling_noise import draw
+from kernels.sampling_stages import temper
+
 
 class Verified(NamedTuple):
     """accepted: [batch] draft tokens agreed with. next_token: [batch] the model's choice after
@@ -26,10 +29,8 @@ def greedy(logits: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """
     if mask is not None:
         logits = logits + mask
-    tokens = _argmax(logits)
-    # Not logsumexp: on a CPU its exponential takes 5 times as long where logits are -inf.
-    logprobs = torch.log_softmax(logits, dim=-1).gather(-1, tokens[:, None]).squeeze(-1)
-    return tokens, logprobs
+    tokens = argmax(logits)
+    return tokens, token_logprobs(logits, tokens)
 
 
 def verify_greedy(
@@ -43,7 +44,7 @@ def verify_greedy(
     """
     if mask is not None:
         logits = logits + mask
-    choices = _argmax(logits.flatten(0, 1)).view(logits.shape[:2])
+    choices = argmax(logits.flatten(0, 1)).view(logits.shape[:2])
     return verify_tokens(choices, draft, draft_lengths)
 
 
@@ -71,16 +72,18 @@ def sample(
     """
     if mask is not None:
         logits = logits + mask
-    warm = (temperature > 0.0)[:, None]
-    divisor = torch.where(temperature > 0.0, temperature, 1.0)[:, None]
-    noise = _gumbel(seeds, positions, logits.shape[-1])
-    scores = logits / divisor + torch.where(warm, noise, 0.0).to(logits.dtype)
-    tokens = _argmax(scores)
+    warm = temperature > 0.0
+    drawn = draw(temper(logits, torch.where(warm, temperature, 1.0)), seeds, positions)
+    tokens = torch.where(warm, drawn, argmax(logits))
     return tokens, token_logprobs(logits, tokens)
 
 
 def token_logprobs(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Natural-log probability of one token per row: logits [n, vocab], tokens [n] -> [n]."""
+    """Natural-log probability of one token per row: logits [n, vocab], tokens [n] -> [n].
+
+    By log_softmax, not logsumexp: that takes twice as long on a CPU, and the order in which it
+    adds up a row depends on how many rows there are.
+    """
     return torch.log_softmax(logits, dim=-1).gather(-1, tokens[:, None]).squeeze(-1)
 
 
@@ -93,8 +96,8 @@ def top_logprobs(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 _CHUNK = 256
 
 
-def _argmax(x: Tensor) -> Tensor:
-    """argmax over the last axis of [n, vocab], the first of equals.
+def argmax(x: Tensor) -> Tensor:
+    """The highest number's index in each row of x [n, vocab], the first of equals: [n] int64.
 
     torch's own looks at one number at a time on a CPU. The maxima of chunks are vectorised; then
     only the best chunk is searched: 6 times faster on 16 rows of 51,865.
@@ -110,25 +113,3 @@ def _argmax(x: Tensor) -> Tensor:
     # Beyond the end the last id repeats; the first of equals is still the right one.
     ids = (start + torch.arange(_CHUNK)).clamp_(max=vocab - 1)
     return (start + x.gather(1, ids).argmax(dim=-1, keepdim=True)).squeeze(-1)
-
-
-def _gumbel(seeds: Tensor, positions: Tensor, vocab: int) -> Tensor:
-    """Gumbel noise [n, vocab] float64. A maximum of logits plus it is a draw of their softmax."""
-    tokens = torch.arange(vocab, device=seeds.device)
-    rows = _mix(_mix(seeds) + positions)  # [n]
-    bits = _mix(rows[:, None] + tokens[None, :] * _GOLDEN)
-    # 53 bits and a half: never 0 or 1, and the winning tail (near 1) resolved to 1e-16.
-    uniform = (((bits >> 11) & ((1 << 53) - 1)).double() + 0.5) * 2.0**-53
-    uniform.clamp_(max=1.0 - 2.0**-53)
-    return -torch.log(-torch.log(uniform))
-
-
-_GOLDEN = -7046029254386353131  # 2^64 / golden ratio, as a signed 64-bit number
-
-
-def _mix(x: Tensor) -> Tensor:
-    """SplitMix64's finaliser (Steele et al., 2014) on int64, whose products wrap around."""
-    x = x + _GOLDEN
-    x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * -4658895280553007687
-    x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * -7723592293110705685
-    return x ^ ((x >> 31) & ((1 << 33) - 1))
