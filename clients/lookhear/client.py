@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from lookhear.address import Server, multipart
 from lookhear.audio import Source
-from lookhear.errors import ProtocolError, SourceError
+from lookhear.errors import InvalidRequest, ProtocolError, SourceError
 from lookhear.events import Event, TurnCompleted
 from lookhear.results import Model, Transcript
 from lookhear.stream import LiveStream, Retry, StreamOptions
@@ -104,16 +104,21 @@ class AsyncClient:
         language: str | None = None,
         prompt: str | None = None,
     ) -> Transcript:
-        """Transcribe a whole file in one request, with segment and word times."""
-        fields = [("timestamp_granularities[]", "segment"), ("timestamp_granularities[]", "word")]
-        body = await self.transcribe_raw(
-            file,
-            "verbose_json",
-            model=model,
-            language=language,
-            prompt=prompt,
-            fields=fields,
-        )
+        """Transcribe a whole file in one request, with segment times, and those of the words if
+        the model has any."""
+
+        async def ask(*granularities: str) -> str:
+            fields = [("timestamp_granularities[]", wanted) for wanted in granularities]
+            return await self.transcribe_raw(
+                file, "verbose_json", model=model, language=language, prompt=prompt, fields=fields
+            )
+
+        try:
+            body = await ask("segment", "word")
+        except InvalidRequest as error:
+            if error.code != "invalid_words":
+                raise
+            body = await ask("segment")
         try:
             return Transcript.from_json(json.loads(body))
         except (ValueError, KeyError, TypeError) as error:

@@ -73,10 +73,12 @@ async def test_the_form_is_what_servers_read() -> None:
 
 
 class _Answers(BaseHTTPRequestHandler):
-    """Says what the test put into the server's `answers`, by path; keeps what it was sent."""
+    """Says what the test put into the server's `answers`, by path, or what that makes of what was
+    sent; keeps what it was sent."""
 
     def do_GET(self) -> None:
-        status, body = self.server.answers[self.path]  # type: ignore[attr-defined]
+        answer = self.server.answers[self.path]  # type: ignore[attr-defined]
+        status, body = answer(self.server.sent[-1]) if callable(answer) else answer  # type: ignore[attr-defined]
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
@@ -165,6 +167,17 @@ async def test_a_file_is_transcribed_with_times(http: Any) -> None:
         assert part in sent
     with Client(http.url) as blocking:
         assert await asyncio.to_thread(blocking.transcribe_file, b"x") == transcript
+
+
+async def test_a_model_without_word_times_gives_the_rest(http: Any) -> None:
+    def answer(sent: bytes) -> tuple[int, dict[str, Any]]:
+        if b"\r\n\r\nword\r\n" in sent:
+            return 400, {"error": {"message": "words: m has none", "code": "invalid_words"}}
+        return 200, {"text": "So.", "duration": 1.5, "segments": []}
+
+    http.answers["/v1/audio/transcriptions"] = answer
+    transcript = await AsyncClient(http.url).transcribe_file(b"x", model="m")
+    assert (transcript.text, transcript.words) == ("So.", ()) and len(http.sent) == 2
 
 
 @pytest.mark.parametrize("body", [{"data": []}, {"data": [{}]}, {}, []])

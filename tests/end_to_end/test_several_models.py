@@ -191,7 +191,7 @@ def test_a_model_that_cannot_be_loaded_is_named_and_ends_the_server() -> None:
         [sys.executable, "-m", "lookhear", "serve", *argv],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=2 * PATIENCE,
     )
     assert done.returncode == 2
     last = done.stderr.splitlines()[-1]
