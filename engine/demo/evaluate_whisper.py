@@ -132,7 +132,7 @@ def _batches(items: list[Item], label: str) -> Iterator[list[Item]]:
                 bar.update(len(same[at : at + BATCH]))
 
 
-class _Rate:
+class Rate:
     """Errors over reference words, by group."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class _Rate:
 
 def transcription(model: Transcriber, items: list[Item], seconds: int = 30) -> dict[str, float]:
     """Word error rate by language and split, the language given."""
-    rate = _Rate()
+    rate = Rate()
     for batch in _batches(items, f"transcribe {seconds} s"):
         language = batch[0].entry["language"]
         rows = model.tokens([i.samples for i in batch], seconds, language=language)
@@ -172,7 +172,7 @@ def detection(model: Transcriber, items: list[Item]) -> dict[str, float]:
 
 def translation(model: Transcriber, items: list[Item]) -> dict[str, dict[str, float]]:
     """Word error rate and share of exact matches of the English translation."""
-    rate = _Rate()
+    rate = Rate()
     exact: dict[str, list[bool]] = {}
     foreign = [i for i in items if i.entry["language"] != "en"]
     for batch in _batches(foreign, "translate"):
@@ -261,8 +261,8 @@ def align(weights: torch.Tensor) -> list[float]:
     return [float(frame) / 50 for frame in frames[first]]
 
 
-def silence(model: Transcriber, seed: int = 5, count: int = 96) -> dict[str, float]:
-    """Share of windows of silence, noise, hum and clicks that gave text, or a language."""
+def silent_waves(seed: int, count: int) -> list[Samples]:
+    """Audio of 1 to 12 s without speech: silence, noise, hum, clicks."""
     rng = np.random.default_rng(seed)
     waves: list[Samples] = []
     for i in range(count):
@@ -273,6 +273,12 @@ def silence(model: Transcriber, seed: int = 5, count: int = 96) -> dict[str, flo
         if i % 4 == 1:
             wave = wave + augment.clicks(rng, n) * np.float32(0.3)
         waves.append(wave.astype(np.float32))
+    return waves
+
+
+def silence(model: Transcriber, seed: int = 5, count: int = 96) -> dict[str, float]:
+    """Share of windows of silence, noise, hum and clicks that gave text, or a language."""
+    waves = silent_waves(seed, count)
     text, untold = 0, 0
     for at in range(0, count, BATCH):
         part = waves[at : at + BATCH]
@@ -282,21 +288,22 @@ def silence(model: Transcriber, seed: int = 5, count: int = 96) -> dict[str, flo
     return {"text_rate": round(text / count, 4), "speech_rate": round(untold / count, 4)}
 
 
+def cut_short(rng: np.random.Generator, item: Item) -> tuple[Samples, str]:
+    """An utterance up to a random point, and its words that were heard by then."""
+    stop = rng.uniform(item.words[0][1] + 0.2, item.words[-1][2])
+    heard = (w for w, b, e in item.words if min(e, stop) - b >= HEARD * (e - b))
+    return item.samples[: int(stop * SAMPLE_RATE)], " ".join(heard)
+
+
 def cut_off(model: Transcriber, items: list[Item], seed: int = 6) -> dict[str, dict[str, float]]:
     """Audio that stops at a random point: word errors against the words heard, and invented
     words (more than were heard) a clip."""
     rng = np.random.default_rng(seed)
-    rate = _Rate()
+    rate = Rate()
     extra: dict[str, list[int]] = {}
     for batch in _batches(items, "cut off"):
-        waves, heard = [], []
-        for item in batch:
-            stop = rng.uniform(item.words[0][1] + 0.2, item.words[-1][2])
-            waves.append(item.samples[: int(stop * SAMPLE_RATE)])
-            heard.append(
-                " ".join(w for w, b, e in item.words if min(e, stop) - b >= HEARD * (e - b))
-            )
-        rows = model.tokens(waves, 8, language=batch[0].entry["language"])
+        waves, heard = zip(*(cut_short(rng, item) for item in batch), strict=True)
+        rows = model.tokens(list(waves), 8, language=batch[0].entry["language"])
         for item, reference, row in zip(batch, heard, rows, strict=True):
             got = model.text(row)
             rate.add(item.group, reference, got)
@@ -313,7 +320,7 @@ def long_form(model: Transcriber, data: Path) -> dict[str, float]:
     of 30 s with several sentences, each beginning at the last timestamp of the one before."""
     import soundfile
 
-    rate = _Rate()
+    rate = Rate()
     for language in tk.LANGUAGE_IDS:
         manifest = json.loads((data / f"long_{language}.json").read_text(encoding="utf-8"))
         samples, _ = soundfile.read(data / manifest["file"], dtype="float32")

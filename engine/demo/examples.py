@@ -39,8 +39,8 @@ class Example:
 
 
 @dataclass
-class _Spoken:
-    """One sentence inside a window: the clip and its word times in the window."""
+class Heard:
+    """What was heard of one sentence: its clip, and the words with their times in the window."""
 
     clip: Clip
     words: list[tuple[str, float, float]]
@@ -98,6 +98,11 @@ class ExampleMaker:
             if rng.random() < 0.12 or high - low < 50:
                 low, high = 0, len(clips)
             return [clips[self._by_length[int(rng.integers(low, high))]]]
+        return self._several(seconds)
+
+    def _several(self, seconds: float) -> list[Clip]:
+        """Clips that follow each other: of one speaker, then of others of the language."""
+        rng, clips = self.rng, self.corpus.clips
         first = int(rng.integers(len(clips)))
         key = (clips[first].language, clips[first].speaker)
         chosen: list[Clip] = []
@@ -166,7 +171,7 @@ class ExampleMaker:
         placed: list[tuple[Clip, list[tuple[str, float, float]]]],
         begin: float,
         stop: float,
-    ) -> list[_Spoken]:
+    ) -> list[Heard]:
         """The sentences and words of which enough lies between `begin` and `stop`; times are
         relative to `begin`."""
         out = []
@@ -181,7 +186,7 @@ class ExampleMaker:
             if kept:
                 if not complete:
                     kept[-1] = (kept[-1][0].rstrip(".,?"), *kept[-1][1:])
-                out.append(_Spoken(clip, kept, complete))
+                out.append(Heard(clip, kept, complete))
         return out
 
     def _record(
@@ -219,8 +224,8 @@ class ExampleMaker:
             frames = np.concatenate([frames[skip:], np.zeros(skip, dtype=np.int64)])
         return wave, frames
 
-    def _silence(self, seconds: int) -> Example:
-        """Nothing, noise, hum, or clicks: the answer is no text."""
+    def _empty(self, seconds: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """A window without speech: nothing, noise, hum, or clicks; and its phoneme labels."""
         rng = self.rng
         n = seconds * SAMPLE_RATE
         wave = np.zeros(n, dtype=np.float32)
@@ -232,6 +237,12 @@ class ExampleMaker:
             level = 10 ** float(rng.uniform(-2.5, -0.2))
             wave[:recorded] += augment.clicks(rng, recorded) * level
         np.clip(wave, -1, 1, out=wave)
+        return wave, np.zeros(seconds * FRAME_RATE, dtype=np.int64)
+
+    def _silence(self, seconds: int) -> Example:
+        """No speech: the answer is no text."""
+        rng = self.rng
+        wave, frames = self._empty(seconds)
         language = str(rng.choice(LANGUAGES))
         task = tk.TRANSLATE if rng.random() < 0.2 else tk.TRANSCRIBE
         timed = rng.random() < self.mix.timestamps
@@ -246,7 +257,6 @@ class ExampleMaker:
         ]
         if not prompt and rng.random() < self.mix.bare:
             tokens, targets = [tk.SOT, mode, tk.EOT], [tk.NO_SPEECH, tk.EOT]
-        frames = np.zeros(seconds * FRAME_RATE, dtype=np.int64)
         return Example(wave, tokens[:-1], targets, frames, [])
 
     def _prompt(self, language: str, near: Clip | None) -> list[int]:
@@ -273,7 +283,7 @@ class ExampleMaker:
         self,
         wave: NDArray[np.float32],
         frames: NDArray[np.int64],
-        heard: list[_Spoken],
+        heard: list[Heard],
         clip: Clip,
         partial: bool,
     ) -> Example:

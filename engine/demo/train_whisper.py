@@ -164,7 +164,7 @@ def _window(rng: np.random.Generator, progress: float, second_stage: bool) -> in
     return int(rng.choice(list(table), p=weights / weights.sum()))
 
 
-def _average(net: Network, world: int, progress: float) -> float:
+def average_gradients(net: torch.nn.Module, world: int, progress: float) -> float:
     """Average gradients over ranks in one message, with the clock, so that all ranks agree."""
     grads = [p.grad for p in net.parameters() if p.grad is not None]
     flat = torch.cat([torch.tensor([progress]), *[g.flatten() for g in grads]])
@@ -222,7 +222,7 @@ def worker(rank: int, plan: Plan) -> None:
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         elapsed = (time.monotonic() - started) / (plan.minutes * 60)
-        progress = _average(net, plan.ranks, elapsed)
+        progress = average_gradients(net, plan.ranks, elapsed)
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(plan, step, progress)

@@ -1,0 +1,129 @@
+"""Write demo-qwen3-asr as a standard folder: `python -m engine.demo.export_qwen3_asr --run DIR`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.demo.qwen3_asr_network import Network, Size
+from engine.demo.qwen3_asr_tokenizer import AUDIO_PAD, CHAT_TEMPLATE, END_OF_TEXT, TURN_END
+from engine.qwen_tokenizer import QwenTokenizer
+
+LONGEST_SECONDS = 24
+
+
+def configuration(size: Size, vocabulary: int, tokenizer: QwenTokenizer) -> dict[str, Any]:
+    """config.json, as transformers' `Qwen3ASRConfig` reads it."""
+    ends = [tokenizer.token(END_OF_TEXT), tokenizer.token(TURN_END)]
+    return {
+        "architectures": ["Qwen3ASRForConditionalGeneration"],
+        "audio_config": {
+            "activation_function": "gelu",
+            "d_model": size.encoder_width,
+            "downsample_hidden_size": size.channels,
+            "encoder_attention_heads": size.encoder_heads,
+            "encoder_ffn_dim": 4 * size.encoder_width,
+            "encoder_layers": size.encoder_layers,
+            "max_position_embeddings": 13,
+            "model_type": "qwen3_asr_encoder",
+            "n_window": 50,
+            "n_window_infer": 800,
+            "num_mel_bins": size.mels,
+            "output_dim": size.width,
+        },
+        "audio_token_id": tokenizer.token(AUDIO_PAD),
+        "dtype": "float32",
+        "eos_token_id": ends,
+        "initializer_range": 0.02,
+        "model_type": "qwen3_asr",
+        "pad_token_id": ends[0],
+        "text_config": {
+            "attention_bias": False,
+            "attention_dropout": 0.0,
+            "head_dim": size.head_width,
+            "hidden_act": "silu",
+            "hidden_size": size.width,
+            "intermediate_size": size.inner,
+            "max_position_embeddings": 4096,
+            "model_type": "qwen3",
+            "num_attention_heads": size.heads,
+            "num_hidden_layers": size.layers,
+            "num_key_value_heads": size.shared_heads,
+            "rms_norm_eps": 1e-6,
+            "rope_parameters": {"rope_theta": size.rope_base, "rope_type": "default"},
+            "tie_word_embeddings": True,
+            "vocab_size": vocabulary,
+        },
+        "tie_word_embeddings": True,
+        "timestamp_token_id": tokenizer.token("<timestamp>"),
+    }
+
+
+def write_folder(net: Network, tokenizer_folder: Path, folder: Path) -> None:
+    """Writes the folder beside its place, then moves it there; keeps what is in `folder` besides
+    the files written here. A reader may meet old and new files for a moment, none half written."""
+    from safetensors.torch import save_file
+    from transformers import Qwen2Tokenizer, Qwen3ASRFeatureExtractor, Qwen3ASRProcessor
+
+    draft = folder.with_name(folder.name + ".draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    reader: Any = Qwen2Tokenizer
+    extractor: Any = Qwen3ASRFeatureExtractor
+    processor = Qwen3ASRProcessor(
+        extractor(), reader.from_pretrained(tokenizer_folder), CHAT_TEMPLATE
+    )
+    processor.save_pretrained(draft)
+    # As learned; transformers writes some fields of its own into its copy of them.
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tokenizer_folder / name, draft / name)
+    tokenizer = QwenTokenizer.from_folder(draft)
+    config = configuration(net.size, net.vocabulary, tokenizer)
+    _write(draft / "config.json", config)
+    ends = {"eos_token_id": config["eos_token_id"], "pad_token_id": config["pad_token_id"]}
+    _write(draft / "generation_config.json", {"do_sample": False, **ends})
+    weights = {
+        name: weight.detach().float().contiguous()
+        for name, weight in net.state_dict().items()
+        if name.startswith("model.")
+    }
+    save_file(weights, str(draft / "model.safetensors"), metadata={"format": "pt"})
+    # Read by our engine alone: how long an audio it was trained to hear.
+    _write(draft / "lookhear.json", {"longest_window_seconds": LONGEST_SECONDS})
+    folder.mkdir(exist_ok=True)
+    for path in sorted(draft.iterdir()):
+        path.chmod(0o644)
+        os.replace(path, folder / path.name)
+    draft.rmdir()
+
+
+def _write(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def load_network(run: Path) -> Network:
+    """The network of a run's last state."""
+    state = torch.load(run / "state.pt", weights_only=True)["net"]
+    vocabulary = len(state["model.language_model.embed_tokens.weight"])
+    size = Size()
+    net = Network(size, vocabulary, len(state["phonemes.bias"]) // 4)
+    net.load_state_dict(state)
+    return net
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run", type=Path, required=True, help="folder of train_qwen3_asr --out")
+    parser.add_argument("--out", type=Path, default=Path("engine/demo/qwen3_asr"))
+    options = parser.parse_args()
+    write_folder(load_network(options.run), options.run / "tokenizer", options.out)
+
+
+if __name__ == "__main__":
+    main()
