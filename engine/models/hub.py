@@ -9,7 +9,8 @@ from typing import Any
 
 from engine.models.loader import CheckpointError
 
-PACKAGED = {"demo-whisper": Path(__file__).parent.parent / "demo" / "whisper"}
+DEMO = Path(__file__).parent.parent / "demo"
+PACKAGED = {"demo-whisper": DEMO / "whisper", "demo-qwen3-asr": DEMO / "qwen3_asr"}
 FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]  # never pickled weights
 _REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
