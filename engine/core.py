@@ -92,17 +92,7 @@ class EngineCore:
             case CancelFile(request):
                 self._drop(request)
             case Ping(number):
-                self._events.append(
-                    Pong(
-                        number,
-                        steps=self._num_steps,
-                        requests=self._num_requests,
-                        drafted=self._num_drafted,
-                        accepted=self._num_accepted,
-                        live_turns=len(self._turns),
-                        waiting=self._scheduler.num_waiting,
-                    )
-                )
+                self._events.append(Pong(number, self.stats()))
 
     def _start_turn(self, message: StartTurn) -> None:
         session, turn = message.session, message.turn
@@ -163,13 +153,16 @@ class EngineCore:
             self._drop(key)
 
     def stats(self) -> dict[str, int]:
-        """Counters since the start: of the core, and those of the runner (see there)."""
+        """Since the start: steps, requests finished, decoder passes of those requests, draft tokens
+        offered and kept. Now: turns open, requests waiting. And what the runner counts."""
         return {
             "steps": self._num_steps,
             "requests": self._num_requests,
-            "passes": self._num_passes,
-            "drafted": self._num_drafted,
-            "accepted": self._num_accepted,
+            "decoder_passes": self._num_passes,
+            "drafted_tokens": self._num_drafted,
+            "accepted_tokens": self._num_accepted,
+            "live_turns": len(self._turns),
+            "waiting": self._scheduler.num_waiting,
             **self._runner.stats(),
         }
 

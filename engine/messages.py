@@ -193,17 +193,12 @@ class Starting:
 class Pong:
     """Answer to `Ping`, sent by the thread that steps the engine: proof that the loop is alive.
 
-    steps, requests, busy_seconds: steps taken, requests finished and time spent in steps since the
-    start. accepted, drafted: draft tokens kept, and offered. live_turns, waiting: right now.
+    counters: numbers by name, see `EngineCore.stats`; busy_seconds: time spent in steps. All since
+    the engine's start, apart from those that say how it is now.
     """
 
     number: int
-    steps: int
-    requests: int
-    drafted: int
-    accepted: int
-    live_turns: int
-    waiting: int
+    counters: dict[str, int] = field(default_factory=dict)
     busy_seconds: float = 0.0
 
 

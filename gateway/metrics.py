@@ -55,10 +55,18 @@ class Metrics:
         self._engines: dict[str, Gauge] = {
             name: Gauge(f"lookhear_engine_{name}", text, ["model"], registry=r)
             for name, text in (
+                ("steps", "Steps taken since its start"),
                 ("requests", "Requests (ticks and windows of files) done since its start"),
                 ("busy_seconds", "Time spent in steps since its start"),
+                ("decoder_passes", "Decoder passes of the requests done since its start"),
                 ("drafted_tokens", "Draft tokens offered since its start"),
                 ("accepted_tokens", "Draft tokens kept since its start"),
+                ("prompt_tokens_read", "Prompt tokens computed since its start"),
+                ("prompt_tokens_found", "Prompt tokens found in the prefix cache since its start"),
+                ("media_tokens_encoded", "Tokens of audio encoded since its start"),
+                ("free_blocks", "Blocks of the paged cache that hold nothing now"),
+                ("cached_blocks", "Blocks that hold a prefix nobody is using now"),
+                ("encoder_cache_bytes", "Encoder outputs held now"),
                 ("live_turns", "Turns open now"),
                 ("waiting", "Requests waiting now"),
             )
@@ -71,15 +79,9 @@ class Metrics:
         for gauge in self._engines.values():
             gauge.clear()  # an engine that ended has no numbers
         for model, pong in stats.items():
-            for name, value in (
-                ("requests", pong.requests),
-                ("busy_seconds", pong.busy_seconds),
-                ("drafted_tokens", pong.drafted),
-                ("accepted_tokens", pong.accepted),
-                ("live_turns", pong.live_turns),
-                ("waiting", pong.waiting),
-            ):
-                self._engines[name].labels(model).set(value)
+            for name, value in {**pong.counters, "busy_seconds": pong.busy_seconds}.items():
+                if name in self._engines:
+                    self._engines[name].labels(model).set(value)
 
     def count_session(self, close_code: int) -> None:
         """Clients may close with any code; the unusual ones share a label."""

@@ -31,6 +31,8 @@ def strategy(hint: Any) -> st.SearchStrategy[object]:
         return SAMPLES
     if origin is list:
         return st.lists(strategy(args[0]), max_size=3)
+    if origin is dict:
+        return st.dictionaries(strategy(args[0]), strategy(args[1]), max_size=3)
     if origin is types.UnionType:
         return st.one_of(*(strategy(arg) for arg in args))
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):

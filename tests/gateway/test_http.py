@@ -272,7 +272,11 @@ async def test_metrics() -> None:
             assert 'lookhear_audio_seconds_total{way="realtime"} 0.5' in text
             assert "lookhear_commit_lag_seconds_count 1.0" in text
             assert 'lookhear_engine_ready{model="fake-english"} 1.0' in text
-            gateway.engine.stats["m"] = Pong(1, 9, 7, 40, 30, 2, 1, busy_seconds=1.5)
+            gateway.engine.stats["m"] = Pong(
+                1,
+                {"requests": 7, "accepted_tokens": 30, "live_turns": 2, "unheard_of": 1},
+                busy_seconds=1.5,
+            )
             text = (await http.get("/metrics")).text
             assert 'lookhear_engine_requests{model="m"} 7.0' in text
             assert 'lookhear_engine_busy_seconds{model="m"} 1.5' in text
