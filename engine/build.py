@@ -52,6 +52,7 @@ class Built:
     languages: list[str]
     num_parameters: int
     device: str
+    has_word_times: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,10 @@ def build_core(config: EngineConfig, progress: Progress) -> Built:
         Scheduler(config.max_rows, budget, max(config.token_budget, config.max_rows + 1)),
         config.max_live_turns,
     )
-    return Built(core, architecture, parts.family.languages, parts.num_parameters, device)
+    family = parts.family
+    return Built(
+        core, architecture, family.languages, parts.num_parameters, device, family.has_word_times
+    )
 
 
 def _device(name: str) -> str:

@@ -162,13 +162,15 @@ Message = (
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """A served model. languages: ISO codes it can detect and transcribe (empty: only one)."""
+    """A served model. languages: ISO codes it can detect and transcribe (empty: only one).
+    has_word_times: whether it can say when each word was spoken."""
 
     id: str
     architecture: str
     languages: list[str]
     created: int
     parameters: int
+    has_word_times: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ def serve(config: EngineConfig, channel: Channel) -> int:
                     built.languages,
                     int(time.time()),
                     built.num_parameters,
+                    built.has_word_times,
                 )
             ],
             config.max_live_turns,

@@ -164,6 +164,16 @@ class SessionSettings:
                 provisional=new.provisional if wanted.provisional is None else wanted.provisional,
                 words=new.words if wanted.words is None else wanted.words,
             )
+        if new.words:
+            card = find_model(new.model, models, "session", event_id)
+            if not card.has_word_times:
+                raise ProtocolError(
+                    f"session.lookhear.words: expected false, {shown(card.id)} has no word times;"
+                    " got true",
+                    code="invalid_words",
+                    param="session.lookhear.words",
+                    event_id=event_id,
+                )
         return new
 
     def _with_input(

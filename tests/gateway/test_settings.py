@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,3 +111,16 @@ def test_logprobs_and_extensions() -> None:
 def test_other_sample_rates_are_taken() -> None:
     sixteen = merged(START, format={"type": "audio/pcm", "rate": 16_000})
     assert sixteen.on_wire("s", None)["audio"]["input"]["format"]["rate"] == 16_000
+
+
+def test_word_times_of_a_model_that_has_none_are_refused_at_once() -> None:
+    cards = [replace(CARDS[0], has_word_times=False), CARDS[1]]
+    update = {"type": "transcription", "lookhear": {"words": True}}
+    with pytest.raises(ProtocolError, match='expected false, "fake/whisper"') as caught:
+        START.merged(update, cards, None)
+    assert (caught.value.code, caught.value.param) == ("invalid_words", "session.lookhear.words")
+    other = {"audio": {"input": {"transcription": {"model": CARDS[1].id}}}}
+    words = START.merged({**update, **other}, cards, None)
+    with pytest.raises(ProtocolError, match=r"session\.lookhear\.words"):
+        back = {"input": {"transcription": {"model": CARDS[0].id}}}
+        words.merged({"type": "transcription", "audio": back}, cards, None)
