@@ -268,13 +268,12 @@ class Sampler:
             ids, logs = values[2 * n : -len(asking) * count], values[-len(asking) * count :]
             for place, i in enumerate(asking):
                 part = slice(place * count, (place + 1) * count)
-                if i not in bad:
-                    top[i] = _best(ids[part], logs[part])[: rows[i].params.logprobs]
+                top[i] = _best(ids[part], logs[part])[: rows[i].params.logprobs]
         return Sampled([int(token) for token in values[:n]], values[n : 2 * n], top, bad)
 
 
 def _best(ids: list[float], logprobs: list[float]) -> list[tuple[int, float]]:
-    """Best first, the lowest id among equals; without what cannot be chosen."""
+    """Best first, the lowest id among equals; without what cannot be chosen, nor NaN."""
     pairs = [(int(i), log) for i, log in zip(ids, logprobs, strict=True) if log > -math.inf]
     return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
 

@@ -33,7 +33,7 @@ def sampling_rows(draw: st.DrawFn, vocab: int) -> SamplingRow:
     token = st.integers(0, vocab - 1)
     tokens = st.lists(token, unique=True, max_size=6).map(tuple)
     some = draw(st.sets(st.sampled_from(["bias", "masks", "penalties", "cuts", "stop", "top"])))
-    fields: dict[str, Any] = {"temperature": draw(st.sampled_from([0.0, 1e-9, 0.3, 1.0, 2.0]))}
+    fields: dict[str, Any] = {"temperature": draw(st.sampled_from([0.0, 1e-60, 0.3, 1.0, 2.0]))}
     if "bias" in some:
         fields["logit_bias"] = tuple((t, draw(st.floats(-5, 5))) for t in draw(tokens))
     if "masks" in some:
@@ -192,6 +192,35 @@ def test_draws_follow_the_distribution() -> None:
     assert torch.special.gammaincc(half[0], half[1]).item() > 0.01  # its p-value
 
 
+@pytest.mark.parametrize(
+    "cuts",
+    [{"top_k": 4}, {"top_p": 0.9}, {"min_p": 0.1}, {"top_k": 6, "top_p": 0.8}, {"top_p": 0.0}],
+)
+def test_all_that_a_cut_leaves_is_drawn_and_nothing_else(cuts: dict[str, Any]) -> None:
+    logits = torch.arange(10.0).mul(-0.4)
+    params = SamplingParams(temperature=1.0, **cuts)
+    support = support_by_hand(logits.double().numpy(), params)
+    assert len(support) < 10
+    rows = [SamplingRow(params, i) for i in range(400)]
+    # Among others that cut nothing, and alone.
+    plain = [SamplingRow(SamplingParams(temperature=1.0, seed=1), i) for i in range(400)]
+    mixed = Sampler(10, CPU).sample(logits.expand(800, 10), rows + plain).tokens
+    assert set(mixed[:400]) == support
+    assert set(mixed[400:]) == set(range(10))
+    assert Sampler(10, CPU).sample(logits.expand(400, 10), rows).tokens == mixed[:400]
+
+
+def test_presence_counts_once_and_frequency_every_time() -> None:
+    logits = torch.tensor([[3.0, 2.0, 0.5, -4.0]])
+    params = SamplingParams(presence_penalty=1.5, frequency_penalty=-0.25, logprobs=4)
+    row = SamplingRow(params, 5, (2, 2, 0, 1, 0, 3), 4)  # output: 0 1 0 3
+    result = Sampler(4, CPU).sample(logits, [row])
+    expected = torch.tensor([3.0 - 1.5 + 0.5, 2.0 - 1.25, 0.5, -4.0 - 1.25]).log_softmax(0)
+    assert result.top is not None
+    assert [token for token, _ in result.top[0]] == [0, 1, 2, 3]
+    assert [log for _, log in result.top[0]] == pytest.approx(expected.tolist())
+
+
 def test_seeds_differ_and_repeat() -> None:
     logits = torch.zeros(1, 1000)
     sampler = Sampler(1000, CPU)
@@ -291,6 +320,22 @@ def test_the_lowest_id_among_equals() -> None:
     result = Sampler(1000, CPU).sample(logits, rows)
     assert result.tokens == [300, 5]
     assert result.top is not None and [token for token, _ in result.top[1]] == [5, 999]
+
+
+def test_which_equals_are_reported_does_not_depend_on_what_others_ask_for() -> None:
+    logits = torch.zeros(2, 1000)
+    for count in (1, 2, 3):
+        row = SamplingRow(SamplingParams(logprobs=count), 0)
+        greedy = SamplingRow(SamplingParams(logprobs=20), 0)
+        alone = Sampler(1000, CPU).sample(logits[:1], [row])
+        together = Sampler(1000, CPU).sample(logits, [row, greedy])
+        assert outcome(alone, 0) == outcome(together, 0)
+
+
+def test_equals_stay_equal_at_the_lowest_temperature() -> None:
+    rows = [SamplingRow(SamplingParams(temperature=1e-60), i) for i in range(20)]
+    result = Sampler(3, CPU).sample(torch.tensor([[1.0, 1.0, 0.99]]).expand(20, 3), rows)
+    assert set(result.tokens) == {0, 1}
 
 
 def test_nothing_to_sample() -> None:
