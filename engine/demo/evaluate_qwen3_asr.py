@@ -181,12 +181,14 @@ def pieces(sentences: list[dict[str, Any]], longest: float) -> list[Piece]:
     return found
 
 
-def long_recordings(model: Transcriber, data: Path, longest: float) -> dict[str, float]:
+def long_recordings(
+    model: Transcriber, data: Path, longest: float, languages: Sequence[str] = LANGUAGES
+) -> dict[str, float]:
     """Word error rate of the recordings of minutes, heard in pieces of several sentences."""
     import soundfile
 
     rate = Rate()
-    for language in LANGUAGES:
+    for language in languages:
         manifest = json.loads((data / f"long_{language}.json").read_text(encoding="utf-8"))
         samples, _ = soundfile.read(data / manifest["file"], dtype="float32")
         parts = pieces(manifest["sentences"], longest)

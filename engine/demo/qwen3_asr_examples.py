@@ -27,6 +27,7 @@ from engine.qwen_tokenizer import QwenTokenizer
 
 HOP = 160
 WINDOW_FRAMES = 800
+MISREAD_EXAMPLES, MISREAD_WORDS = 0.2, 0.06
 SHORTEST = 8000
 """Samples: the feature extractor fills shorter audio up with zeros."""
 
@@ -141,10 +142,19 @@ class AsrExampleMaker(ExampleMaker):
             answer += ids
         answer.append(self._end)
         tokens = [*prompt.tokens, *answer[:-1]]
+        if rng.random() < MISREAD_EXAMPLES:
+            self._misread(tokens, len(prompt.tokens) + len(head))
         targets = [IGNORE] * (len(prompt.tokens) - 1) + answer
         return Listening(
             wave, tokens, targets, frames, guides, samples, prompt.audio_start, tuple(recalls)
         )
+
+    def _misread(self, tokens: list[int], first: int) -> None:
+        """Puts wrong words among those read, not among those to say: a live session goes on from a
+        text that the model heard with less audio, and not always rightly."""
+        for place in range(first, len(tokens)):
+            if self.rng.random() < MISREAD_WORDS:
+                tokens[place] = int(self.rng.integers(256, self._end - 2))
 
     def _length(self, wave: NDArray[np.float32]) -> int:
         """Where the recording ends: behind its last sound, or a little later."""

@@ -64,7 +64,10 @@ def corpus_text(seed: int, count: int) -> list[str]:
 
 
 def write_tokenizer(folder: Path, seed: int, text_ids: int = 2048, sentences: int = 15_000) -> None:
-    """Learns the vocabulary from so many sentences in each language, and writes the tokenizer as transformers reads it."""
+    """Learns the vocabulary and writes the tokenizer as transformers reads it.
+
+    sentences: drawn in each language. text_ids: bytes included.
+    """
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
     from transformers import Qwen2Tokenizer
 

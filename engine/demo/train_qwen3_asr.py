@@ -1,4 +1,4 @@
-"""Train demo-qwen3-asr from scratch on CPU: `python -m engine.demo.train_qwen3_asr --minutes 75`.
+"""Train demo-qwen3-asr from scratch on CPU: `python -m engine.demo.train_qwen3_asr --minutes 85`.
 
 As for demo-whisper: two processes of one thread share the batch and average gradients, and the
 schedule runs on the clock. A decoder without cross-attention is slow to find out where in its own
@@ -44,7 +44,7 @@ class Plan:
     """What a run needs to be repeated."""
 
     out: str
-    minutes: float = 75.0
+    minutes: float = 85.0
     seed: int = 0
     sentences: int = 11_000
     ranks: int = 2
@@ -80,7 +80,7 @@ def learning_rate(plan: Plan, step: int, progress: float) -> float:
 
 def window(rng: np.random.Generator, progress: float) -> int:
     """Seconds of the next batch: one sentence at first, then more and more several of them."""
-    chance = 0.04 if progress < 0.25 else min(0.65, 0.04 + 1.6 * (progress - 0.25))
+    chance = 0.04 if progress < 0.25 else min(0.65, 0.04 + 2.2 * (progress - 0.25))
     table = LONG if rng.random() < chance else SHORT
     return int(rng.choice(list(table), p=np.array(list(table.values())) / sum(table.values())))
 

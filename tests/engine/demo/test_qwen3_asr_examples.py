@@ -76,6 +76,7 @@ def test_prompt_has_a_placeholder_for_each_audio_token(
     corpus: Corpus, tokenizer: QwenTokenizer
 ) -> None:
     pad, end = tokenizer.token(AUDIO_PAD), tokenizer.token("<|im_end|>")
+    words = misread = 0
     for seconds in (1, 3, 9):
         for e in _draw(corpus, tokenizer, seconds, 40, seconds, silence=0.2, prompt=0.3):
             assert SHORTEST <= e.samples <= len(e.wave) == seconds * SAMPLE_RATE
@@ -86,7 +87,10 @@ def test_prompt_has_a_placeholder_for_each_audio_token(
             assert len(e.tokens) == len(e.targets) and e.targets[-1] == end
             known = [i for i, target in enumerate(e.targets) if target != IGNORE]
             assert known == list(range(known[0], len(e.targets)))
-            assert e.tokens[known[0] + 1 :] == e.targets[known[0] : -1]
+            pairs = list(zip(e.tokens[known[0] + 1 :], e.targets[known[0] : -1], strict=True))
+            misread += sum(a != b for a, b in pairs)
+            words += len(pairs)
+    assert 0 < misread < 0.05 * words
 
 
 def test_silence_has_no_words(corpus: Corpus, tokenizer: QwenTokenizer) -> None:
@@ -111,7 +115,6 @@ def test_guides_point_from_a_row_to_its_word(corpus: Corpus, tokenizer: QwenToke
     for e in _draw(corpus, tokenizer, 3, 30, 4, silence=0.0):
         for (row, b, end), (recalling, b2, end2) in zip(e.guides, e.recalls, strict=True):
             assert (recalling, b2, end2) == (row + 1, b, end)
-            assert e.tokens[recalling] == e.targets[row]
             assert 0 <= b < end <= len(e.wave) / SAMPLE_RATE + WORD_SECONDS
 
 
