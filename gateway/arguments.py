@@ -64,6 +64,12 @@ def serve_parser() -> argparse.ArgumentParser:
         "(default: %(default)s)")  # fmt: skip
     add("--no-draft-verification", action="store_true",
         help="decode every update from its beginning")  # fmt: skip
+    add("--max-segment-seconds", type=float, default=engine.max_segment_seconds, metavar="S",
+        help="an open segment is cut beyond this; 0: what suits the model (default: %(default)s)")  # fmt: skip
+    add("--kv-cache-gigabytes", type=float, default=engine.kv_cache_gigabytes, metavar="GIB",
+        help="memory for keys and values of models with a paged cache (default: %(default)s)")  # fmt: skip
+    add("--token-budget", type=int, default=engine.token_budget, metavar="N",
+        help="tokens read in one step, over all turns (default: %(default)s)")  # fmt: skip
     add("--max-live-turns", type=int, default=engine.max_live_turns, metavar="N",
         help="turns open at once (default: %(default)s)")  # fmt: skip
     add("--max-rows", type=int, default=engine.max_rows, metavar="N",
@@ -115,6 +121,9 @@ def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
             tick_seconds=options.tick,
             window=options.window,
             draft_verification=not options.no_draft_verification,
+            max_segment_seconds=options.max_segment_seconds,
+            kv_cache_gigabytes=options.kv_cache_gigabytes,
+            token_budget=options.token_budget,
             max_live_turns=options.max_live_turns,
             max_rows=options.max_rows,
             max_audio_seconds=options.max_turn_seconds,
