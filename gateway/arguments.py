@@ -65,9 +65,11 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--no-draft-verification", action="store_true",
         help="decode every update from its beginning")  # fmt: skip
     add("--max-segment-seconds", type=float, default=engine.max_segment_seconds, metavar="S",
-        help="an open segment is cut beyond this; 0: what suits the model (default: %(default)s)")  # fmt: skip
+        help="an open segment is cut beyond this; 0: what suits the model "
+        "(default: %(default)s)")  # fmt: skip
     add("--kv-cache-gigabytes", type=float, default=engine.kv_cache_gigabytes, metavar="GIB",
-        help="memory for keys and values of models with a paged cache (default: %(default)s)")  # fmt: skip
+        help="for keys and values of models with a paged cache "
+        "(default: %(default)s)")  # fmt: skip
     add("--token-budget", type=int, default=engine.token_budget, metavar="N",
         help="tokens read in one step, over all turns (default: %(default)s)")  # fmt: skip
     add("--max-live-turns", type=int, default=engine.max_live_turns, metavar="N",
