@@ -98,7 +98,8 @@ class Scheduler:
         """Move tickets to running and return their owners, in the order to encode them.
 
         free_tokens: places in the paged cache that could be reserved now. What does not fit yet is
-        overtaken by what does until its deadline; after that everybody behind it waits.
+        overtaken by what does until its deadline; after that everybody behind it waits. When
+        nothing runs, there will never be more room: the first is admitted, to fail if it must.
         """
         self._round += 1
         admitted: list[str] = []
@@ -109,7 +110,8 @@ class Scheduler:
             if ticket.priority is Priority.BATCH and not self._room_for_batch():
                 continue
             cost = ticket.cost
-            if cost.tokens > free_tokens or (admitted and cost.encoder > encoder):
+            no_room = self._running and cost.tokens > free_tokens
+            if no_room or (admitted and cost.encoder > encoder):
                 if ticket.deadline < self._round:
                     break
                 continue

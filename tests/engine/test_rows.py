@@ -1,0 +1,75 @@
+"""Rows: one gather gives what building the batch token by token gives, wherever requests stand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.kv_cache import BLOCK_TOKENS
+from engine.paged_cache import PagedBatch, paged_batch
+from engine.rows import Rows
+
+
+def assert_same(ours: PagedBatch, plain: PagedBatch) -> None:
+    for name in ("positions", "slots", "past_lengths", "query_lengths"):
+        mine, expected = getattr(ours, name), getattr(plain, name)
+        assert mine.dtype == expected.dtype and torch.equal(mine, expected), name
+    # The gather leaves out columns that nobody reads in this step.
+    width = ours.block_tables.shape[1]
+    assert torch.equal(ours.block_tables, plain.block_tables[:, :width])
+    assert not ours.block_tables.shape[1] or int((ours.past_lengths + ours.query_lengths).max()) > (
+        (width - 1) * BLOCK_TOKENS
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_gather_equals_the_plain_batch(data: st.DataObject) -> None:
+    rows = Rows(6, max_blocks=5)
+    tables: dict[int, list[int]] = {}
+    for _ in range(data.draw(st.integers(1, 12))):  # come and go in any order
+        if tables and (rows.num_free == 0 or data.draw(st.booleans())):
+            row = data.draw(st.sampled_from(sorted(tables)))
+            rows.free(row)
+            del tables[row]
+        else:
+            row = rows.allocate()
+            assert row not in tables, "a row of two requests"
+            tables[row] = data.draw(st.lists(st.integers(1, 99), min_size=1, max_size=5))
+            rows.write(row, tables[row])
+        rows.check()
+    if not tables:
+        return
+    which = data.draw(st.permutations(sorted(tables)))
+    which = which[: data.draw(st.integers(1, len(which)))]
+    past, counts = [], []
+    for row in which:
+        room = len(tables[row]) * BLOCK_TOKENS
+        past.append(data.draw(st.integers(0, room - 1)))
+        counts.append(data.draw(st.integers(1, room - past[-1])))
+    plain = paged_batch([tables[row] for row in which], past, counts)
+    assert_same(rows.gather(which, past, counts), plain)
+
+
+def test_a_row_keeps_nothing_of_who_had_it_before() -> None:
+    rows = Rows(1, max_blocks=3)
+    row = rows.allocate()
+    rows.write(row, [7, 8, 9])
+    rows.free(row)
+    assert rows.allocate() == row
+    rows.write(row, [5])
+    assert rows.gather([row], [0], [3]).block_tables.tolist() == [[5]]
+    with pytest.raises(AssertionError, match="no block of its own"):
+        rows.gather([row], [15], [2])  # 8 was the other's
+
+
+def test_misuse_is_our_bug() -> None:
+    rows = Rows(1, max_blocks=2)
+    row = rows.allocate()
+    with pytest.raises(AssertionError, match="more requests than there are rows"):
+        rows.allocate()
+    rows.free(row)
+    with pytest.raises(AssertionError, match="free already"):
+        rows.free(row)
