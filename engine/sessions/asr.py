@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.features import HOP, GrowingLogMel
+from engine.features import EDGE, HOP, GrowingLogMel
+from engine.kv_cache import BLOCK_TOKENS
 from engine.messages import SAMPLE_RATE, TranscriptionSettings
 from engine.models.audio_encoder import AudioDims
 from engine.models.qwen3_asr_prompt import (
@@ -68,21 +69,29 @@ class AsrRecognizer:
         self._start: int | None = None  # of the segment that the features are of
         self._mel = GrowingLogMel(config.dims.num_mels)
         self._closed: list[Medium] = []
-        self._header: tuple[int, ...] = ()  # how the last answer began
+        self._is_padded = False  # the features go beyond the samples: not for long
+        self._header: tuple[int, ...] = ()  # how the segment's last answer began
         self._is_forced = False
         self._overhead = len(self._prompt(0, "Portuguese", ()).tokens) + HEADER_TOKENS
 
     def token_bytes(self, token: int) -> bytes:
-        return self._config.tokenizer.decode_bytes([token])
+        return self.decode_bytes([token])
 
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
-        return self._config.tokenizer.decode_bytes(tokens)
+        # The tag is spelt out when it is decoded; whoever reads the words must never see it.
+        return self._config.tokenizer.decode_bytes(t for t in tokens if t != self._asr_text)
 
-    def cost(self, num_samples: int, num_committed: int) -> Cost:
+    def cost(self, start: int, num_samples: int, num_committed: int) -> Cost:
+        dims = self._config.dims
         frames = max(num_samples, SHORTEST) // HOP
-        closed = len(self._closed) * self._config.dims.window_frames
-        tokens = self._config.dims.num_tokens(frames) + 1 + self._overhead + num_committed
-        return Cost(max(0, frames - closed) * HOP, tokens + max_answer(num_samples))
+        closed = 0
+        if start == self._start and not self._is_padded:
+            # Fewer than are closed now, if the segment is cut at a quiet place.
+            final = max(0, (num_samples - EDGE) // HOP + 1)
+            closed = min(len(self._closed), final // dims.window_frames) * dims.window_frames
+        prompt = dims.num_tokens(frames) + 1 + self._overhead + len(self._header) + num_committed
+        blocks = -(-(prompt + max_answer(num_samples)) // BLOCK_TOKENS)
+        return Cost(max(0, frames - closed) * HOP, blocks * BLOCK_TOKENS)
 
     # --- requests --------------------------------------------------------------------------------
 
@@ -91,15 +100,18 @@ class AsrRecognizer:
         count = sum(medium.num_tokens for medium in media)
         language = None if stretch.language is None else language_name(stretch.language)
         self._is_forced = language is not None
-        prompt = self._prompt(count, language, stretch.committed)
+        # Words may be settled while their language is not: it had no name that we know.
+        header = () if self._is_forced else self._header
+        is_settled = bool(stretch.committed)
+        prefix = (*header, *stretch.committed) if is_settled else ()
+        prompt = self._prompt(count, language, prefix)
         places, at = [], prompt.audio_start
         for medium in media:
             places.append((at, medium))
             at += medium.num_tokens
         draft: tuple[int, ...] = ()
         if stretch.draft is not None:
-            header = () if self._is_forced else self._header
-            draft = (*header, *stretch.draft.tokens)
+            draft = (*(() if is_settled else header), *stretch.draft.tokens)
         final = sum(medium.num_tokens for medium in self._closed)
         return PagedRequest(
             key=stretch.key,
@@ -123,18 +135,17 @@ class AsrRecognizer:
 
     def _media(self, stretch: Stretch) -> list[Medium]:
         """The segment's windows. Those that are full, and whose frames are final, are closed."""
-        if stretch.start != self._start or not self._config.freeze:
-            self._start, self._closed, self._header = stretch.start, [], ()
+        if stretch.start != self._start:
+            self._header = ()
+        if stretch.start != self._start or self._is_padded or not self._config.freeze:
+            self._start, self._closed = stretch.start, []
             self._mel = GrowingLogMel(self._config.dims.num_mels)
-        if (
-            len(stretch.samples) // HOP < self._mel.num_final
-        ):  # the segment was cut at a quiet place
+        if len(stretch.samples) // HOP < self._mel.num_final:
+            # The segment was cut at a quiet place.
             self._mel.cut(len(stretch.samples))
             del self._closed[self._mel.num_final // self._config.dims.window_frames :]
         missing = max(0, SHORTEST - len(stretch.samples))
-        if missing:
-            # Not for long: as soon as there is more, these frames must be forgotten.
-            self._start = None
+        self._is_padded = missing > 0
         self._mel.update(np.concatenate([stretch.samples, np.zeros(missing, np.float32)]))
         size = self._config.dims.window_frames
         while self._config.freeze and (len(self._closed) + 1) * size <= self._mel.num_final:
@@ -153,7 +164,7 @@ class AsrRecognizer:
     # --- results ---------------------------------------------------------------------------------
 
     def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
-        if self._is_forced:
+        if self._is_forced or num_committed:  # the header was part of the prompt
             return Hypothesis.of(result, num_committed, start)
         split = 0
         if self._asr_text in result.tokens:

@@ -61,7 +61,7 @@ class AsrFile:
         return low + quietest(self._message.samples[low:high])
 
     def cost(self) -> Cost:
-        return self._recognizer.cost(self._plan_end() - self._position, 0)
+        return self._recognizer.cost(self._position, self._plan_end() - self._position, 0)
 
     def make_request(self) -> PagedRequest:
         assert self._end is None and not self._done

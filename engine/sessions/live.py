@@ -172,8 +172,8 @@ class LiveTurn:
         return self._ended or self._is_quiet()
 
     def cost(self) -> Cost:
-        length = self._plan_end() - self._segment_start + self._config.lead_in
-        return self._recognizer.cost(length, len(self._committed))
+        start = self._segment_start - self._config.lead_in
+        return self._recognizer.cost(start, self._plan_end() - start, len(self._committed))
 
     def _plan_end(self) -> int:
         """Where the next tick's audio ends: all there is, or a quiet place if that is too much.

@@ -54,9 +54,9 @@ class Recognizer(Protocol):
         """Whether its text begins without the space that parts it from what was said before."""
         ...
 
-    def cost(self, num_samples: int, num_committed: int) -> Cost:
-        """Of a request about so many samples, with so many forced tokens of text; never less than
-        it takes."""
+    def cost(self, start: int, num_samples: int, num_committed: int) -> Cost:
+        """Of a request about so many samples from start on (as in `Stretch`), with so many forced
+        tokens of text; never less than it takes."""
         ...
 
     def request(self, stretch: Stretch) -> Any:
@@ -93,7 +93,7 @@ class WhisperRecognizer:
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
         return self._prompter.decode_bytes(tokens)
 
-    def cost(self, num_samples: int, num_committed: int) -> Cost:
+    def cost(self, start: int, num_samples: int, num_committed: int) -> Cost:
         return Cost(self._window.window(num_samples))
 
     def request(self, stretch: Stretch) -> WhisperRequest:
