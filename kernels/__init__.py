@@ -11,7 +11,13 @@ from kernels.cached_attention import (
     self_attention_cached,
 )
 from kernels.embedding import embed_tokens
-from kernels.linear import LinearWeights, linear, pack_linear
+from kernels.linear import (
+    LinearWeights,
+    default_cpu_dtype,
+    linear,
+    pack_linear,
+    supports_half_weights,
+)
 from kernels.log_mel import log_mel, mel_filters
 from kernels.norms import gelu, layer_norm
 from kernels.paged_attention import paged_attention, paged_write
@@ -35,6 +41,7 @@ __all__ = [
     "attention",
     "cross_attention_cached",
     "cross_attention_weights",
+    "default_cpu_dtype",
     "embed_tokens",
     "gelu",
     "greedy",
@@ -51,6 +58,7 @@ __all__ = [
     "rope_frequencies",
     "sample",
     "self_attention_cached",
+    "supports_half_weights",
     "swiglu",
     "token_logprobs",
     "top_logprobs",

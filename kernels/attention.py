@@ -6,6 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+# On a CPU in bfloat16, plain products over pieces of the queries beat torch's fused attention by
+# 1.4 times at 1500 positions (it multiplies in float32). A piece's scores should stay in the cache.
+SCORES = 6_000_000  # of one piece, at most
+MIN_QUERIES = 64  # fewer are not worth it
+
 
 def attention(
     q: Tensor,
@@ -26,6 +31,8 @@ def attention(
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # [batch, heads, *, dim]
     num_queries, num_keys = q.shape[2], k.shape[2]
     if key_lengths is None and causal_offset is None:
+        if q.dtype == torch.bfloat16 and q.device.type == "cpu" and num_queries >= MIN_QUERIES:
+            return _in_pieces(q, k, v, scale)
         return F.scaled_dot_product_attention(q, k, v, scale=scale).transpose(1, 2)
     keys = torch.arange(num_keys, device=q.device)
     visible = torch.ones(1, 1, num_queries, num_keys, dtype=torch.bool, device=q.device)
@@ -39,3 +46,24 @@ def attention(
         k = k.masked_fill(~exists[:, None, :, None], 0.0)
         v = v.masked_fill(~exists[:, None, :, None], 0.0)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=scale).transpose(1, 2)
+
+
+def _in_pieces(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+    """q: [batch, heads, queries, dim]; k, v: [batch, heads, keys, dim]; all visible to all.
+
+    Returns [batch, queries, heads, dim]. Sums are in float32, probabilities are rounded.
+    """
+    batch, heads, queries, dim = q.shape
+    factor = dim**-0.5 if scale is None else scale
+    if factor != 1.0:
+        q = q * factor
+    out = q.new_empty(batch, queries, heads, dim)
+    keys = k.transpose(2, 3).contiguous()
+    values = v.contiguous()
+    step = max(MIN_QUERIES, SCORES // (heads * values.shape[2]))
+    for b in range(batch):
+        for start in range(0, queries, step):
+            piece = slice(start, start + step)
+            weights = torch.softmax(torch.bmm(q[b, :, piece], keys[b]), -1)
+            out[b, piece] = torch.bmm(weights, values[b]).transpose(0, 1)
+    return out

@@ -40,9 +40,10 @@ def self_attention_cached(
     new_keys, new_values = (x.transpose(1, 2).to(cache.dtype) for x in (k, v))
     out = torch.zeros_like(query, memory_format=torch.contiguous_format)
     lengths = query_lengths.tolist()
-    later = torch.ones(num_queries, num_queries, dtype=torch.bool, device=q.device).triu_(1)
     is_plain_step = num_queries == 1 and min(lengths, default=0) == 1
-    if is_plain_step:  # every row gains one token: one write for all of them
+    if not is_plain_step:
+        later = torch.ones(num_queries, num_queries, dtype=torch.bool, device=q.device).triu_(1)
+    elif len(lengths) > 1:  # every row gains one token: one write for all of them
         cache[0][rows, :, row_lengths] = new_keys[:, :, 0]
         cache[1][rows, :, row_lengths] = new_values[:, :, 0]
     for b, (row, past, new) in enumerate(
@@ -54,6 +55,8 @@ def self_attention_cached(
             continue
         keys, values = cache[:, row, :, :total].unbind(0)  # [heads, total, dim]
         if is_plain_step:
+            if len(lengths) == 1:
+                keys[:, past:], values[:, past:] = new_keys[b], new_values[b]
             scores = torch.bmm(query[b], keys.transpose(1, 2))
             torch.bmm(torch.softmax(scores, -1), values, out=out[b])
             continue

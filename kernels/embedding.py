@@ -11,6 +11,8 @@ def embed_tokens(
     """token_table[tokens] + position_table[positions].
 
     tokens, positions: int64 of one shape [...]; token_table: [vocab, width]; position_table:
-    [context, width]. Returns [..., width].
+    [context, width]. Returns [..., width] in the latter's dtype; the large table may be kept in a
+    smaller one.
     """
-    return token_table[tokens].add_(position_table[positions])
+    places = position_table[positions]
+    return places.add_(token_table[tokens])

@@ -33,6 +33,7 @@ from kernels import (
     layer_norm,
     linear,
     self_attention_cached,
+    supports_half_weights,
 )
 
 Head = tuple[int, int]  # (decoder layer, head in it)
@@ -44,7 +45,8 @@ class WhisperModel:
     def __init__(self, dims: WhisperDims, weights: WhisperWeights) -> None:
         self.dims = dims
         self.weights = weights
-        self.dtype = weights.tokens.dtype
+        self.dtype = weights.encoder_positions.dtype  # of the encoder, and of the audio it takes
+        self.decoder_dtype = weights.decoder_positions.dtype
         self.device = weights.tokens.device
 
     @classmethod
@@ -59,15 +61,22 @@ class WhisperModel:
     ) -> WhisperModel:
         """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
 
+        dtype: of everything; but bfloat16 on a CPU means the encoder. The decoder, which waits for
+        its weights rather than computes, keeps them in float16 and everything else in float32.
         trim_head: text tokens that the checkpoint says are never written get the logit -inf
         without computing it; see `_never_written`.
         """
         config = read_json(folder / "config.json")
         dims = WhisperDims.from_config(config, folder / "config.json")
         never = _never_written(folder, config.get("eos_token_id")) if trim_head else set()
-        reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
+        on_cpu = torch.device(device).type == "cpu"
+        mixed = dtype == torch.bfloat16 and on_cpu and supports_half_weights()
+        reader = CheckpointReader(
+            folder, dtype=torch.float32 if mixed else dtype, device=device, progress=progress
+        )
         with torch.inference_mode():
-            return cls(dims, read_weights(reader, dims, never))
+            weights = read_weights(reader, dims, never, encoder_dtype=dtype, half_decoder=mixed)
+            return cls(dims, weights)
 
     @property
     def num_parameters(self) -> int:
@@ -75,7 +84,7 @@ class WhisperModel:
 
     def new_self_cache(self, rows: int, dtype: torch.dtype | None = None) -> SelfCache:
         """A decoder cache of this model's shape; see `SelfCache`."""
-        dims, dtype = self.dims, dtype or self.dtype
+        dims, dtype = self.dims, dtype or self.decoder_dtype
         return SelfCache(
             dims.decoder_layers,
             rows,
@@ -260,7 +269,7 @@ class WhisperModel:
         dims = self.dims
         scratch = SelfCache(
             dims.decoder_layers, batch, dims.decoder_heads, queries, dims.head_dim,
-            cross_cache.data.dtype, self.device,
+            self.decoder_dtype, self.device,
         )  # fmt: skip
         rows = torch.arange(1, batch + 1, device=self.device)
         positions = torch.arange(queries, device=self.device).expand(batch, queries)

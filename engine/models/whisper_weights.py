@@ -146,17 +146,25 @@ class WhisperWeights:
 
 
 def read_weights(
-    reader: CheckpointReader, dims: WhisperDims, never: Collection[int] = ()
+    reader: CheckpointReader,
+    dims: WhisperDims,
+    never: Collection[int] = (),
+    *,
+    encoder_dtype: torch.dtype | None = None,
+    half_decoder: bool = False,
 ) -> WhisperWeights:
     """Takes every tensor of the checkpoint; `CheckpointError` for one too few or too many.
 
     never: ids whose logits nobody will look at; the head leaves them out where that pays.
+    encoder_dtype: of the encoder and the projections that read its output; default: the reader's.
+    half_decoder: the decoder's large matrices are kept in float16 (see `kernels.linear`).
     """
-    source = _Source(reader, dims)
+    decoding = _Source(reader, dims, half=half_decoder)
+    source = _Source(reader, dims, dtype=encoder_dtype)
     width = dims.width
     encoder, decoder = "model.encoder", "model.decoder"
-    tokens = source.take(f"{decoder}.embed_tokens.weight", dims.vocab, width)
-    head = tokens if dims.tied_head else source.take("proj_out.weight", dims.vocab, width)
+    tokens = decoding.take(f"{decoder}.embed_tokens.weight", dims.vocab, width)
+    head = tokens if dims.tied_head else decoding.take("proj_out.weight", dims.vocab, width)
     ranges = _kept_ranges(dims.vocab, never)
     weights = WhisperWeights(
         conv1=source.conv(f"{encoder}.conv1", dims.num_mels),
@@ -172,24 +180,30 @@ def read_weights(
             for i in range(dims.encoder_layers)
         ],
         encoder_norm=source.norm(f"{encoder}.layer_norm"),
-        tokens=tokens,
-        decoder_positions=source.take(f"{decoder}.embed_positions.weight", dims.context, width),
+        tokens=tokens.half() if half_decoder else tokens,
+        decoder_positions=decoding.take(f"{decoder}.embed_positions.weight", dims.context, width),
         decoder_layers=[
             DecoderLayer(
-                source.self_attention(f"{decoder}.layers.{i}", dims.decoder_heads),
-                source.cross_attention(f"{decoder}.layers.{i}", dims.decoder_heads),
-                source.feed_forward(f"{decoder}.layers.{i}", dims.decoder_ffn),
+                decoding.self_attention(f"{decoder}.layers.{i}", dims.decoder_heads),
+                CrossAttention(
+                    norm=decoding.norm(f"{decoder}.layers.{i}.encoder_attn_layer_norm"),
+                    q=decoding.cross_query(f"{decoder}.layers.{i}", dims.decoder_heads),
+                    kv=source.cross_keys_values(f"{decoder}.layers.{i}"),
+                    out=decoding.output(f"{decoder}.layers.{i}.encoder_attn"),
+                ),
+                decoding.feed_forward(f"{decoder}.layers.{i}", dims.decoder_ffn),
             )
             for i in range(dims.decoder_layers)
         ],
-        decoder_norm=source.norm(f"{decoder}.layer_norm"),
+        decoder_norm=decoding.norm(f"{decoder}.layer_norm"),
         head=pack_linear(
             head
             if len(ranges[0]) == dims.vocab
-            else torch.cat([head[ids.start : ids.stop] for ids in ranges])
+            else torch.cat([head[ids.start : ids.stop] for ids in ranges]),
+            half=half_decoder,
         ),
         head_ranges=ranges,
-        num_parameters=source.num_parameters,
+        num_parameters=source.num_parameters + decoding.num_parameters,
     )
     # Some checkpoints store the tied head a second time.
     reader.finish(ignore=("proj_out.weight",) if dims.tied_head else ())
@@ -207,16 +221,26 @@ def _kept_ranges(vocab: int, never: Collection[int]) -> tuple[range, ...]:
 
 
 class _Source:
-    """Hugging Face's tensor names, put together into our layers."""
+    """Hugging Face's tensor names, put together into our layers.
 
-    def __init__(self, reader: CheckpointReader, dims: WhisperDims) -> None:
-        self._reader, self._dims = reader, dims
+    dtype: default: the reader's. half: see `pack_linear`.
+    """
+
+    def __init__(
+        self,
+        reader: CheckpointReader,
+        dims: WhisperDims,
+        *,
+        dtype: torch.dtype | None = None,
+        half: bool = False,
+    ) -> None:
+        self._reader, self._dims, self._dtype, self._half = reader, dims, dtype, half
         self.num_parameters = 0
 
     def take(self, name: str, *shape: int) -> Tensor:
         tensor = self._reader.take(name, *shape)
         self.num_parameters += tensor.numel()
-        return tensor
+        return tensor if self._dtype is None else tensor.to(self._dtype)
 
     def conv(self, name: str, channels: int) -> tuple[Tensor, Tensor]:
         width = self._dims.width
@@ -237,30 +261,30 @@ class _Source:
         scale = (self._dims.width // heads) ** -0.5
         return weight * scale, bias * scale
 
+    def output(self, name: str) -> LinearWeights:
+        return self._fused(name, self.projection(f"{name}.out_proj"))
+
     def self_attention(self, layer: str, heads: int) -> SelfAttention:
         name = f"{layer}.self_attn"
         return SelfAttention(
             norm=self.norm(f"{layer}.self_attn_layer_norm"),
-            qkv=_fused(
+            qkv=self._fused(
                 name,
                 self.query(name, heads),
                 self.projection(f"{name}.k_proj", bias=False),
                 self.projection(f"{name}.v_proj"),
             ),
-            out=_fused(name, self.projection(f"{name}.out_proj")),
+            out=self.output(name),
         )
 
-    def cross_attention(self, layer: str, heads: int) -> CrossAttention:
-        name = f"{layer}.encoder_attn"
-        return CrossAttention(
-            norm=self.norm(f"{layer}.encoder_attn_layer_norm"),
-            q=_fused(layer, self.query(name, heads)),
-            kv=_fused(
-                _MANY_ROWS,
-                self.projection(f"{name}.k_proj", bias=False),
-                self.projection(f"{name}.v_proj"),
-            ),
-            out=_fused(layer, self.projection(f"{name}.out_proj")),
+    def cross_query(self, layer: str, heads: int) -> LinearWeights:
+        return self._fused(layer, self.query(f"{layer}.encoder_attn", heads))
+
+    def cross_keys_values(self, layer: str) -> LinearWeights:
+        return self._fused(
+            _MANY_ROWS,
+            self.projection(f"{layer}.encoder_attn.k_proj", bias=False),
+            self.projection(f"{layer}.encoder_attn.v_proj"),
         )
 
     def feed_forward(self, layer: str, ffn: int) -> FeedForward:
@@ -268,15 +292,15 @@ class _Source:
         up = (self.take(f"{layer}.fc1.weight", ffn, width), self.take(f"{layer}.fc1.bias", ffn))
         down = (self.take(f"{layer}.fc2.weight", width, ffn), self.take(f"{layer}.fc2.bias", width))
         norm = self.norm(f"{layer}.final_layer_norm")
-        return FeedForward(norm, _fused(layer, up), _fused(layer, down))
+        return FeedForward(norm, self._fused(layer, up), self._fused(layer, down))
+
+    def _fused(self, name: str, *parts: tuple[Tensor, Tensor]) -> LinearWeights:
+        """One matrix product instead of several over the same input."""
+        weights, biases = zip(*parts, strict=True)
+        # Over many rows the packed layout pays at any size, if only by the GELU that it does in
+        # place.
+        pack = True if name.startswith(_MANY_ROWS) else None
+        return pack_linear(torch.cat(weights), torch.cat(biases), pack=pack, half=self._half)
 
 
 _MANY_ROWS = "model.encoder"  # weights under this name see a window's positions at once
-
-
-def _fused(name: str, *parts: tuple[Tensor, Tensor]) -> LinearWeights:
-    """One matrix product instead of several over the same input."""
-    weights, biases = zip(*parts, strict=True)
-    # Over many rows the packed layout pays at any size, if only by the GELU that it does in place.
-    pack = True if name.startswith(_MANY_ROWS) else None
-    return pack_linear(torch.cat(weights), torch.cat(biases), pack=pack)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -34,6 +36,18 @@ def test_attention_of_everything(shape: tuple[int, int, int, int]) -> None:
     out = attention(q, k, v)
     for row in range(shape[0]):
         torch.testing.assert_close(out[row], naive(q[row], k[row], v[row]), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("queries", [64, 150])
+def test_attention_in_bfloat16_and_in_pieces(queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 2 heads * 150 keys: pieces of 70 queries, the last one shorter
+    monkeypatch.setattr(importlib.import_module("kernels.attention"), "SCORES", 70 * 300)
+    q, k, v = (draw(i, 2, n, 2, 8).bfloat16() for i, n in enumerate((queries, 150, 150)))
+    out = attention(q, k, v)
+    assert out.dtype == torch.bfloat16 and out.shape == q.shape
+    for row in range(2):
+        expected = naive(q[row].float(), k[row].float(), v[row].float())
+        torch.testing.assert_close(out[row].float(), expected, atol=0.02, rtol=0.02)
 
 
 def test_attention_causal_with_lengths_ignores_what_does_not_exist() -> None:

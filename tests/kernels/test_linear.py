@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernels import embed_tokens, gelu, layer_norm, linear, pack_linear
+from kernels import (
+    default_cpu_dtype,
+    embed_tokens,
+    gelu,
+    layer_norm,
+    linear,
+    pack_linear,
+    supports_half_weights,
+)
 
 
 @pytest.mark.parametrize("pack", [True, False])
@@ -59,3 +67,34 @@ def test_embedding_leaves_its_tables_alone() -> None:
     out = embed_tokens(tokens, positions, table, places)
     assert out.tolist() == [[[2, 4], [2, 4]], [[12, 14], [14, 16]]]
     assert torch.equal(table, copy)
+
+
+@pytest.mark.parametrize("activation", ["none", "gelu"])
+@pytest.mark.skipif(not supports_half_weights(), reason="this torch has no FBGEMM")
+def test_half_weights_are_float16_and_nothing_else_is(activation: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight, bias = torch.randn(400, 300, generator=generator), torch.randn(400, generator=generator)
+    x = torch.randn(2, 5, 300, generator=generator)
+    weights = pack_linear(weight, bias, half=True)
+    assert weights.half is not None and weights.weight.numel() == 0
+    expected = x.double() @ weight.half().double().T + bias.double()
+    if activation == "gelu":
+        expected = expected * 0.5 * (1 + torch.erf(expected / 2**0.5))
+    out = linear(x, weights, activation)
+    assert out.shape == (2, 5, 400)
+    torch.testing.assert_close(out.double(), expected, atol=1e-4, rtol=1e-5)
+    alone = linear(x[1, 3:4], weights, activation)
+    assert torch.equal(alone[0], out[1, 3])  # whatever its batch mates
+
+
+def test_half_is_for_large_float32_matrices() -> None:
+    assert pack_linear(torch.zeros(64, 64), half=True).half is None
+    assert pack_linear(torch.zeros(512, 512, dtype=torch.bfloat16), half=True).half is None
+
+
+def test_the_dtype_of_this_cpu_is_one_that_works() -> None:
+    dtype = default_cpu_dtype()
+    assert dtype in (torch.float32, torch.bfloat16)
+    x = torch.ones(2, 16, dtype=dtype)
+    out = linear(x, pack_linear(torch.eye(16, dtype=dtype), pack=True))
+    assert torch.equal(out, x)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from engine.models.registry import load_model
 from engine.models.whisper import WhisperModel
+from kernels import supports_half_weights
 from tests.checkpoints import build_random_whisper
 
 
@@ -52,6 +53,16 @@ def test_half_precision_is_close(
     assert logits.dtype == torch.float32
     error = (logits - exact).abs().max() / exact.std()
     assert error < (0.25 if dtype == torch.bfloat16 else 0.05)
+
+
+@pytest.mark.skipif(not supports_half_weights(), reason="this torch has no FBGEMM")
+def test_bfloat16_on_a_cpu_is_the_encoder_alone(folder: Path) -> None:
+    model = load_model(folder, dtype=torch.bfloat16)
+    assert (model.dtype, model.decoder_dtype) == (torch.bfloat16, torch.float32)
+    assert model.encode(torch.zeros(1, 80, 100)).dtype == torch.bfloat16
+    assert model.new_cross_cache(1, 50).data.dtype == torch.bfloat16
+    assert model.new_self_cache(1).data.dtype == torch.float32
+    assert model.weights.tokens.dtype == torch.float16
 
 
 def test_packed_weights_change_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
