@@ -1,0 +1,54 @@
+"""faster-whisper (CTranslate2) as a worker: its public `WhisperModel.transcribe`, greedy."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.peers.worker import Transcribe, serve
+
+
+class Multilingual:
+    """CTranslate2's model, saying that it is multilingual. Of a random checkpoint it says that it
+    is not, and the prompt would lack the language and the task."""
+
+    is_multilingual = True
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
+def load(folder: Path, mode: str) -> Transcribe:
+    """mode: one of CTranslate2's compute types."""
+    library: Any = importlib.import_module("faster_whisper")  # if it is installed
+    model = library.WhisperModel(str(folder), device="cpu", cpu_threads=1, compute_type=mode)
+    model.model = Multilingual(model.model)
+
+    def transcribe(audio: NDArray[np.float32]) -> list[int]:
+        segments, _ = model.transcribe(
+            audio,
+            language="en",
+            beam_size=1,
+            temperature=0.0,
+            without_timestamps=True,
+            condition_on_previous_text=False,
+            compression_ratio_threshold=None,
+            log_prob_threshold=None,
+            no_speech_threshold=None,
+            suppress_tokens=[],
+        )
+        return [token for segment in segments for token in segment.tokens]
+
+    return transcribe
+
+
+if __name__ == "__main__":
+    serve(load, sys.argv[1:])

@@ -1,0 +1,53 @@
+"""Our engine as a worker: the runner that the engine itself uses, on one request at a time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.peers.worker import Transcribe, serve
+from engine.models.registry import load_model
+from engine.request import Phase, Priority
+from engine.tokenizer import WhisperTokenizer
+from engine.whisper_request import WhisperRequest
+from engine.whisper_runner import WhisperRunner
+from kernels import default_cpu_dtype
+
+WINDOW = 30 * 16_000
+
+
+def load(folder: Path, mode: str) -> Transcribe:
+    """mode: a dtype, or "auto" for what the engine takes on this CPU."""
+    torch.set_num_threads(1)
+    dtype = default_cpu_dtype() if mode == "auto" else getattr(torch, mode)
+    tokenizer = WhisperTokenizer.from_folder(folder)
+    runner = WhisperRunner(load_model(folder, dtype=dtype), tokenizer, max_rows=1)
+
+    def transcribe(audio: NDArray[np.float32]) -> list[int]:
+        request = WhisperRequest(
+            key="one",
+            priority=Priority.BATCH,
+            samples=audio,
+            window_samples=WINDOW,
+            head=(tokenizer.sot,),
+            language=tokenizer.languages["en"],
+            detect_language=False,
+            tail=(tokenizer.transcribe, tokenizer.no_timestamps),
+        )
+        sequence = runner.place(request)
+        while sequence.phase is not Phase.DONE:
+            demand = sequence.demand()
+            outcome = runner.launch([(sequence, demand.known + demand.draft)]).wait()
+            assert not outcome.failures, outcome.failures
+        runner.release(sequence)
+        return list(sequence.result().tokens)
+
+    return transcribe
+
+
+if __name__ == "__main__":
+    serve(load, sys.argv[1:])
