@@ -21,8 +21,9 @@ DIGEST_BYTES = 16
 class MediaError(Exception):
     """A file or message that is not the media we expected. It says what was expected and what came.
 
-    `reason` is one of "empty", "not_audio", "no_audio_track", "truncated", "unsupported",
-    "too_long", "too_large", "bad_base64"; `detail` is for people.
+    `reason` is one of "empty", "not_audio", "not_image", "not_video", "no_audio_track",
+    "no_video_track", "truncated", "unsupported", "too_long", "too_short", "too_large",
+    "bad_base64", or one of fetching (`media.fetch.FetchError`); `detail` is for people.
     """
 
     def __init__(self, reason: str, detail: str) -> None:

@@ -18,6 +18,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from media.base import MediaError
+from media.signatures import describe
 
 __all__ = ["AudioSource", "open_audio"]
 
@@ -34,24 +35,6 @@ DEMUXERS = (
 # FFmpeg's other containers have no duration field: it guesses from size and bit rate.
 DECLARING = ("mov", "matroska", "flac")
 
-# First bytes -> what it is. True: audio or video, so a failure to open it means damage.
-SIGNATURES: list[tuple[int, bytes, str, bool]] = [
-    (0, b"RIFF", "a WAV or AVI file", True),
-    (0, b"RF64", "a WAV file", True),
-    (0, b"fLaC", "a FLAC file", True),
-    (0, b"OggS", "an Ogg file", True),
-    (0, b"FORM", "an AIFF file", True),
-    (0, b"caff", "a CAF file", True),
-    (0, b"ID3", "an MP3 file", True),
-    (0, b"\x1a\x45\xdf\xa3", "a WebM or Matroska file", True),
-    (4, b"ftyp", "an MP4 file", True),
-    (0, b"\x89PNG", "a PNG image", False),
-    (0, b"\xff\xd8\xff", "a JPEG image", False),
-    (0, b"GIF8", "a GIF image", False),
-    (0, b"%PDF", "a PDF document", False),
-    (0, b"PK\x03\x04", "a ZIP archive", False),
-    (0, b"\x1f\x8b", "a gzip archive", False),
-]
 SNDFILE_MAGIC = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"FORM", b"caff")
 
 
@@ -62,23 +45,6 @@ class AudioSource:
     container: str
     codec: str
     blocks: Iterator[tuple[int, Samples]]
-
-
-def describe(head: bytes) -> tuple[str, bool]:
-    """The first bytes of a file -> what it seems to be in words, whether that is audio or video."""
-    for offset, magic, name, is_media in SIGNATURES:
-        if head[offset : offset + len(magic)] == magic:
-            return name, is_media
-    try:
-        text = head.decode("utf-8")
-    except UnicodeDecodeError as error:
-        # The cut after the first bytes may fall inside a character.
-        text = head[: error.start].decode("utf-8") if error.start > len(head) - 4 else "\0"
-    if text.lstrip().lower().startswith(("<!doctype html", "<html")):
-        return "text/html", False
-    if text and all(char.isprintable() or char.isspace() for char in text):
-        return "text/plain", False
-    return f"unknown data beginning with {head[:8].hex(' ')}", False
 
 
 @contextmanager
@@ -134,11 +100,11 @@ def sndfile_source(sound: soundfile.SoundFile, declared_s: float | None) -> Audi
 
 @contextmanager
 def open_ffmpeg(file: BinaryIO, head: bytes) -> Iterator[AudioSource]:
-    name, is_media = describe(head)
+    name, kind = describe(head)
     try:
         container = av.open(file, metadata_errors="ignore", options={"format_whitelist": DEMUXERS})
     except (av.FFmpegError, OSError, ValueError) as error:
-        if is_media:
+        if kind == "recording":
             raise MediaError(
                 "truncated",
                 f"expected a complete audio file; got {name} that is truncated or damaged: "
