@@ -127,6 +127,8 @@ def main() -> None:
     parser.add_argument("--tick", type=float, default=usual.tick_seconds)
     parser.add_argument("--agree", type=int, default=usual.agreeing_ticks)
     parser.add_argument("--held", type=int, default=usual.held_words)
+    parser.add_argument("--probability", type=float, default=None, help="to be committed")
+    parser.add_argument("--segment", type=float, default=0.0, help="longest, seconds")
     parser.add_argument("--silence-ms", type=int, default=None)
     parser.add_argument("--limit", type=int, default=20, help="utterances per language and split")
     parser.add_argument("--long", action="store_true", help="the long recordings instead")
@@ -139,6 +141,8 @@ def main() -> None:
         tick_seconds=options.tick,
         agreeing_ticks=options.agree,
         held_words=options.held,
+        commit_probability=options.probability,
+        max_segment_seconds=options.segment,
         threads=1,
     )
     built = build_core(config, lambda stage, share: None)

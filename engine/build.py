@@ -42,6 +42,8 @@ MAX_CARRIED = 64  # tokens of earlier text in a prompt
 SMALL_MODEL = 20_000_000
 # An open segment of Qwen3-ASR is cut at this many seconds, where the checkpoint says nothing.
 ASR_SEGMENT_SECONDS = 48.0
+# What Qwen3-ASR hears in a few syllables is often wrong twice alike, but seldom with certainty.
+ASR_PROBABILITY = 0.5
 ENCODER_CACHE_BYTES = 64 * 2**20
 
 
@@ -98,9 +100,11 @@ def _device(name: str) -> str:
     return name
 
 
-def _live_config(config: EngineConfig, cap: float, roll: float) -> LiveConfig:
-    """cap, roll: seconds, as in `LiveConfig`."""
+def _live_config(config: EngineConfig, cap: float, roll: float, probability: float) -> LiveConfig:
+    """cap, roll: seconds, as in `LiveConfig`. probability: to be committed, by default."""
     seconds = SAMPLE_RATE
+    if config.commit_probability is not None:
+        probability = config.commit_probability
     return LiveConfig(
         tick=round(config.tick_seconds * seconds),
         cap=round(cap * seconds),
@@ -108,6 +112,7 @@ def _live_config(config: EngineConfig, cap: float, roll: float) -> LiveConfig:
         max_samples=round(config.max_audio_seconds * seconds),
         agreeing_ticks=config.agreeing_ticks,
         held_words=config.held_words,
+        least_logprob=math.log(probability) if probability > 0 else -math.inf,
         draft=config.draft_verification,
     )
 
@@ -127,7 +132,7 @@ def _whisper(
     window = _window_rule(config, traits, longest)
     # An open segment may grow by the search for a quiet place before it is cut.
     room = (window.longest - LiveConfig().search) / SAMPLE_RATE - 1
-    live = _live_config(config, min(config.max_segment_seconds or 14.0, room), 0.0)
+    live = _live_config(config, min(config.max_segment_seconds or 14.0, room), 0.0, 0.0)
     return _Parts(
         WhisperFamily(prompter, live, window),
         WhisperRunner(model, tokenizer, config.max_rows),
@@ -164,7 +169,7 @@ def _qwen3_asr(
     cap = config.max_segment_seconds or traits.longest_window_seconds or ASR_SEGMENT_SECONDS
     # A second less leaves room for the search for a quiet place; from half of it on, a pause is a
     # good place to begin anew.
-    live = _live_config(config, max(2.0, cap - 1.0), cap / 2)
+    live = _live_config(config, max(2.0, cap - 1.0), cap / 2, ASR_PROBABILITY)
     asr = AsrConfig(QwenTokenizer.from_folder(folder), model.encoder.dims, config.freeze_windows)
     runner = PagedRunner(
         model,

@@ -43,6 +43,9 @@ class EngineConfig:
     kv_cache_gigabytes: float = 1.0  # GiB for the paged cache at most
     agreeing_ticks: int = 2  # ticks in a row that must hear a word alike to commit it
     held_words: int = 1  # words at the edge of the audio that wait all the same
+    # Probability that a token must have to be committed while somebody speaks; None: what suits the
+    # kind of model.
+    commit_probability: float | None = None
     draft_verification: bool = True  # check the last hypothesis in one pass
     heartbeat_seconds: float = 1.0
 
@@ -62,6 +65,12 @@ class EngineConfig:
         _require(self.max_rows >= 1, "max_rows", self.max_rows, "at least 1")
         _require(2 <= self.agreeing_ticks <= 8, "agreeing_ticks", self.agreeing_ticks, "2 to 8")
         _require(0 <= self.held_words <= 8, "held_words", self.held_words, "0 to 8")
+        _require(
+            self.commit_probability is None or 0 <= self.commit_probability <= 1,
+            "commit_probability",
+            self.commit_probability,
+            "0 to 1",
+        )
         _require(self.token_budget >= 16, "token_budget", self.token_budget, "at least 16")
         _require(
             self.max_context_tokens >= 256,

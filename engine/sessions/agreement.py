@@ -55,12 +55,13 @@ def agreed_words(
     *,
     held_words: int,
     unspaced: bool = False,
+    limit: int | None = None,
 ) -> int:
     """Number of leading tokens of new that are stable: whole words alike in new and all older.
 
     held_words: words at the end of new that are kept back, because what follows may still change
     them ("six" of "sixty"). Punctuation at the very end is always kept back: more speech turns "."
-    into ",".
+    into ",". limit: no more tokens than this, whatever is alike.
     """
     olds = list(older)
     n = min((common_prefix(old, new) for old in olds), default=0)
@@ -69,7 +70,7 @@ def agreed_words(
         end -= 1
     for _ in range(held_words):
         end = _word_start(new, end, token_bytes, unspaced)
-    n = min(n, end)
+    n = min(n, end, len(new) if limit is None else limit)
     while n > 0 and not all(is_boundary(t, n, token_bytes, unspaced) for t in (*olds, new)):
         n -= 1
     return n

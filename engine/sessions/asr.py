@@ -176,4 +176,5 @@ class AsrRecognizer:
         language = None if answer.language is None else language_code(answer.language)
         words = result.tokens[split:] if answer.text.strip() else ()
         heard = replace(result, tokens=words, logprobs=result.logprobs[split:][: len(words)])
-        return Hypothesis.of(heard, num_committed, start, language)
+        hypothesis = Hypothesis.of(heard, num_committed, start, language)
+        return replace(hypothesis, language_logprob=min(result.logprobs[:split], default=0.0))

@@ -21,12 +21,14 @@ NO_SPEECH_LOGPROB = -1.0
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
     """tokens: ids. logprobs: one per token. spans: (start, end) seconds from the turn's beginning,
-    one per token, or empty when times were not asked for. language: ISO code, None if not known."""
+    one per token, or empty when times were not asked for. language: ISO code, None if not known.
+    language_logprob: how sure it is; 0 where that is not known."""
 
     tokens: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     spans: tuple[tuple[float, float], ...] = ()
     language: str | None = None
+    language_logprob: float = 0.0
 
     @classmethod
     def of(
@@ -60,6 +62,15 @@ class Hypothesis:
                 self.tokens[count:], self.logprobs[count:], self.spans[count:], self.language
             ),
         )
+
+    def num_confident(self, least: float) -> int:
+        """Leading tokens that are all at least that probable (natural log)."""
+        if self.language_logprob < least:
+            return 0
+        for i, logprob in enumerate(self.logprobs):
+            if logprob < least:
+                return i
+        return len(self.tokens)
 
     def token_logprobs(self, token_bytes: Callable[[int], bytes]) -> list[TokenLogprob]:
         """The tokens as they go on the wire."""

@@ -15,6 +15,7 @@ Positions are absolute: samples since the turn began.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +51,8 @@ class LiveConfig:
     kept before the first speech. lead_in: silence put in front of every segment. agreeing_ticks:
     ticks in a row that must hear a word alike. held_words: words at the edge of the audio that wait
     all the same. warm_up: audio of a segment, padding included, before which nothing is committed.
+    least_logprob: log-probability below which a token, and what follows it, waits for the silence
+    after the speech.
     draft: whether the last hypothesis is verified in one pass.
     """
 
@@ -65,6 +68,7 @@ class LiveConfig:
     warm_up: int = SAMPLE_RATE * 7 // 10
     agreeing_ticks: int = 2
     held_words: int = 1
+    least_logprob: float = -math.inf
     max_samples: int = SAMPLE_RATE * 3600
     draft: bool = True
 
@@ -236,6 +240,7 @@ class LiveTurn:
                 self._recognizer.token_bytes,
                 held_words=0 if quiet else self._config.held_words,
                 unspaced=new.language in UNSPACED_LANGUAGES,
+                limit=None if quiet else new.num_confident(self._config.least_logprob),
             )
         events = self._commit(stable)
         return [*events, *self.settle(), *self._provisional()]

@@ -66,3 +66,11 @@ def test_trimming_a_loop_leaves_a_beginning(new: list[int]) -> None:
 def test_trimming_keeps_one_saying() -> None:
     assert trim_loop([4, *[1, 2] * 5]) == [4, 1, 2]
     assert trim_loop([1, 1, 1]) == [1, 1, 1]
+
+
+def test_a_limit_counts_whole_words() -> None:
+    words = [b" four", b"teen", b" apples", b" and"]
+    tokens = [0, 1, 2, 3]
+    for limit, expected in ((0, 0), (1, 0), (2, 2), (3, 3), (9, 4)):
+        got = agreed_words([tokens], tokens, words.__getitem__, held_words=0, limit=limit)
+        assert got == expected, limit
