@@ -1,0 +1,417 @@
+"""Videos of every container we promise, whole and broken; and how little of them is decoded."""
+
+from __future__ import annotations
+
+import base64
+import io
+import struct
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image as pillow
+
+import media.video_frames
+from media.base import MediaError
+from media.sampling import FrameSampling
+from media.video import Video, VideoMediaIO
+from media.video_frames import PacketIndex, decoding_plan, index_packets, open_video
+
+FRAMES, RATE, GOP = 40, 10, 10
+WIDTH, HEIGHT = 64, 48
+KINDS = [
+    ("mp4", "libx264"),
+    ("mp4", "mpeg4"),
+    ("mov", "libx264"),
+    ("webm", "libvpx"),
+    ("webm", "libvpx-vp9"),
+    ("matroska", "libx264"),
+    ("matroska", "mjpeg"),
+]
+
+
+def grey(number: int) -> int:
+    """Every frame has a level of its own, 5 apart."""
+    return 20 + 5 * number
+
+
+@cache
+def made(
+    container: str = "mp4", codec: str = "libx264", frames: int = FRAMES, audio: bool = False
+) -> bytes:
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format=container) as output:
+        stream: Any = output.add_stream(codec, rate=RATE)
+        stream.width, stream.height = WIDTH, HEIGHT
+        stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+        stream.codec_context.gop_size = GOP
+        if codec == "libx264":
+            stream.options = {"x264-params": f"keyint={GOP}:scenecut=0:bframes=2"}
+        elif codec == "mpeg4":
+            stream.options = {"qmin": "1", "qmax": "1"}
+        elif codec.startswith("libvpx"):
+            stream.options = {"deadline": "realtime", "cpu-used": "8"}
+        sound: Any = output.add_stream("aac", rate=16000) if audio else None
+        for number in range(frames):
+            pixels = np.full((HEIGHT, WIDTH, 3), grey(number), np.uint8)
+            frame = av.VideoFrame.from_ndarray(pixels)
+            frame.pts = number
+            output.mux(stream.encode(frame))
+        if frames:
+            output.mux(stream.encode(None))
+        if sound is not None:
+            silence = av.AudioFrame.from_ndarray(np.zeros((1, 32000), np.float32), "fltp", "mono")
+            silence.sample_rate, silence.pts = 16000, 0
+            output.mux(sound.encode(silence))
+            output.mux(sound.encode(None))
+    return buffer.getvalue()
+
+
+def only_sound() -> bytes:
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="mp4") as output:
+        sound: Any = output.add_stream("aac", rate=16000)
+        silence = av.AudioFrame.from_ndarray(np.zeros((1, 32000), np.float32), "fltp", "mono")
+        silence.sample_rate, silence.pts = 16000, 0
+        output.mux(sound.encode(silence))
+        output.mux(sound.encode(None))
+    return buffer.getvalue()
+
+
+def load(data: bytes, **sampling: Any) -> Video:
+    return VideoMediaIO(sampling=FrameSampling(**sampling)).load_bytes(data).media
+
+
+def levels(video: Video) -> list[int]:
+    return [round(float(frame.mean())) for frame in video.frames]
+
+
+def error_of(data: bytes, **options: Any) -> MediaError:
+    with pytest.raises(MediaError) as caught:
+        VideoMediaIO(**options).load_bytes(data)
+    return caught.value
+
+
+def shows(video: Video, numbers: list[int]) -> bool:
+    return len(video.frames) == len(numbers) and all(
+        abs(level - grey(number)) <= 2 for level, number in zip(levels(video), numbers, strict=True)
+    )
+
+
+@pytest.mark.parametrize("container, codec", KINDS)
+def test_every_container_gives_the_right_frames(container: str, codec: str) -> None:
+    data = made(container, codec)
+    video = load(data, fps=2)
+    assert shows(video, [0, 5, 10, 15, 20, 25, 30, 35])
+    assert video.times_s == pytest.approx([0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5], abs=2e-3)
+    assert video.total_frames == FRAMES and video.duration_s == pytest.approx(4.0, abs=2e-3)
+    assert video.container == (
+        "mov" if container == "mp4" else container.replace("webm", "matroska")
+    )
+    assert all(f.shape == (HEIGHT, WIDTH, 3) and f.dtype == np.uint8 for f in video.frames)
+    assert shows(load(data, count=3), [0, 20, 39])
+    assert shows(load(data, indices=(1, 9, 10, 11, 38)), [1, 9, 10, 11, 38])
+    assert shows(load(data), list(range(FRAMES)))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(KINDS), st.sets(st.integers(0, FRAMES - 1), min_size=1))
+def test_any_choice_gives_exactly_these_frames(kind: tuple[str, str], chosen: set[int]) -> None:
+    numbers = sorted(chosen)
+    video = load(made(*kind), indices=tuple(numbers))
+    assert shows(video, numbers)
+    assert video.times_s == pytest.approx([number / RATE for number in numbers], abs=2e-3)
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Sizes of the packets that went into a decoder."""
+    sizes: list[int] = []
+    real = media.video_frames.attempt
+
+    def counted(codec: Any, packet: Any | None) -> list[Any]:
+        if packet is not None:
+            sizes.append(packet.size)
+        return real(codec, packet)
+
+    monkeypatch.setattr(media.video_frames, "attempt", counted)
+    yield sizes
+
+
+@pytest.mark.parametrize("container, codec", [("webm", "libvpx-vp9"), ("matroska", "libx264")])
+def test_only_what_is_needed_is_decoded(container: str, codec: str, decoded: list[int]) -> None:
+    data = made(container, codec)
+    load(data, indices=(10,))
+    assert len(decoded) == 1  # a keyframe in the middle of the file
+    decoded.clear()
+    load(data, indices=(0, 30))
+    assert len(decoded) == 2
+    decoded.clear()
+    load(data, indices=(2, 31))
+    assert len(decoded) <= 8  # with bidirectional frames the next reference too
+    decoded.clear()
+    load(data)
+    assert len(decoded) == FRAMES
+
+
+def test_every_frame_a_keyframe_decodes_only_the_chosen(decoded: list[int]) -> None:
+    load(made("matroska", "mjpeg"), count=7)
+    assert len(decoded) == 7
+
+
+def test_plan_of_leading_frames() -> None:
+    """Frames that follow a keyframe in the file and come before it on the screen."""
+    # packets in decoding order:  0:I@0  1:P@3  2:B@1  3:I@6  4:B@5  5:P@8
+    index = PacketIndex(
+        pts=[0, 1, 3, 5, 6, 8],
+        numbers=[0, 2, 1, 4, 3, 5],
+        keys=[(0, 0), (3, 6)],
+        time_base=media.video_frames.Fraction(1, 10),
+        end_s=0.9,
+    )
+    assert decoding_plan(index, [4]) == [range(3, 4)]
+    assert decoding_plan(index, [5]) == [range(3, 6)]
+    assert decoding_plan(index, [3]) == [range(0, 5)]  # refers to the frames before packet 3
+    assert decoding_plan(index, [1, 4]) == [range(0, 4)]
+    assert decoding_plan(index, [0, 4]) == [range(0, 1), range(3, 4)]
+    assert decoding_plan(index, [3, 5]) == [range(0, 6)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_plan_covers_every_choice_without_overlap(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 30))
+    pts = sorted(data.draw(st.sets(st.integers(0, 200), min_size=count, max_size=count)))
+    numbers = data.draw(st.permutations(range(count)))
+    by_packet = {number: pts[frame] for frame, number in enumerate(numbers)}
+    keyed = sorted({0, *data.draw(st.sets(st.integers(0, count - 1)))})
+    keys = [(number, by_packet[number]) for number in keyed]
+    index = PacketIndex(pts, list(numbers), keys, media.video_frames.Fraction(1, 10), 20.0)
+    chosen = sorted(data.draw(st.sets(st.integers(0, count - 1), min_size=1)))
+    plan = decoding_plan(index, chosen)
+    for one, two in zip(plan, plan[1:], strict=False):
+        assert one.stop < two.start
+    for frame in chosen:
+        part = next(part for part in plan if numbers[frame] in part)
+        starts_at_key = any(
+            part.start <= number <= numbers[frame] and at <= pts[frame] for number, at in keys
+        )
+        assert starts_at_key or part.start == 0
+
+
+def test_audio_beside_the_video_does_not_matter() -> None:
+    for container in ("mp4", "matroska"):
+        assert shows(load(made(container, audio=True), count=2), [0, 39])
+
+
+@pytest.mark.parametrize("turn", [0, 90, 180, 270])
+def test_a_phones_rotation_is_applied(turn: int) -> None:
+    """The matrix of the track header, as phones write it, turns clockwise. ISO 14496-12, 8.3.2."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="mp4") as output:
+        stream: Any = output.add_stream("mpeg4", rate=RATE)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        pixels = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+        pixels[: HEIGHT // 2, : WIDTH // 2] = 255  # the upper left quarter is white
+        output.mux(stream.encode(av.VideoFrame.from_ndarray(pixels)))
+        output.mux(stream.encode(None))
+    data = bytearray(buffer.getvalue())
+    a, b, c, d = {0: (1, 0, 0, 1), 90: (0, 1, -1, 0), 180: (-1, 0, 0, -1), 270: (0, -1, 1, 0)}[turn]
+    at = data.index(b"tkhd") + 44
+    one = 1 << 16
+    data[at : at + 36] = struct.pack(">9i", a * one, b * one, 0, c * one, d * one, 0, 0, 0, 1 << 30)
+    frame = load(bytes(data)).frames[0]
+    expected = np.rot90(pixels, -turn // 90)
+    assert frame.shape == expected.shape
+    assert np.abs(frame.astype(int) - expected).mean() < 10
+
+
+def test_times_start_at_the_first_frame() -> None:
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="matroska") as output:
+        stream: Any = output.add_stream("mjpeg", rate=RATE)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuvj420p"
+        for number in (70, 71, 90):  # starts late, then a gap
+            frame = av.VideoFrame.from_ndarray(np.full((HEIGHT, WIDTH, 3), 99, np.uint8))
+            frame.pts = number
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+    assert load(buffer.getvalue()).times_s == pytest.approx([0, 0.1, 2.0])
+
+
+# What is wrong with the input.
+
+
+@pytest.mark.parametrize("container", ["mp4", "matroska"])
+def test_a_video_without_frames(container: str) -> None:
+    """A header and a track, as a recorder leaves them that was stopped at once."""
+    buffer = io.BytesIO()
+    fragmented = {"movflags": "frag_keyframe+empty_moov"} if container == "mp4" else {}
+    with av.open(buffer, "w", format=container, options=fragmented) as output:
+        stream: Any = output.add_stream("mpeg4", rate=RATE)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        output.start_encoding()
+    error = error_of(buffer.getvalue())
+    assert error.reason in ("empty", "truncated")
+    assert "got one without a single frame" in str(error) or "without a frame" in str(error)
+
+
+@pytest.mark.parametrize("container, codec", KINDS)
+def test_truncated(container: str, codec: str) -> None:
+    data = made(container, codec)
+    for part in (0.1, 0.3, 0.7):
+        error = error_of(data[: int(len(data) * part)])
+        if container == "mov" and part == 0.7:  # inside the description of its codec
+            assert error.reason == "unsupported" and "unknown or damaged one" in str(error)
+        else:
+            assert error.reason == "truncated" and "expected a complete video" in str(error)
+
+
+@pytest.mark.parametrize(
+    "data, reason, message",
+    [
+        (b"", "empty", "expected an MP4, WebM or Matroska video; got 0 bytes"),
+        (b"not a film", "not_video", "got text/plain"),
+        (b"<html>", "not_video", "got text/html"),
+        (b"\x89PNG\r\n\x1a\n", "not_video", "got a PNG image"),
+        (b"#EXTM3U\nhttp://127.0.0.1/a.ts", "not_video", "got text/plain"),
+        (b"\x1a\x45\xdf\xa3\0\0\0\0", "truncated", "got a WebM or Matroska file without a frame"),
+        (b"RIFF\0\0\0\0AVI LIST", "not_video", "got a WAV or AVI file"),
+        (only_sound(), "no_video_track", "got an MP4 file without a video track"),
+    ],
+)
+def test_what_is_no_video(data: bytes, reason: str, message: str) -> None:
+    error = error_of(data)
+    assert error.reason == reason and message in str(error)
+
+
+def test_an_old_codec_is_refused() -> None:
+    error = error_of(made("matroska", "ffv1"))
+    assert error.reason == "unsupported" and "got ffv1" in str(error)
+
+
+def test_limits(tmp_path: Path) -> None:
+    data = made()
+    area = WIDTH * HEIGHT
+    all_frames = FrameSampling()
+    assert error_of(data, max_frame_pixels=area - 1).reason == "too_large"
+    assert "at most 3071 pixels; got 64 x 48" in str(error_of(data, max_frame_pixels=area - 1))
+    error = error_of(data, sampling=all_frames, max_total_pixels=FRAMES * area - 1)
+    assert error.reason == "too_large" and "got 40 frames with 122880" in str(error)
+    error = error_of(data, sampling=FrameSampling(indices=(39,)), max_decoded_pixels=area)
+    assert error.reason == "too_long" and "of 64 x 48 must be decoded" in str(error)
+    error = error_of(data, max_seconds=3.5)
+    assert error.reason == "too_long"
+    assert str(error) == "expected a video of at most 3.5 s; got 4.00 s"
+    path = tmp_path / "a.mp4"
+    path.write_bytes(data)
+    with pytest.raises(MediaError, match=f"expected at most 99 bytes; got {len(data)}"):
+        VideoMediaIO(max_bytes=99).load_file(path)
+    exact = VideoMediaIO(
+        sampling=all_frames,
+        max_frame_pixels=area,
+        max_total_pixels=FRAMES * area,
+        max_decoded_pixels=FRAMES * area,
+        max_seconds=4,
+        max_bytes=len(data),
+    )
+    assert len(exact.load_file(path).media.frames) == FRAMES
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(KINDS), st.data())
+def test_damage_gives_frames_or_a_media_error(kind: tuple[str, str], data: st.DataObject) -> None:
+    damaged = bytearray(made(*kind))
+    for _ in range(data.draw(st.integers(1, 5))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    loader = VideoMediaIO(sampling=FrameSampling(count=4), max_frame_pixels=1 << 18)
+    try:
+        video = loader.load_bytes(bytes(damaged)).media
+    except MediaError as error:
+        assert error.detail.startswith("expected")
+    else:
+        assert 1 <= len(video.frames) == len(video.times_s) <= 4
+        assert video.times_s == sorted(set(video.times_s))
+
+
+def test_the_index_of_a_damaged_track_stays_within_the_file() -> None:
+    file = io.BytesIO(made("webm", "libvpx"))
+    with open_video(file, 1 << 20) as (container, stream):
+        index = index_packets(container, stream)
+    assert len(index.pts) == FRAMES == len(index.numbers)
+    assert [pts for _, pts in index.keys] == [0, 1000, 2000, 3000]
+
+
+# Lists of JPEG frames.
+
+
+def still(level: int, size: tuple[int, int] = (16, 8), format: str = "JPEG") -> str:
+    buffer = io.BytesIO()
+    pillow.new("RGB", size, (level, level, level)).save(buffer, format)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def test_stills_joined_by_commas() -> None:
+    data = ",".join(still(level) for level in (10, 60, 110, 160))
+    video = VideoMediaIO().load_base64("video/jpeg", data).media
+    assert [round(float(f.mean())) for f in video.frames] == [10, 60, 110, 160]
+    assert video.times_s == [0, 0.5, 1, 1.5] and video.duration_s == 2.0  # 2 per second by default
+    every = VideoMediaIO(sampling=FrameSampling()).load_base64("video/jpeg;x=y", data).media
+    assert every.times_s == [0, 1, 2, 3]
+    two = VideoMediaIO(sampling=FrameSampling(count=2)).load_base64("VIDEO/JPEG", data)
+    assert levels(two.media) == [10, 160] and two.media.times_s == [0, 3]
+    assert two.media.total_frames == 4 and two.original_bytes == data.encode()
+
+
+def test_of_stills_only_the_chosen_are_decoded() -> None:
+    data = ",".join([still(10), "broken", still(30)])
+    video = VideoMediaIO(sampling=FrameSampling(indices=(0, 2))).load_stills(data).media
+    assert levels(video) == [10, 30]
+
+
+@pytest.mark.parametrize(
+    "data, reason, message",
+    [
+        ("", "empty", "expected base64 JPEG frames joined by commas; got none"),
+        (still(1) + ",", "empty", "frame 1: expected a JPEG, PNG, WebP or GIF image; got 0 bytes"),
+        (still(1) + ",%%%", "bad_base64", "frame 1: expected image/jpeg as standard base64"),
+        (still(1) + ",é", "bad_base64", "frame 1: expected image/jpeg as standard base64"),
+        (still(1, format="PNG"), "not_image", "frame 0: expected a JPEG image; got png"),
+        (still(1)[:-40], "truncated", "frame 0: expected a complete image"),
+        (still(1) + "," + still(1, (8, 16)), "unsupported", "one size; got 16 x 8 and 8 x 16"),
+    ],
+)
+def test_wrong_stills(data: str, reason: str, message: str) -> None:
+    with pytest.raises(MediaError) as caught:
+        VideoMediaIO().load_stills(data)
+    assert caught.value.reason == reason and message in str(caught.value)
+
+
+def test_limits_of_stills() -> None:
+    data = ",".join([still(10)] * 10)
+    for options, reason in (
+        ({"max_frame_pixels": 127}, "too_large"),
+        ({"max_total_pixels": 1279}, "too_large"),
+        ({"max_seconds": 4.9}, "too_long"),
+        ({"max_bytes": 1000}, "too_large"),
+    ):
+        with pytest.raises(MediaError) as caught:
+            VideoMediaIO(**options).load_stills(data)  # type: ignore[arg-type]
+        assert caught.value.reason == reason
+    assert (
+        len(VideoMediaIO(max_total_pixels=1280, max_seconds=5).load_stills(data).media.frames) == 10
+    )
+
+
+def test_equal_lists_are_equal_videos() -> None:
+    one, two = still(1) + "," + still(2), still(2) + "," + still(1)
+    loader = VideoMediaIO()
+    assert loader.load_stills(one) == loader.load_stills(one) != loader.load_stills(two)
+    file = base64.b64encode(made()).decode()
+    assert loader.load_base64("video/mp4", file) == loader.load_bytes(made())
