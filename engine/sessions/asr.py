@@ -46,11 +46,16 @@ HEADER_TOKENS = 8  # "language Cantonese<asr_text>" at most
 @dataclass(frozen=True, slots=True)
 class AsrConfig:
     """Of one checkpoint. freeze: whether full windows are closed for good; if not, everything is
-    read and encoded anew in every tick, as the published recipe does (for comparison)."""
+    read and encoded anew in every tick, as the published recipe does (for comparison).
+    Raises `CheckpointError` if the tokenizer lacks a token of the prompt."""
 
     tokenizer: QwenTokenizer
     dims: AudioDims
     freeze: bool = True
+
+    def __post_init__(self) -> None:
+        # A token that is missing must be known when the checkpoint is loaded, not in mid-session.
+        build_prompt(self.tokenizer, 0, language="English")
 
 
 class AsrRecognizer:
