@@ -152,7 +152,8 @@ def test_a_speaker_who_never_stops_waits_at_most_for_all_others_once(
 )
 def test_no_more_room_is_promised_than_there_is(ops: list[tuple[str, int]], rows: int) -> None:
     scheduler = Scheduler(rows, encoder_budget=100)
-    total, held = 100, {}
+    total = 100
+    held: dict[str, int] = {}
     costs: dict[str, int] = {}
     for key, size in ops:
         if key == "tick":
