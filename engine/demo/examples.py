@@ -100,8 +100,9 @@ class ExampleMaker:
             return [clips[self._by_length[int(rng.integers(low, high))]]]
         return self._several(seconds)
 
-    def _several(self, seconds: float) -> list[Clip]:
-        """Clips that follow each other: of one speaker, then of others of the language."""
+    def _several(self, seconds: float, few: float = 0.4) -> list[Clip]:
+        """Clips that follow each other: of one speaker, then of others of the language. few: how
+        often they are only two to four, even if more would fit."""
         rng, clips = self.rng, self.corpus.clips
         first = int(rng.integers(len(clips)))
         key = (clips[first].language, clips[first].speaker)
@@ -114,7 +115,7 @@ class ExampleMaker:
                 total += clips[int(i)].seconds + 0.4
             key = (key[0], int(rng.integers(len(self._speaker) // len(LANGUAGES))))
         count = len(chosen)
-        if rng.random() < 0.4:
+        if rng.random() < few:
             count = int(rng.integers(2, 5))
         return chosen[:count]
 

@@ -64,7 +64,7 @@ class AsrExampleMaker(ExampleMaker):
         """Clips that fill the window well, as its length is that of the batch."""
         rng, clips = self.rng, self.corpus.clips
         if rng.random() < (0.15 if seconds < 4 else 0.5 if seconds < 6 else 0.9):
-            return self._several(seconds)
+            return self._several(seconds, 0.4 if seconds < 16 else 0.15)
         high = bisect_left(self._lengths, seconds - 0.05)
         low = bisect_left(self._lengths, max(0.0, seconds - 1.4))
         if rng.random() < 0.1 or high - low < 50:

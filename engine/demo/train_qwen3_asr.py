@@ -36,7 +36,8 @@ from engine.qwen_tokenizer import QwenTokenizer
 RECALL_LAYER, GUIDE_LAYER = 1, 2
 SHORT = {1: 0.02, 2: 0.14, 3: 0.3, 4: 0.26, 5: 0.1, 6: 0.08, 8: 0.1}
 LONG = {8: 0.2, 12: 0.25, 16: 0.25, 20: 0.1, 24: 0.2}
-"""Steps by window length (seconds)."""
+LAST = {8: 0.1, 12: 0.15, 16: 0.2, 20: 0.25, 24: 0.3}
+"""Steps by window length (seconds): one sentence, several, and several towards the end."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,10 @@ def learning_rate(plan: Plan, step: int, progress: float) -> float:
 
 def window(rng: np.random.Generator, progress: float) -> int:
     """Seconds of the next batch: one sentence at first, then more and more several of them."""
-    chance = 0.04 if progress < 0.25 else min(0.65, 0.04 + 2.2 * (progress - 0.25))
-    table = LONG if rng.random() < chance else SHORT
+    chance = 0.04 if progress < 0.25 else min(0.7, 0.04 + 2.2 * (progress - 0.25))
+    table = SHORT
+    if rng.random() < chance:
+        table = LONG if progress < 0.6 else LAST
     return int(rng.choice(list(table), p=np.array(list(table.values())) / sum(table.values())))
 
 
