@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
 
-__all__ = ["MediaError", "MediaIO", "MediaWithBytes"]
+__all__ = ["FetchError", "MediaError", "MediaIO", "MediaWithBytes"]
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class MediaError(Exception):
 
     `reason` is one of "empty", "not_audio", "not_image", "not_video", "no_audio_track",
     "no_video_track", "truncated", "unsupported", "too_long", "too_short", "too_large",
-    "bad_base64", or one of fetching (`media.fetch.FetchError`); `detail` is for people.
+    "bad_base64", or one of `FetchError`; `detail` is for people.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -33,6 +33,19 @@ class MediaError(Exception):
 
     def __str__(self) -> str:
         return self.detail
+
+
+class FetchError(MediaError):
+    """A URL that is not allowed, or whose bytes did not arrive.
+
+    `reason` is one of "bad_url", "refused", "too_many_redirects", "too_large", "truncated",
+    "unsupported", "bad_status" (the URL is at fault), and "timeout", "unreachable", "unavailable"
+    (the same URL may work later).
+    """
+
+    @property
+    def retryable(self) -> bool:
+        return self.reason in ("timeout", "unreachable", "unavailable")
 
 
 @dataclass(frozen=True, eq=False)

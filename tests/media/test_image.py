@@ -6,6 +6,7 @@ import base64
 import io
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def test_every_format_gives_the_same_pixels(format: str) -> None:
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
 def test_exif_orientation_is_applied(format: str, orientation: int) -> None:
-    store = {  # how a camera held that way sees the upright scene; the inverse of what we do
+    held: dict[int, Callable[[np.ndarray], np.ndarray]] = {  # the inverse of what we do
         1: lambda p: p,
         2: lambda p: p[:, ::-1],
         3: lambda p: p[::-1, ::-1],
@@ -87,11 +88,11 @@ def test_exif_orientation_is_applied(format: str, orientation: int) -> None:
         6: lambda p: np.rot90(p, 1),
         7: lambda p: np.rot90(p, 2).transpose(1, 0, 2),
         8: lambda p: np.rot90(p, -1),
-    }[orientation]
+    }
     exif = pillow.Exif()
     exif[0x0112] = orientation
     options: dict[str, Any] = {"quality": 95} if format in LOSSY else {}
-    data = stored(np.ascontiguousarray(store(scene())), format, exif=exif, **options)
+    data = stored(np.ascontiguousarray(held[orientation](scene())), format, exif=exif, **options)
     pixels = load(data).pixels
     assert pixels.shape == (32, 48, 3)
     for y, x in ((4, 4), (4, 40), (28, 4), (28, 40)):

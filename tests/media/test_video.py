@@ -6,6 +6,7 @@ import base64
 import io
 import struct
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,7 @@ def test_plan_of_leading_frames() -> None:
         pts=[0, 1, 3, 5, 6, 8],
         numbers=[0, 2, 1, 4, 3, 5],
         keys=[(0, 0), (3, 6)],
-        time_base=media.video_frames.Fraction(1, 10),
+        time_base=Fraction(1, 10),
         end_s=0.9,
     )
     assert decoding_plan(index, [4]) == [range(3, 4)]
@@ -192,7 +193,7 @@ def test_plan_covers_every_choice_without_overlap(data: st.DataObject) -> None:
     by_packet = {number: pts[frame] for frame, number in enumerate(numbers)}
     keyed = sorted({0, *data.draw(st.sets(st.integers(0, count - 1)))})
     keys = [(number, by_packet[number]) for number in keyed]
-    index = PacketIndex(pts, list(numbers), keys, media.video_frames.Fraction(1, 10), 20.0)
+    index = PacketIndex(pts, list(numbers), keys, Fraction(1, 10), 20.0)
     chosen = sorted(data.draw(st.sets(st.integers(0, count - 1), min_size=1)))
     plan = decoding_plan(index, chosen)
     for one, two in zip(plan, plan[1:], strict=False):
@@ -402,7 +403,7 @@ def test_limits_of_stills() -> None:
         ({"max_bytes": 1000}, "too_large"),
     ):
         with pytest.raises(MediaError) as caught:
-            VideoMediaIO(**options).load_stills(data)  # type: ignore[arg-type]
+            VideoMediaIO(**options).load_stills(data)
         assert caught.value.reason == reason
     assert (
         len(VideoMediaIO(max_total_pixels=1280, max_seconds=5).load_stills(data).media.frames) == 10
