@@ -36,16 +36,13 @@ def self_attention_cached(
     Returns [batch, queries, heads, dim] in q's dtype, zero for padded queries.
     """
     num_queries = q.shape[1]
+    lengths = query_lengths.tolist()
+    if num_queries == 1 and all(lengths):
+        return _self_attention_step(q, k, v, cache, rows, row_lengths, scale)
     query = _scaled(q, scale, cache.dtype).transpose(1, 2)  # [batch, heads, queries, dim]
     new_keys, new_values = (x.transpose(1, 2).to(cache.dtype) for x in (k, v))
     out = torch.zeros_like(query, memory_format=torch.contiguous_format)
-    lengths = query_lengths.tolist()
-    is_plain_step = num_queries == 1 and min(lengths, default=0) == 1
-    if not is_plain_step:
-        later = torch.ones(num_queries, num_queries, dtype=torch.bool, device=q.device).triu_(1)
-    elif len(lengths) > 1:  # every row gains one token: one write for all of them
-        cache[0][rows, :, row_lengths] = new_keys[:, :, 0]
-        cache[1][rows, :, row_lengths] = new_values[:, :, 0]
+    later = torch.ones(num_queries, num_queries, dtype=torch.bool, device=q.device).triu_(1)
     for b, (row, past, new) in enumerate(
         zip(rows.tolist(), row_lengths.tolist(), lengths, strict=True)
     ):
@@ -54,12 +51,6 @@ def self_attention_cached(
         if new == 0:
             continue
         keys, values = cache[:, row, :, :total].unbind(0)  # [heads, total, dim]
-        if is_plain_step:
-            if len(lengths) == 1:
-                keys[:, past:], values[:, past:] = new_keys[b], new_values[b]
-            scores = torch.bmm(query[b], keys.transpose(1, 2))
-            torch.bmm(torch.softmax(scores, -1), values, out=out[b])
-            continue
         keys[:, past:] = new_keys[b, :, :new]
         values[:, past:] = new_values[b, :, :new]
         scores = torch.bmm(query[b, :, :new], keys.transpose(1, 2))  # [heads, new, total]
@@ -67,6 +58,33 @@ def self_attention_cached(
             scores[:, :, past:].masked_fill_(later[:new, :new], -torch.inf)
         out[b, :, :new] = torch.bmm(torch.softmax(scores, -1), values)
     return out.transpose(1, 2).to(q.dtype)
+
+
+def _self_attention_step(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cache: Tensor,
+    rows: Tensor,
+    row_lengths: Tensor,
+    scale: float | None,
+) -> Tensor:
+    """`self_attention_cached` where every row gains one token: as few operators as can be."""
+    batch, _, heads, dim = q.shape
+    query = _scaled(q, scale, cache.dtype).view(batch, heads, 1, dim)
+    pasts = row_lengths.tolist()
+    assert max(pasts) < cache.shape[3], (pasts, tuple(cache.shape))
+    if batch > 1:  # one write for all
+        cache[0][rows, :, row_lengths] = k[:, 0].to(cache.dtype)
+        cache[1][rows, :, row_lengths] = v[:, 0].to(cache.dtype)
+    out = []
+    for b, (row, past) in enumerate(zip(rows.tolist(), pasts, strict=True)):
+        keys, values = cache[:, row, :, : past + 1].unbind(0)  # [heads, past + 1, dim]
+        if batch == 1:
+            keys[:, past], values[:, past] = k[0, 0], v[0, 0]
+        weights = torch.softmax(torch.bmm(query[b], keys.transpose(1, 2)), -1)
+        out.append(torch.bmm(weights, values))
+    return _joined(out).to(q.dtype)
 
 
 def cross_attention_cached(
@@ -79,12 +97,12 @@ def cross_attention_cached(
     scale: default dim ** -0.5. Returns [batch, queries, heads, dim] in q's dtype.
     """
     query = _scaled(q, scale, cache.dtype).transpose(1, 2)  # [batch, heads, queries, dim]
-    out = torch.empty_like(query, memory_format=torch.contiguous_format)
+    out = []
     for b, (slot, length) in enumerate(zip(slots.tolist(), lengths.tolist(), strict=True)):
         keys, values = cache[slot, :, :, :length].unbind(0)  # [heads, length, dim]
-        scores = torch.bmm(query[b], keys.transpose(1, 2))
-        torch.bmm(torch.softmax(scores, -1), values, out=out[b])
-    return out.transpose(1, 2).to(q.dtype)
+        weights = torch.softmax(torch.bmm(query[b], keys.transpose(1, 2)), -1)
+        out.append(torch.bmm(weights, values))
+    return _joined(out).to(q.dtype)
 
 
 def cross_attention_weights(
@@ -114,3 +132,8 @@ def _scaled(q: Tensor, scale: float | None, dtype: torch.dtype) -> Tensor:
     factor = q.shape[-1] ** -0.5 if scale is None else scale
     query = q.to(dtype)
     return query if factor == 1.0 else query * factor
+
+
+def _joined(rows: list[Tensor]) -> Tensor:
+    """[heads, queries, dim] of every row to [batch, queries, heads, dim]."""
+    return (rows[0][None] if len(rows) == 1 else torch.stack(rows)).transpose(1, 2)
