@@ -122,6 +122,7 @@ def main() -> None:
     usual = EngineConfig()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", default="demo-whisper")
+    parser.add_argument("--dtype", default=usual.dtype)
     parser.add_argument("--window", default="auto")
     parser.add_argument("--min-window", type=float, default=usual.min_window_seconds)
     parser.add_argument("--tick", type=float, default=usual.tick_seconds)
@@ -136,6 +137,7 @@ def main() -> None:
     options = parser.parse_args()
     config = EngineConfig(
         model=options.model,
+        dtype=options.dtype,
         window=options.window,
         min_window_seconds=options.min_window,
         tick_seconds=options.tick,

@@ -31,6 +31,7 @@ from engine.sessions.prompt import Prompter
 from engine.tokenizer import WhisperTokenizer
 from engine.traits import Traits
 from engine.whisper_runner import WhisperRunner
+from kernels import default_cpu_dtype
 
 Progress = Callable[[str, float], None]  # a stage in words, the share of it that is done
 
@@ -40,6 +41,8 @@ MAX_CARRIED = 64  # tokens of earlier text in a prompt
 # Parameters below which one thread is as fast as several (waiting for each other costs more than
 # the work), and leaves the other cores to the gateway.
 SMALL_MODEL = 20_000_000
+# Weights of which less than this stay in the processor's cache: halving them saves nothing.
+SMALL_CHECKPOINT_BYTES = 64 * 2**20
 # An open segment of Qwen3-ASR is cut at this many seconds, where the checkpoint says nothing.
 ASR_SEGMENT_SECONDS = 48.0
 # What Qwen3-ASR hears in a few syllables is often wrong twice alike, but seldom with certainty.
@@ -54,6 +57,7 @@ class Built:
     languages: list[str]
     num_parameters: int
     device: str
+    dtype: str
     has_word_times: bool
 
 
@@ -64,6 +68,7 @@ class _Parts:
     family: Family
     runner: Runner[Any, Any]
     num_parameters: int
+    dtype: torch.dtype
     longest_request: int  # samples that one request may have encoded
 
 
@@ -88,7 +93,13 @@ def build_core(config: EngineConfig, progress: Progress) -> Built:
     )
     family = parts.family
     return Built(
-        core, architecture, family.languages, parts.num_parameters, device, family.has_word_times
+        core,
+        architecture,
+        family.languages,
+        parts.num_parameters,
+        device,
+        str(parts.dtype).removeprefix("torch."),
+        family.has_word_times,
     )
 
 
@@ -98,6 +109,14 @@ def _device(name: str) -> str:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise RuntimeError(f"device: expected a CUDA device for {name!r}, torch sees none")
     return name
+
+
+def _dtype(name: str, device: str) -> torch.dtype:
+    """The fastest one that keeps the words, for "auto"."""
+    if name != "auto":
+        dtype: torch.dtype = getattr(torch, name)
+        return dtype
+    return default_cpu_dtype() if device == "cpu" else torch.bfloat16
 
 
 def _live_config(config: EngineConfig, cap: float, roll: float, probability: float) -> LiveConfig:
@@ -123,7 +142,7 @@ def _live_config(config: EngineConfig, cap: float, roll: float, probability: flo
 def _whisper(
     config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
 ) -> _Parts:
-    dtype = getattr(torch, config.dtype)
+    dtype = _dtype(config.dtype, device)
     model = load_model(folder, dtype=dtype, device=device, progress=progress)
     tokenizer = WhisperTokenizer.from_folder(folder)
     traits = Traits.from_folder(folder)
@@ -137,6 +156,7 @@ def _whisper(
         WhisperFamily(prompter, live, window),
         WhisperRunner(model, tokenizer, config.max_rows),
         model.num_parameters,
+        dtype,
         longest,
     )
 
@@ -163,7 +183,9 @@ def _window_rule(config: EngineConfig, traits: Traits, longest: int) -> WindowRu
 def _qwen3_asr(
     config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
 ) -> _Parts:
-    dtype = getattr(torch, config.dtype)
+    size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    is_small = config.dtype == "auto" and device == "cpu" and size < SMALL_CHECKPOINT_BYTES
+    dtype = torch.float32 if is_small else _dtype(config.dtype, device)
     model = Qwen3AsrModel.from_folder(folder, dtype=dtype, device=device, progress=progress)
     traits = Traits.from_folder(folder)
     cap = config.max_segment_seconds or traits.longest_window_seconds or ASR_SEGMENT_SECONDS
@@ -183,6 +205,7 @@ def _qwen3_asr(
         AsrFamily(asr, live, _spoken(folder), cap_samples),
         runner,
         model.num_parameters,
+        dtype,
         cap_samples + SAMPLE_RATE,
     )
 

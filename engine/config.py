@@ -24,7 +24,8 @@ class EngineConfig:
     model: str = "demo-whisper"
     served_name: str | None = None  # name on the wire; None: the model string itself
     device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one
-    dtype: str = "float32"  # "float32", "bfloat16", "float16"
+    # "float32", "bfloat16", "float16", or "auto": what this machine is fastest in.
+    dtype: str = "auto"
     threads: int = 0  # torch intra-op threads; 0: one for a small model, else torch's choice
     max_live_turns: int = 64  # turns that may be open at once, over all sessions
     max_rows: int = 16  # requests decoded together in one step
@@ -52,10 +53,10 @@ class EngineConfig:
     def __post_init__(self) -> None:
         _require(bool(self.model), "model", self.model, "a repo id, a folder or a packaged name")
         _require(
-            self.dtype in ("float32", "bfloat16", "float16"),
+            self.dtype in ("auto", "float32", "bfloat16", "float16"),
             "dtype",
             self.dtype,
-            "float32, bfloat16 or float16",
+            "auto, float32, bfloat16 or float16",
         )
         _require(
             self.window in ("auto", "full", "short"), "window", self.window, "auto, full or short"

@@ -105,7 +105,7 @@ def serve(config: EngineConfig, channel: Channel) -> int:
             ],
             config.max_live_turns,
             built.device,
-            config.dtype,
+            built.dtype,
         )
     )
     gc.collect()

@@ -55,7 +55,8 @@ def serve_parser() -> argparse.ArgumentParser:
     models = parser.add_argument_group("engine", "These apply to every model.")
     add = models.add_argument
     add("--device", default=engine.device, help="cpu, cuda, cuda:1, auto (default: %(default)s)")
-    add("--dtype", default=engine.dtype, choices=["float32", "bfloat16", "float16"])
+    add("--dtype", default=engine.dtype, choices=["auto", "float32", "bfloat16", "float16"],
+        help="auto: what this machine is fastest in (default: %(default)s)")  # fmt: skip
     add("--threads", type=int, default=engine.threads, help="0: torch's own choice")
     add("--tick", type=float, default=engine.tick_seconds, metavar="S",
         help="least new audio between two updates of a turn (default: %(default)s)")  # fmt: skip

@@ -42,7 +42,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_core(folder: Path, **changes: object) -> EngineCore:
-    values: dict[str, object] = {"model": str(folder), "threads": 1, "window": "short"}
+    values: dict[str, object] = {
+        "model": str(folder),
+        "threads": 1,
+        "dtype": "float32",
+        "window": "short",
+    }
     config = EngineConfig(**{**values, **changes})  # type: ignore[arg-type]
     return build_core(config, lambda stage, share: None).core
 

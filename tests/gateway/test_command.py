@@ -63,8 +63,8 @@ def test_several_models_say_which_of_them_is_loading(
     assert command.serve(argv) == 0
     lines = capfd.readouterr().out.splitlines()
     for line in (
-        "lookhear: loading demo-whisper as a (cpu, float32)",
-        "lookhear: loading x/b (cpu, float32)",
+        "lookhear: loading demo-whisper as a (cpu, auto)",
+        "lookhear: loading x/b (cpu, auto)",
         "a: loading weights ...",
         "loading a ...",
         "x/b: loading weights ...",
