@@ -15,7 +15,7 @@ from engine.core import EngineCore
 from engine.kv_cache import BLOCK_TOKENS
 from engine.messages import SAMPLE_RATE
 from engine.models.hub import resolve_checkpoint
-from engine.models.loader import read_json
+from engine.models.loader import CheckpointError, read_json
 from engine.models.qwen3_asr import Qwen3AsrModel
 from engine.models.qwen3_asr_prompt import LANGUAGES, language_code
 from engine.models.registry import QWEN3_ASR, architecture_of, load_model
@@ -45,6 +45,9 @@ SMALL_MODEL = 20_000_000
 SMALL_CHECKPOINT_BYTES = 64 * 2**20
 # An open segment of Qwen3-ASR is cut at this many seconds, where the checkpoint says nothing.
 ASR_SEGMENT_SECONDS = 48.0
+# Of a context, what is kept free of audio: for prompt and header, and for text as fast as it comes.
+PROMPT_TOKENS = 64
+TEXT_TOKENS_PER_SECOND = 10
 # What Qwen3-ASR hears in a few syllables is often wrong twice alike, but seldom with certainty.
 ASR_PROBABILITY = 0.5
 ENCODER_CACHE_BYTES = 64 * 2**20
@@ -188,7 +191,9 @@ def _qwen3_asr(
     dtype = torch.float32 if is_small else _dtype(config.dtype, device)
     model = Qwen3AsrModel.from_folder(folder, dtype=dtype, device=device, progress=progress)
     traits = Traits.from_folder(folder)
+    context = min(config.max_context_tokens, model.decoder.dims.context)
     cap = config.max_segment_seconds or traits.longest_window_seconds or ASR_SEGMENT_SECONDS
+    cap = _fitting(cap, context, model)
     # A second less leaves room for the search for a quiet place; from half of it on, a pause is a
     # good place to begin anew.
     live = _live_config(config, max(2.0, cap - 1.0), cap / 2, ASR_PROBABILITY)
@@ -197,7 +202,7 @@ def _qwen3_asr(
         model,
         max_rows=config.max_rows,
         num_blocks=_num_blocks(config, model),
-        max_context=min(config.max_context_tokens, model.decoder.dims.context),
+        max_context=context,
         encoder_bytes=ENCODER_CACHE_BYTES,
     )
     cap_samples = round(cap * SAMPLE_RATE)
@@ -208,6 +213,18 @@ def _qwen3_asr(
         dtype,
         cap_samples + SAMPLE_RATE,
     )
+
+
+def _fitting(cap: float, context: int, model: Qwen3AsrModel) -> float:
+    """The longest segment, at most cap seconds, that leaves room for the prompt and its text."""
+    per_second = model.encoder.dims.num_tokens(100) + TEXT_TOKENS_PER_SECOND
+    room = (context - PROMPT_TOKENS) / per_second
+    if room < 4.0:
+        raise CheckpointError(
+            f"max_context_tokens: expected room for 4 s of speech at least "
+            f"({PROMPT_TOKENS + 4 * per_second} tokens), got {context}"
+        )
+    return min(cap, room)
 
 
 def _num_blocks(config: EngineConfig, model: Qwen3AsrModel) -> int:

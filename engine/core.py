@@ -97,6 +97,10 @@ class EngineCore:
     def _start_turn(self, message: StartTurn) -> None:
         session, turn = message.session, message.turn
         key = _key(session, turn)
+        if key in self._owners:
+            error = ("duplicate_turn", f"turn: expected a new name, {turn!r} is open already")
+            self._events.append(TurnFailed(session, turn, *error))
+            return
         error = settings_error(self._family, self._name, message.settings)
         if error is None and len(self._turns) >= self._max_live_turns:
             error = (
@@ -113,8 +117,8 @@ class EngineCore:
 
     def _append(self, key: str, message: AppendAudio) -> None:
         live = self._turns.get(key)
-        if live is None:
-            return  # failed or cancelled; the gateway may not have heard of it yet
+        if live is None or live.has_ended:
+            return  # failed, cancelled or over; the gateway may not have heard of it yet
         limit = self._family.max_samples
         if live.num_samples + len(message.samples) > limit:
             seconds = limit // 16_000
@@ -127,6 +131,8 @@ class EngineCore:
 
     def _start_file(self, message: TranscribeFile) -> None:
         error = settings_error(self._family, self._name, message.settings)
+        if error is None and message.request in self._owners:
+            error = ("duplicate_request", f"request: {message.request!r} is running already")
         error = error or too_long(len(message.samples), self._family.max_samples)
         if error is not None:
             self._events.append(FileFailed(message.request, *error))
@@ -219,6 +225,8 @@ class EngineCore:
         self._num_drafted += sequence.num_drafted
         self._num_accepted += result.num_accepted
         self._num_passes += result.num_passes
+        # To the end of the line: among those who are due at once, nobody is always the first.
+        self._owners[key] = self._owners.pop(key)
         self._events.extend(self._owners[key][1].absorb(result))
         self._drop_if_done(key)
 

@@ -116,6 +116,11 @@ class LiveTurn:
         return self._done
 
     @property
+    def has_ended(self) -> bool:
+        """Whether no more audio may come."""
+        return self._ended
+
+    @property
     def num_samples(self) -> int:
         """Samples received so far."""
         return self._received

@@ -242,3 +242,35 @@ def test_out_of_memory_while_encoding_fails_those_requests_only(
     (failed,) = events
     assert isinstance(failed, TurnFailed) and "no memory left" in failed.message
     assert text_of(play(core, script("next", 2)), "next") is not None
+
+
+def test_messages_in_an_impossible_order_are_refused_or_ignored(folder: Path) -> None:
+    core = make_core(folder)
+    messages = script("s", 1)
+    for message in messages:
+        core.submit(message)
+    core.step()
+    late = noise(2, 0.5)
+    core.submit(AppendAudio("s", "t", late, len(late)))  # after the end of its turn
+    core.submit(StartTurn("s", "t", settings()))  # a name that is taken
+    core.submit(TranscribeFile("file", settings(), noise(3, 1.0)))
+    core.submit(TranscribeFile("file", settings(), noise(4, 1.0)))
+    events = drain(core)
+    assert [e.code for e in events if isinstance(e, TurnFailed)] == ["duplicate_turn"]
+    assert [e.code for e in events if isinstance(e, FileFailed)] == ["duplicate_request"]
+    assert len([e for e in events if isinstance(e, TurnCompleted)]) == 1
+    assert len([e for e in events if isinstance(e, FileTranscribed)]) == 1
+
+
+def test_among_those_who_are_due_at_once_nobody_is_always_first(folder: Path) -> None:
+    core = make_core(folder, max_rows=1)
+    for name in "abc":
+        core.submit(StartTurn(name, "t", settings(provisional=True)))
+    served: list[str] = []
+    for i in range(12):
+        for name in "abc":
+            core.submit(AppendAudio(name, "t", noise(i, 0.3), round(0.3 * SAMPLE_RATE) * (i + 1)))
+        while not (shown := {e.session for e in core.step() if hasattr(e, "session")}):
+            assert core.has_work
+        served += shown
+    assert min(served.count(name) for name in "abc") >= 2, served
