@@ -12,13 +12,14 @@ import argparse
 import itertools
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import metrics
-from benchmarks.dataset import Audio, Utterance, held_out, long_recordings
+from benchmarks.dataset import DATA, Audio, Utterance, held_out, long_recordings
 from benchmarks.trace import RATE, Trace
 from engine.build import build_core
 from engine.config import EngineConfig
@@ -132,6 +133,7 @@ def main() -> None:
     parser.add_argument("--segment", type=float, default=0.0, help="longest, seconds")
     parser.add_argument("--silence-ms", type=int, default=None)
     parser.add_argument("--limit", type=int, default=20, help="utterances per language and split")
+    parser.add_argument("--data", type=Path, default=DATA, help="made by engine.demo.fixtures")
     parser.add_argument("--long", action="store_true", help="the long recordings instead")
     parser.add_argument("--errors", action="store_true", help="print what was misheard")
     options = parser.parse_args()
@@ -149,9 +151,9 @@ def main() -> None:
     )
     built = build_core(config, lambda stage, share: None)
     card = ModelCard(config.name, built.architecture, built.languages, 0, built.num_parameters)
-    simulation, audio = Simulation(built.core, card, options), Audio()
+    simulation, audio = Simulation(built.core, card, options), Audio(options.data)
     groups: dict[str, list[Utterance]] = {}
-    for utterance in long_recordings() if options.long else held_out():
+    for utterance in long_recordings(options.data) if options.long else held_out(options.data):
         key = utterance.name if options.long else f"{utterance.language} {utterance.split}"
         if len(groups.setdefault(key, [])) < options.limit:
             groups[key].append(utterance)
