@@ -81,10 +81,18 @@ class Qwen3Model:
         return self.weights.tokens[tokens]
 
     @torch.inference_mode()
-    def forward(self, inputs: Tensor, batch: PagedBatch, cache: PagedCache) -> Tensor:
+    def forward(
+        self,
+        inputs: Tensor,
+        batch: PagedBatch,
+        cache: PagedCache,
+        added: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:
         """One step: reads new tokens of several rows, each continuing its own cached tokens.
 
         inputs: [tokens] int64 ids, or [tokens, width] embeddings, packed as `PagedBatch` says.
+        added: DeepStack's (places [k] int64, distinct indices into tokens; rows [k, n * width]):
+        behind each of the first n layers, that layer's part of the rows is added at the places.
         Writes keys and values of the new tokens into the cache.
         Returns hidden [tokens, width]; padding's means nothing.
         """
@@ -93,8 +101,12 @@ class Qwen3Model:
         angles = rope_angles(
             batch.positions, self._frequencies, self.dtype, sections=dims.rope_sections
         )
+        parts: list[Tensor] = []
+        if added is not None:
+            rows = added[1].to(self.dtype)
+            parts = [rows[:, i : i + dims.width] for i in range(0, rows.shape[1], dims.width)]
         change: Tensor | None = None  # of the layer before, not yet added to x
-        for layer, held in zip(weights.layers, cache.layers, strict=True):
+        for index, (layer, held) in enumerate(zip(weights.layers, cache.layers, strict=True)):
             if change is None:
                 normed = rms_norm(x, layer.attention_norm, dims.eps)
             else:
@@ -102,6 +114,8 @@ class Qwen3Model:
             change = self._attend(layer, normed, angles, batch, held)
             normed, x = add_rms_norm(change, x, layer.ffn_norm, dims.eps)
             change = linear(swiglu(linear(normed, layer.gate_up)), layer.down)
+            if added is not None and index < len(parts):
+                change = change.index_add_(0, added[0], parts[index])
         assert change is not None
         return add_rms_norm(change, x, weights.norm, dims.eps)[0]
 

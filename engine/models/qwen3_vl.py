@@ -1,0 +1,171 @@
+"""Qwen3-VL (Qwen team, 2025): a vision encoder whose tokens a Qwen3 decoder reads among words.
+
+A visual token is one row of several parts: what stands for its placeholder, then what DeepStack
+adds behind the decoder's first layers. The parts stay in one tensor from the encoder on, so that
+caches, and chunks that end inside a picture, cannot take them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.models.loader import CheckpointError, CheckpointReader, read_json
+from engine.models.mrope import Grid, PromptPositions
+from engine.models.qwen3 import Qwen3Model
+from engine.models.qwen3_weights import (
+    Qwen3Dims,
+    WeightSource,
+    read_weights,
+    tied_copy,
+    whole_number,
+)
+from engine.models.vision_encoder import VisionDims, VisionEncoder, read_vision_weights
+from engine.paged_request import Medium
+
+BODY, TOWER = "model.language_model", "model.visual"  # names in the checkpoint
+
+
+class Qwen3VLModel:
+    """encoder: pixels to rows. decoder: everything else, see `Qwen3Model`.
+
+    image_token, video_token: the placeholders' ids. end_tokens: ids that end an answer.
+    """
+
+    def __init__(
+        self,
+        encoder: VisionEncoder,
+        decoder: Qwen3Model,
+        image_token: int,
+        video_token: int,
+        end_tokens: tuple[int, ...],
+        num_parameters: int,
+    ) -> None:
+        self.encoder = encoder
+        self.decoder = decoder
+        self.image_token = image_token
+        self.video_token = video_token
+        self.end_tokens = end_tokens
+        self.num_parameters = num_parameters
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: Path,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+        progress: Callable[[float], None] | None = None,
+    ) -> Qwen3VLModel:
+        """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`."""
+        path = folder / "config.json"
+        config = read_json(path)
+        text = _section(config, "text_config", path)
+        tied = bool(config.get("tie_word_embeddings", False))
+        decoder_dims = Qwen3Dims.from_config(text, path, tied_head=tied)
+        if decoder_dims.rope_sections is None:
+            raise CheckpointError(f"{path}: mrope_section: expected three numbers, got none")
+        vision_dims = VisionDims.from_config(_section(config, "vision_config", path), path)
+        if vision_dims.out_width != decoder_dims.width:
+            raise CheckpointError(
+                f"{path}: out_hidden_size: expected the decoder's hidden_size "
+                f"({decoder_dims.width}), got {vision_dims.out_width}"
+            )
+        if len(vision_dims.deepstack) > decoder_dims.layers:
+            raise CheckpointError(
+                f"{path}: deepstack_visual_indexes: expected at most one for each of the decoder's "
+                f"{decoder_dims.layers} layers, got {len(vision_dims.deepstack)}"
+            )
+        placeholders = []
+        for key in ("image_token_id", "video_token_id"):
+            placeholders.append(whole_number(config, path, key))
+            if placeholders[-1] >= decoder_dims.vocab:
+                raise CheckpointError(
+                    f"{path}: {key}: expected less than vocab_size ({decoder_dims.vocab}), "
+                    f"got {placeholders[-1]}"
+                )
+        reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
+        source = WeightSource(reader)
+        with torch.inference_mode():
+            vision_weights = read_vision_weights(source, vision_dims, TOWER)
+            weights = read_weights(reader, decoder_dims, body=BODY)
+        reader.finish(ignore=tied_copy(decoder_dims))
+        return cls(
+            VisionEncoder(vision_dims, vision_weights),
+            Qwen3Model(decoder_dims, weights),
+            placeholders[0],
+            placeholders[1],
+            _end_tokens(folder, config, text, path),
+            source.num_parameters + weights.num_parameters,
+        )
+
+    def medium(self, pixels: Any) -> Medium:
+        """An image or a temporal slice of a video, as `VisionEncoder.encode` takes it (float32,
+        numpy), with the number of its placeholders."""
+        height, width = self._grid(pixels.shape)
+        return Medium.of(pixels, height * width)
+
+    def positions(
+        self, num_tokens: int, media: Sequence[tuple[int, Medium]] = ()
+    ) -> PromptPositions:
+        """Of a prompt of so many tokens; media: (first placeholder's place, medium), in order."""
+        return PromptPositions.of(
+            num_tokens, [Grid(start, *self._grid(m.features.shape)) for start, m in media]
+        )
+
+    @torch.inference_mode()
+    def encode(self, media: Sequence[Medium]) -> list[Tensor]:
+        """Rows of visual tokens, each medium's of itself alone: [num_tokens, parts * width]."""
+        rows = self.encoder.encode([torch.from_numpy(medium.features) for medium in media])
+        for medium, held in zip(media, rows, strict=True):
+            assert len(held) == medium.num_tokens, (held.shape, medium.num_tokens)
+        return rows
+
+    @torch.inference_mode()
+    def embed(
+        self, tokens: Tensor, places: Tensor, visual: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """What `Qwen3Model.forward` takes for a step's packed tokens: inputs, added.
+
+        tokens: [n] int64. places: [k] int64, distinct indices into tokens. visual: [k, parts *
+        width], what belongs there: a chunk of a prompt takes the rows of its own placeholders only.
+        A placeholder's id anywhere else is an ordinary token.
+        """
+        width = self.decoder.dims.width
+        parts = 1 + len(self.encoder.dims.deepstack)
+        assert visual.shape == (len(places), parts * width), (visual.shape, places.shape)
+        inputs = self.decoder.embed(tokens)
+        inputs.index_copy_(0, places, visual[:, :width].to(inputs.dtype))
+        return inputs, (places, visual[:, width:])
+
+    def _grid(self, shape: Sequence[int]) -> tuple[int, int]:
+        """Tokens down and across of pixels [frames, channels, height, width]."""
+        factor = self.encoder.dims.factor
+        return shape[2] // factor, shape[3] // factor
+
+
+def _section(config: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
+    value = config.get(key)
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: {key}: expected an object, got {value!r}")
+    return value
+
+
+def _end_tokens(
+    folder: Path, config: Mapping[str, Any], text: Mapping[str, Any], path: Path
+) -> tuple[int, ...]:
+    """Of generation_config.json, or of config.json, or Qwen's own."""
+    generation = read_json(folder / "generation_config.json", required=False)
+    for holder in (generation, config, text):
+        value = holder.get("eos_token_id")
+        if value is None:
+            continue
+        ids = value if isinstance(value, list) else [value]
+        if not (ids and all(type(i) is int and i >= 0 for i in ids)):
+            raise CheckpointError(f"{path}: eos_token_id: expected token ids, got {value!r}")
+        return tuple(ids)
+    return (151_645, 151_643)
