@@ -18,6 +18,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from media.base import MediaError
+from media.mp4_limits import check_mp4, is_mp4
 from media.signatures import describe
 
 __all__ = ["AudioSource", "open_audio"]
@@ -29,9 +30,7 @@ UNKNOWN_FRAMES = 1 << 60  # libsndfile's answer for a FLAC written to a pipe is 
 # 1 Hz to 16 kHz would turn a small file into gigabytes.
 RATES = (1000, 768000)
 # A playlist demuxer would open the files and addresses that the input names.
-DEMUXERS = (
-    "aac,ac3,aiff,amr,asf,au,avi,caf,eac3,flac,flv,matroska,mov,mp3,mpeg,mpegts,ogg,w64,wav,webm"
-)
+DEMUXERS = "aac,ac3,aiff,amr,asf,au,avi,caf,eac3,flac,flv,matroska,mp3,mpeg,mpegts,ogg,w64,wav,webm"
 # FFmpeg's other containers have no duration field: it guesses from size and bit rate.
 DECLARING = ("mov", "matroska", "flac")
 
@@ -101,8 +100,12 @@ def sndfile_source(sound: soundfile.SoundFile, declared_s: float | None) -> Audi
 @contextmanager
 def open_ffmpeg(file: BinaryIO, head: bytes) -> Iterator[AudioSource]:
     name, kind = describe(head)
+    demuxers = DEMUXERS
+    if is_mp4(head):
+        check_mp4(file)
+        demuxers = "mov"
     try:
-        container = av.open(file, metadata_errors="ignore", options={"format_whitelist": DEMUXERS})
+        container = av.open(file, metadata_errors="ignore", options={"format_whitelist": demuxers})
     except (av.FFmpegError, OSError, ValueError) as error:
         if kind == "recording":
             raise MediaError(

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from media.base import MediaError
 from media.containers import declared_seconds
+from media.mp4_limits import check_mp4, is_mp4
 from media.signatures import describe
 
 __all__ = ["PacketIndex", "decode_frames", "decoding_plan", "index_packets", "open_video"]
@@ -28,7 +29,6 @@ __all__ = ["PacketIndex", "decode_frames", "decoding_plan", "index_packets", "op
 Pixels = NDArray[np.uint8]
 
 EXPECTED = "expected an MP4, WebM or Matroska video"
-DEMUXERS = "mov,matroska"
 # FFmpeg's names. Other decoders are old, rare and little tested against bad input.
 CODECS = ("h264", "hevc", "vp8", "vp9", "av1", "libdav1d", "mpeg4", "mjpeg")
 
@@ -60,15 +60,19 @@ def open_video(file: BinaryIO, max_pixels: int) -> Iterator[tuple[Any, Any]]:
     file.seek(0)
     head = file.read(512)
     file.seek(0)
-    name, kind = describe(head)
+    name, _ = describe(head)
     if not head:
         raise MediaError("empty", f"{EXPECTED}; got 0 bytes")
+    demuxer = "matroska"
+    if is_mp4(head):
+        check_mp4(file)
+        demuxer = "mov"
     limits = {"max_pixels": str(max_pixels)}
-    options = {"format_whitelist": DEMUXERS, "codec_whitelist": ",".join(CODECS), **limits}
+    options = {"format_whitelist": demuxer, "codec_whitelist": ",".join(CODECS), **limits}
     try:
         container = av.open(file, metadata_errors="ignore", options=options)
     except (av.FFmpegError, OSError, ValueError) as error:
-        if kind == "recording" and name in ("an MP4 file", "a WebM or Matroska file"):
+        if demuxer == "mov" or name == "a WebM or Matroska file":
             raise MediaError(
                 "truncated",
                 f"expected a complete video; got {name} without a frame that can be decoded: "
