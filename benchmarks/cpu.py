@@ -134,7 +134,7 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 def table(geometry: str, result: dict[str, Any]) -> Table:
     shown = Table(title=f"{geometry}, one thread", title_justify="left", title_style="bold")
-    for column in ("engine", "median s", "min", "max", "CPU s", "times ours", "min", "max"):
+    for column in ("engine", "seconds", "min", "max", "CPU", "ratio", "min", "max"):
         justify: Any = "left" if column == "engine" else "right"
         shown.add_column(column, justify=justify, no_wrap=True)
     for name, row in result.items():
