@@ -133,7 +133,8 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 
 def table(geometry: str, result: dict[str, Any]) -> Table:
-    shown = Table(title=f"{geometry}, one thread", title_justify="left", title_style="bold")
+    title = f"\n{geometry}, one thread; ratio: to ours, within a round"
+    shown = Table(title=title, title_justify="left", title_style="bold", box=None)
     for column in ("engine", "seconds", "min", "max", "CPU", "ratio", "min", "max"):
         justify: Any = "left" if column == "engine" else "right"
         shown.add_column(column, justify=justify, no_wrap=True)
