@@ -76,18 +76,29 @@ class VideoMediaIO(MediaIO[Video]):
             size = (stream.codec_context.width, stream.codec_context.height)
             decoded = sum(len(part) for part in decoding_plan(index, chosen))
             self.check_work(size, len(chosen), decoded)
-            pairs = list(decode_frames(container, stream, index, chosen, self.max_frame_pixels))
-            if not pairs:
+            frames: list[Pixels] = []
+            times_s: list[float] = []
+            for time_s, pixels in decode_frames(
+                container,
+                stream,
+                index,
+                chosen,
+                max_pixels=self.max_frame_pixels,
+                max_decoded_pixels=self.max_decoded_pixels,
+            ):
+                frames.append(pixels)
+                times_s.append(time_s)
+                check_one_size(frames)
+                self.check_total(len(frames) * pixels.shape[0] * pixels.shape[1], len(frames))
+            if not frames:
                 raise MediaError(
                     "truncated",
                     f"expected a complete video; got one of {len(index.pts)} frames of which none "
                     "that was chosen can be decoded: truncated or damaged",
                 )
-            frames = [pixels for _, pixels in pairs]
-            check_one_size(frames)
             video = Video(
                 frames,
-                [time for time, _ in pairs],
+                times_s,
                 index.end_s,
                 len(index.pts),
                 stream.codec_context.name,
@@ -106,9 +117,7 @@ class VideoMediaIO(MediaIO[Video]):
         is the rate at which its frames were taken, 1 per second without it, so fps chooses nothing
         here. `count` and `indices` choose as in every video.
         """
-        original = data.encode(
-            "ascii", "replace"
-        )  # a character beyond it is no base64: refused below
+        original = data.encode("ascii", "replace")  # what is beyond it is no base64: refused below
         check_bytes(len(original) * 3 // 4, self.max_bytes)
         parts = data.split(",")
         if parts == [""]:
@@ -130,9 +139,9 @@ class VideoMediaIO(MediaIO[Video]):
                     "not_image", f"frame {number}: expected a JPEG image; got {image.format}"
                 )
             frames.append(image.pixels)
+            check_one_size(frames)
             total += image.pixels.shape[0] * image.pixels.shape[1]
             self.check_total(total, len(chosen))
-        check_one_size(frames)
         video = Video(
             frames,
             [times[number] for number in chosen],
@@ -175,11 +184,11 @@ class VideoMediaIO(MediaIO[Video]):
 
 
 def check_one_size(frames: Sequence[Pixels]) -> None:
-    height, width = frames[0].shape[:2]
-    for frame in frames:
-        if frame.shape != frames[0].shape:
-            raise MediaError(
-                "unsupported",
-                f"expected frames of one size; got {width} x {height} and "
-                f"{frame.shape[1]} x {frame.shape[0]}",
-            )
+    """Of the last frame, so that it can be asked after each."""
+    if frames[-1].shape != frames[0].shape:
+        height, width = frames[0].shape[:2]
+        raise MediaError(
+            "unsupported",
+            f"expected frames of one size; got {width} x {height} and "
+            f"{frames[-1].shape[1]} x {frames[-1].shape[0]}",
+        )

@@ -152,13 +152,21 @@ def decoding_plan(index: PacketIndex, chosen: Sequence[int]) -> list[range]:
 
 
 def decode_frames(
-    container: Any, stream: Any, index: PacketIndex, chosen: Sequence[int], max_pixels: int
+    container: Any,
+    stream: Any,
+    index: PacketIndex,
+    chosen: Sequence[int],
+    *,
+    max_pixels: int,
+    max_decoded_pixels: int,
 ) -> Iterator[tuple[float, Pixels]]:
     """(seconds after the first frame, [height, width, 3] RGB, upright) for each chosen frame.
 
     Ascending. A chosen frame that is damaged or never shown is replaced by the one on display at
-    its time, and left out if that was given already.
+    its time, and left out if that was given already. max_pixels: of a frame; max_decoded_pixels: of
+    all that are decoded, since frames may be larger than the header says.
     """
+    decoded = 0
     wanted = deque(index.pts[frame] for frame in sorted(chosen))
     last: Any = None  # the frame on display
     given: int | None = None
@@ -172,6 +180,13 @@ def decode_frames(
 
     for frames, end in decoded_ranges(container, stream, decoding_plan(index, chosen)):
         for frame in frames:
+            decoded += frame.width * frame.height
+            if decoded > max_decoded_pixels:
+                raise MediaError(
+                    "too_long",
+                    f"expected frames that decoding {max_decoded_pixels} pixels can reach; got "
+                    "more before the last one",
+                )
             if frame.pts is None:
                 continue
             while wanted and wanted[0] < frame.pts:

@@ -13,15 +13,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import pytest
+import soundfile
 from PIL import Image as pillow
 
 from gateway.fetch import Connection, Fetcher
 from media.addresses import Address, parse_network
+from media.audio_io import AudioMediaIO
 from media.base import FetchError, MediaError
 from media.fetch import FetchPolicy
 from media.image import ImageMediaIO
 from media.urls import HttpUrl
+from media.video import VideoMediaIO
 
 T = TypeVar("T")
 Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
@@ -134,6 +138,23 @@ async def test_the_three_other_sources(tmp_path: Path) -> None:
         with pytest.raises(FetchError, match="expected a data:, http or https URL") as caught:
             await fetcher().load(url, ImageMediaIO(), LOOPBACK)
         assert caught.value.reason == "bad_url"
+
+
+async def test_audio_and_lists_of_frames_too() -> None:
+    sound = io.BytesIO()
+    soundfile.write(sound, np.full(1600, 0.25), 16000, format="WAV", subtype="PCM_16")
+    async with serving(says(ok(sound.getvalue()))) as port:
+        url = f"http://media.test:{port}/a.wav"
+        by_url = await fetcher().load(url, AudioMediaIO(), LOOPBACK)
+    encoded = base64.b64encode(sound.getvalue()).decode()
+    by_data = await fetcher().load(f"data:audio/wav;base64,{encoded}", AudioMediaIO(), LOOPBACK)
+    assert by_url == by_data and by_url.media.duration_s == pytest.approx(0.1)
+    jpeg = io.BytesIO()
+    pillow.new("RGB", (4, 3)).save(jpeg, "JPEG")
+    frame = base64.b64encode(jpeg.getvalue()).decode()
+    url = f"data:video/jpeg;base64,{frame},{frame},{frame}"
+    video = await fetcher().load(url, VideoMediaIO(), LOOPBACK)
+    assert len(video.media.frames) == 3
 
 
 async def test_chunked_and_unframed_bodies() -> None:

@@ -325,7 +325,41 @@ def test_limits(tmp_path: Path) -> None:
     assert len(exact.load_file(path).media.frames) == FRAMES
 
 
-@settings(max_examples=60, deadline=None)
+def growing() -> bytes:
+    """A call that was recorded while its picture grew: the header knows only the first size."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="webm") as output:
+        stream: Any = output.add_stream("libvpx", rate=RATE)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        for number, scale in enumerate((1, 1, 4, 4)):
+            encoder: Any = av.CodecContext.create("libvpx", "w")
+            encoder.width, encoder.height = WIDTH * scale, HEIGHT * scale
+            encoder.pix_fmt, encoder.time_base = "yuv420p", Fraction(1, RATE)
+            encoder.options = {"deadline": "realtime", "cpu-used": "8"}
+            pixels = np.full((HEIGHT * scale, WIDTH * scale, 3), grey(number), np.uint8)
+            for packet in [*encoder.encode(av.VideoFrame.from_ndarray(pixels)), *encoder.encode()]:
+                packet.stream, packet.time_base = stream, Fraction(1, RATE)
+                packet.pts = packet.dts = number
+                output.mux(packet)
+    return buffer.getvalue()
+
+
+def test_frames_larger_than_the_header_says() -> None:
+    data, area = growing(), WIDTH * HEIGHT
+    assert shows(load(data, indices=(0, 1)), [0, 1])
+    assert shows(load(data, indices=(2, 3)), [2, 3])
+    error = error_of(data, sampling=FrameSampling())
+    assert error.reason == "unsupported" and "one size; got 64 x 48 and 256 x 192" in str(error)
+    last = FrameSampling(indices=(2, 3))
+    error = error_of(data, sampling=last, max_total_pixels=31 * area)
+    assert error.reason == "too_large" and "got 2 frames with 98304" in str(error)
+    error = error_of(data, sampling=last, max_decoded_pixels=31 * area)
+    assert error.reason == "too_long" and "got more before the last one" in str(error)
+    # The decoder itself refuses what is larger than a frame may be.
+    assert error_of(data, sampling=last, max_frame_pixels=15 * area).reason == "truncated"
+
+
+@settings(max_examples=30, deadline=None)
 @given(st.sampled_from(KINDS), st.data())
 def test_damage_gives_frames_or_a_media_error(kind: tuple[str, str], data: st.DataObject) -> None:
     damaged = bytearray(made(*kind))
