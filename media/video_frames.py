@@ -29,6 +29,7 @@ __all__ = ["PacketIndex", "decode_frames", "decoding_plan", "index_packets", "op
 Pixels = NDArray[np.uint8]
 
 EXPECTED = "expected an MP4, WebM or Matroska video"
+MAX_EXPANSION = 4  # of the tracks by the container's own compression
 # FFmpeg's names. Other decoders are old, rare and little tested against bad input.
 CODECS = ("h264", "hevc", "vp8", "vp9", "av1", "libdav1d", "mpeg4", "mjpeg")
 
@@ -231,8 +232,11 @@ def attempt(codec: Any, packet: Any | None) -> list[Any]:
 
 
 def packets_of(container: Any, stream: Any) -> Iterator[tuple[int, Any]]:
-    packets = container.demux(stream)
-    number = 0
+    """(number, packet) of the track. Raises MediaError for a Matroska file whose tracks are
+    compressed once more and beyond measure: 10 kB of it can unpack to 10 MB."""
+    packets = container.demux()  # of all tracks, since all are unpacked
+    limit = container.size * MAX_EXPANSION + (1 << 26)
+    unpacked = number = 0
     while True:
         try:
             packet = next(packets)
@@ -240,7 +244,13 @@ def packets_of(container: Any, stream: Any) -> Iterator[tuple[int, Any]]:
             return
         except (av.FFmpegError, OSError):
             return  # the bytes end inside a packet; the length check judges that
-        if packet.size:  # an empty one marks the end
+        unpacked += packet.size
+        if unpacked > limit:
+            raise MediaError(
+                "too_large",
+                f"expected a video of at most {MAX_EXPANSION} times its file's size; got more",
+            )
+        if packet.size and packet.stream_index == stream.index:  # an empty one marks the end
             yield number, packet
             number += 1
 

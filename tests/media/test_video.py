@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import struct
+import zlib
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
@@ -323,6 +324,30 @@ def test_limits(tmp_path: Path) -> None:
         max_bytes=len(data),
     )
     assert len(exact.load_file(path).media.frames) == FRAMES
+
+
+def element(name: str, body: bytes | int) -> bytes:
+    """One of EBML (RFC 8794): its name in hexadecimal, its length in eight bytes."""
+    if isinstance(body, int):
+        body = body.to_bytes(4, "big")
+    return bytes.fromhex(name) + (1 << 56 | len(body)).to_bytes(8, "big") + body
+
+
+def test_a_track_that_unpacks_to_gigabytes_is_refused() -> None:
+    """Matroska may compress a track's blocks with zlib: 9 kB here hold 9 MB each."""
+    packing = element("6d80", element("6240", element("5034", element("4254", 0))))
+    size = element("e0", element("b0", WIDTH) + element("ba", HEIGHT))
+    track = element("d7", 1) + element("83", 1) + element("86", b"V_VP8") + size + packing
+    packed = zlib.compress(bytes(9_000_000), 9)
+    blocks = b"".join(
+        element("a3", b"\x81" + struct.pack(">h", number) + b"\x80" + packed)
+        for number in range(12)
+    )
+    cluster = element("1f43b675", element("e7", 0) + blocks)
+    data = element("1a45dfa3", element("4282", b"matroska"))
+    data += element("18538067", element("1654ae6b", element("ae", track)) + cluster)
+    error = error_of(data)
+    assert error.reason == "too_large" and "at most 4 times its file's size" in str(error)
 
 
 def growing() -> bytes:
