@@ -188,8 +188,8 @@ def _by_block(
 
 def tables(result: Json) -> list[Table]:
     shown = Table(title=f"{result['audio_seconds']} s of speech", title_justify="left", box=None)
-    columns = "CPU s", "first min", "last min", "ticks", "s per tick", "passes", "WER", "95 %"
-    shown.add_column("")
+    columns = "CPU s", "min 1", "last", "ticks", "s/tick", "passes", "WER", "95 %"
+    shown.add_column("", min_width=9)
     for column in columns:
         shown.add_column(column, justify="right", no_wrap=True)
     for name, row in result["variants"].items():
@@ -207,7 +207,7 @@ def tables(result: Json) -> list[Table]:
             f"{low:.2%} - {high:.2%}",
         )
     against = Table(title="against ours", title_justify="left", box=None)
-    against.add_column("")
+    against.add_column("", min_width=9)
     for column in ("times our CPU", "last min", "times our passes", "our WER minus", "same text"):
         against.add_column(column, justify="right", no_wrap=True)
     for name, row in result["against_ours"].items():
