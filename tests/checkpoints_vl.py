@@ -33,6 +33,15 @@ VISION: dict[str, Any] = {
     "deepstack_visual_indexes": [0, 1],
 }
 
+PIXELS: dict[str, Any] = {
+    "patch_size": 4,
+    "merge_size": 2,
+    "temporal_patch_size": 2,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+    "size": {"shortest_edge": 256, "longest_edge": 4096},
+}
+
 
 def build_random_qwen3_vl(
     folder: Path,
@@ -76,3 +85,30 @@ def write_vl_tokenizer(folder: Path) -> None:
     added = {str(size + i): {"content": text, "special": True} for i, text in enumerate(VL_SPECIAL)}
     config = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": added}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+def build_served_qwen3_vl(folder: Path, *, seed: int = 0, **vision: Any) -> Any:
+    """A random Qwen3-VL with a tokenizer that its ids fit, and rules for pixels, as an engine can
+    serve it: 8 x 8 pixels a token, images of 4 to 64 tokens."""
+    write_vl_tokenizer(folder)
+    added = json.loads((folder / "tokenizer_config.json").read_text())["added_tokens_decoder"]
+    ids = {entry["content"]: int(index) for index, entry in added.items()}
+    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+    text = {**VL_TEXT, "vocab_size": max(ids.values()) + 1}
+    make_config: Any = Qwen3VLConfig
+    config = make_config(
+        text_config={"model_type": "qwen3_vl_text", **text},
+        vision_config={"model_type": "qwen3_vl_vision", **VISION, **vision},
+        image_token_id=ids["<|image_pad|>"],
+        video_token_id=ids["<|video_pad|>"],
+        vision_start_token_id=ids["<|vision_start|>"],
+        vision_end_token_id=ids["<|vision_end|>"],
+        eos_token_id=[ids["<|im_end|>"], ids["<|endoftext|>"]],
+        pad_token_id=ids["<|endoftext|>"],
+        tie_word_embeddings=True,
+    )
+    model = _save(Qwen3VLForConditionalGeneration(config), folder, seed)
+    for name in ("preprocessor_config.json", "video_preprocessor_config.json"):
+        (folder / name).write_text(json.dumps(PIXELS), encoding="utf-8")
+    return model

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -16,11 +17,19 @@ from engine.models import vision_encoder
 from engine.models.loader import CheckpointError
 from engine.models.mrope import PromptPositions
 from engine.models.qwen3_vl import Qwen3VLModel
+from engine.models.qwen3_vl_pixels import PixelRules, temporal_slices
+from engine.models.qwen3_vl_prompt import Image, Message, Video, build_prompt
 from engine.models.vision_encoder import patchify
 from engine.paged_cache import paged_batch
 from engine.paged_request import Medium
+from engine.qwen_tokenizer import QwenTokenizer
 from tests.checkpoints_qwen import END_TOKENS
-from tests.checkpoints_vl import IMAGE_TOKEN, VIDEO_TOKEN, build_random_qwen3_vl
+from tests.checkpoints_vl import (
+    IMAGE_TOKEN,
+    VIDEO_TOKEN,
+    build_random_qwen3_vl,
+    build_served_qwen3_vl,
+)
 from tests.engine.models.driving import Decoder
 
 TOLERANCE = 1e-4
@@ -327,6 +336,45 @@ def test_a_placeholder_id_that_was_generated_is_an_ordinary_token(pair: Pair) ->
     assert len(places) == len(rows) == 0
     with pytest.raises(AssertionError):
         pair.ours.embed(tokens, torch.tensor([1]), none)
+
+
+def test_from_bytes_and_words_to_logits(tmp_path: Path) -> None:
+    """The whole way: rules, pixels, prompt, positions, rows; an image and a video of three frames,
+    at sizes that need no resizing, so that their processor's numbers are ours."""
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    theirs = build_served_qwen3_vl(tmp_path, seed=4)
+    ours = Qwen3VLModel.from_folder(tmp_path)
+    tokenizer = QwenTokenizer.from_folder(tmp_path)
+    rules, video_rules = (
+        PixelRules.from_folder(tmp_path, ours.encoder.dims, video=video) for video in (False, True)
+    )
+    generator = np.random.default_rng(0)
+    photo = generator.integers(0, 256, (1, 24, 40, 3), dtype=np.uint8)
+    frames = generator.integers(0, 256, (3, 16, 24, 3), dtype=np.uint8)
+    assert rules.image_size((24, 40)) == (24, 40)
+    assert video_rules.video_size((16, 24), 3) == (16, 24)
+    image = ours.medium(rules.prepare(photo, (24, 40)))
+    slices = tuple(
+        (at, ours.medium(pixels))
+        for at, pixels in temporal_slices(video_rules.prepare(frames, (16, 24)), [0.0, 0.5, 1.0], 2)
+    )
+    message = Message("user", ("what is ", Image(image), "or", Video(slices), "?"))
+    prompt = build_prompt(tokenizer, [message])
+    kinds = [0] * len(prompt.tokens)
+    for index, (start, medium) in enumerate(prompt.media):
+        kinds[start : start + medium.num_tokens] = [1 if index == 0 else 2] * medium.num_tokens
+    scene = Scene(prompt.tokens, prompt.media, [(1, 6, 10), (2, 4, 6)], kinds)
+
+    pair = Pair(ours, theirs)
+    processor = Qwen2VLImageProcessorPil.from_pretrained(tmp_path)
+    inputs = pair.their_inputs(scene, [])
+    expected = processor(images=[photo[0]], return_tensors="pt")
+    assert torch.equal(inputs["image_grid_thw"], expected["image_grid_thw"])
+    inputs["pixel_values"] = expected["pixel_values"]
+    with torch.inference_mode():
+        logits = theirs(**inputs, use_cache=False).logits[0]
+    close(read(pair, scene), logits)
 
 
 def test_bfloat16_stays_close(tmp_path: Path) -> None:
