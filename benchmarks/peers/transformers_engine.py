@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from benchmarks.peers.worker import Transcribe, serve
 def load(folder: Path, mode: str) -> Transcribe:
     """mode: a dtype, and after a dash the attention if not the default one: bfloat16-eager."""
     torch.set_num_threads(1)
+    logging: Any = importlib.import_module("transformers.utils.logging")
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     dtype, _, attention = mode.partition("-")
     extractor = WhisperFeatureExtractor.from_pretrained(folder)
     model: Any = WhisperForConditionalGeneration.from_pretrained(
