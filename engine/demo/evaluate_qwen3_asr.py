@@ -215,7 +215,7 @@ def evaluate(folder: Path, data: Path, every: int = 1) -> dict[str, Any]:
         "silence": silence(model),
         "cut_off": cut_off(model, items),
         "long_recordings": {
-            longest: long_recordings(model, data, longest) for longest in (6, 12, 24)
+            longest: long_recordings(model, data, longest) for longest in (6, 12, 18, 24)
         },
     }
 

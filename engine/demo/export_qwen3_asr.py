@@ -15,7 +15,7 @@ from engine.demo.qwen3_asr_network import Network, Size
 from engine.demo.qwen3_asr_tokenizer import AUDIO_PAD, CHAT_TEMPLATE, END_OF_TEXT, TURN_END
 from engine.qwen_tokenizer import QwenTokenizer
 
-LONGEST_SECONDS = 24
+LONGEST_SECONDS = 20
 
 
 def configuration(size: Size, vocabulary: int, tokenizer: QwenTokenizer) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def write_folder(net: Network, tokenizer_folder: Path, folder: Path) -> None:
         if name.startswith("model.")
     }
     save_file(weights, str(draft / "model.safetensors"), metadata={"format": "pt"})
-    # Read by our engine alone: how long an audio it was trained to hear.
+    # Read by our engine alone: how long an audio it hears well. It was trained on up to 24 s.
     _write(draft / "lookhear.json", {"longest_window_seconds": LONGEST_SECONDS})
     folder.mkdir(exist_ok=True)
     for path in sorted(draft.iterdir()):

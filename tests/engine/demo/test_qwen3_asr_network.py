@@ -64,7 +64,7 @@ def test_engine_reads_the_folder(exported: tuple[Network, Path]) -> None:
     torch.testing.assert_close(model.encoder.encode(mel[0, :, :930]), wanted, atol=1e-4, rtol=1e-4)
     tokenizer = QwenTokenizer.from_folder(folder)
     assert model.end_tokens == tuple(tokenizer.token(n) for n in ("<|endoftext|>", "<|im_end|>"))
-    assert Traits.from_folder(folder).longest_window_seconds == 24
+    assert Traits.from_folder(folder).longest_window_seconds == 20
 
 
 @pytest.mark.parametrize("language", [None, "German"])
