@@ -158,7 +158,7 @@ def to_rgb(image: pillow.Image, background: Color) -> pillow.Image:
     if image.has_transparency_data:
         below = pillow.new("RGBA", image.size, (*background, 255))
         return pillow.alpha_composite(below, image.convert("RGBA")).convert("RGB")
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def orientation_of(image: pillow.Image) -> int:

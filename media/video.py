@@ -42,8 +42,9 @@ class VideoMediaIO(MediaIO[Video]):
     """MP4 (also MOV, M4V), WebM and Matroska files, and lists of JPEG frames, under limits.
 
     Nothing is decoded but the chosen frames and those they are predicted from. max_frame_pixels:
-    of one frame; max_total_pixels: of the chosen frames together; max_decoded_pixels: of all
-    frames that must be decoded for them; max_seconds: of the whole video.
+    of one frame; max_total_pixels: of the chosen frames together: if they have more, all are scaled
+    down (of JPEG lists, refused); max_decoded_pixels: of all frames that must be decoded for them;
+    max_seconds: of the whole video.
     """
 
     def __init__(
@@ -85,11 +86,11 @@ class VideoMediaIO(MediaIO[Video]):
                 chosen,
                 max_pixels=self.max_frame_pixels,
                 max_decoded_pixels=self.max_decoded_pixels,
+                fit_pixels=self.max_total_pixels // max(1, len(chosen)),
             ):
                 frames.append(pixels)
                 times_s.append(time_s)
                 check_one_size(frames)
-                self.check_total(len(frames) * pixels.shape[0] * pixels.shape[1], len(frames))
             if not frames:
                 raise MediaError(
                     "truncated",
@@ -166,7 +167,6 @@ class VideoMediaIO(MediaIO[Video]):
     def check_work(self, size: tuple[int, int], chosen: int, decoded: int) -> None:
         """Before anything is decoded."""
         width, height = size
-        self.check_total(chosen * width * height, chosen)
         if decoded * width * height > self.max_decoded_pixels:
             raise MediaError(
                 "too_long",

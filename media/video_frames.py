@@ -160,12 +160,14 @@ def decode_frames(
     *,
     max_pixels: int,
     max_decoded_pixels: int,
+    fit_pixels: int,
 ) -> Iterator[tuple[float, Pixels]]:
     """(seconds after the first frame, [height, width, 3] RGB, upright) for each chosen frame.
 
     Ascending. A chosen frame that is damaged or never shown is replaced by the one on display at
     its time, and left out if that was given already. max_pixels: of a frame; max_decoded_pixels: of
-    all that are decoded, since frames may be larger than the header says.
+    all that are decoded, since frames may be larger than the header says; fit_pixels: to which
+    larger ones are scaled down.
     """
     decoded = 0
     wanted = deque(index.pts[frame] for frame in sorted(chosen))
@@ -177,7 +179,8 @@ def decode_frames(
         if frame is not None and frame.pts != given:
             given = frame.pts
             check_size(frame.width, frame.height, max_pixels)
-            yield float((frame.pts - index.pts[0]) * index.time_base), upright(frame)
+            time_s = float((frame.pts - index.pts[0]) * index.time_base)
+            yield time_s, upright(frame, fit_pixels)
 
     for frames, end in decoded_ranges(container, stream, decoding_plan(index, chosen)):
         for frame in frames:
@@ -255,11 +258,20 @@ def packets_of(container: Any, stream: Any) -> Iterator[tuple[int, Any]]:
             number += 1
 
 
-def upright(frame: Any) -> Pixels:
+def upright(frame: Any, fit_pixels: int) -> Pixels:
     """Phones store what the sensor saw and, beside it, how to turn it."""
-    pixels = frame.to_ndarray(format="rgb24")
+    width, height = fitting(frame.width, frame.height, fit_pixels)
+    pixels = frame.to_ndarray(format="rgb24", width=width, height=height, interpolation="AREA")
     turns = round(getattr(frame, "rotation", 0) / 90) % 4
     return np.ascontiguousarray(np.rot90(pixels, turns))
+
+
+def fitting(width: int, height: int, pixels: int) -> tuple[int, int]:
+    """The size as it is or, of the same shape, the largest one of at most so many pixels."""
+    if width * height <= pixels:
+        return width, height
+    scale = (pixels / (width * height)) ** 0.5
+    return max(1, int(width * scale)), max(1, int(height * scale))
 
 
 def check_size(width: int, height: int, max_pixels: int) -> None:
