@@ -201,7 +201,7 @@ def _qwen3_asr(
     runner = PagedRunner(
         model,
         max_rows=config.max_rows,
-        num_blocks=_num_blocks(config, model),
+        num_blocks=_num_blocks(config, model, cap, context),
         max_context=context,
         encoder_bytes=ENCODER_CACHE_BYTES,
     )
@@ -227,13 +227,16 @@ def _fitting(cap: float, context: int, model: Qwen3AsrModel) -> float:
     return min(cap, room)
 
 
-def _num_blocks(config: EngineConfig, model: Qwen3AsrModel) -> int:
-    """As many as the memory allows, but no more than could ever be used at once."""
+def _num_blocks(config: EngineConfig, model: Qwen3AsrModel, cap: float, context: int) -> int:
+    """As many as the memory allows, but no more than can be of use: a segment for every request
+    that runs and every turn that is open, and one request as long as they may be."""
     dims = model.decoder.dims
     element = torch.empty(0, dtype=model.decoder.dtype).element_size()
     block_bytes = 2 * BLOCK_TOKENS * dims.layers * dims.kv_heads * dims.head_dim * element
-    longest = math.ceil(min(config.max_context_tokens, dims.context) / BLOCK_TOKENS)
-    useful = (config.max_rows + config.max_live_turns) * longest
+    per_second = model.encoder.dims.num_tokens(100) + TEXT_TOKENS_PER_SECOND
+    segment = math.ceil((PROMPT_TOKENS + cap * per_second) / BLOCK_TOKENS)
+    longest = math.ceil(context / BLOCK_TOKENS)
+    useful = longest + (config.max_rows + config.max_live_turns) * segment
     return 1 + max(longest, min(useful, int(config.kv_cache_gigabytes * 2**30) // block_bytes))
 
 

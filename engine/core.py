@@ -98,8 +98,8 @@ class EngineCore:
         session, turn = message.session, message.turn
         key = _key(session, turn)
         if key in self._owners:
-            error = ("duplicate_turn", f"turn: expected a new name, {turn!r} is open already")
-            self._events.append(TurnFailed(session, turn, *error))
+            text = f"turn: expected a new name, {turn!r} is open already"
+            self._events.append(TurnFailed(session, turn, "duplicate_turn", text))
             return
         error = settings_error(self._family, self._name, message.settings)
         if error is None and len(self._turns) >= self._max_live_turns:

@@ -12,6 +12,7 @@ Chunks may end anywhere, also inside the placeholders of one medium.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,18 +28,20 @@ class Medium:
     """What one encoder pass reads, whole: a window of log-mel [mels, frames], say.
 
     digest: of the features, so equal digests mean equal embeddings. num_tokens: placeholders that
-    it stands behind.
+    it stands behind. is_final: whether it may be asked for again; a window that still grows will
+    not be, and keeping what comes of it would only push out what is.
     """
 
     features: NDArray[np.float32]
     num_tokens: int
     digest: bytes
+    is_final: bool = True
 
     @classmethod
-    def of(cls, features: NDArray[np.float32], num_tokens: int) -> Medium:
+    def of(cls, features: NDArray[np.float32], num_tokens: int, *, is_final: bool = True) -> Medium:
         name = hashlib.blake2b(repr(features.shape).encode(), digest_size=DIGEST_BYTES)
         name.update(np.ascontiguousarray(features).data)
-        return cls(features, num_tokens, name.digest())
+        return cls(features, num_tokens, name.digest(), is_final)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,11 @@ class PagedRequest:
     final_tokens: int = 0
     salt: bytes = b""
     guard_loops: bool = True
+
+    @property
+    def lasting_tokens(self) -> float:
+        """How many of its tokens, and then of its answer's, somebody may ask for again."""
+        return next((start for start, medium in self.media if not medium.is_final), math.inf)
 
     @property
     def reserved_tokens(self) -> int:
@@ -137,12 +145,13 @@ class PagedSequence:
         self.phase = Phase.DONE if self.answer.stop else Phase.DECODE
 
     def name_blocks(self) -> list[tuple[int, bytes]]:
-        """(block, digest) of the blocks that have become full since the last call.
+        """(block, digest) of the blocks that have become full since the last call, and may be
+        asked for again.
 
         Only after execution: a block that was named when it was scheduled could be read by others
         before it was written.
         """
-        full = self.fed // BLOCK_TOKENS
+        full = int(min(self.fed, self.request.lasting_tokens)) // BLOCK_TOKENS
         if full <= self.num_named:
             return []
         if full > len(self.digests):

@@ -130,7 +130,9 @@ class PagedRunner:
     def _await_or_claim(self, sequence: PagedSequence) -> None:
         """Wait for a running request that is about to write the next block this one needs, so that
         a prefix shared by many is read once; else claim the blocks, so that others may wait."""
-        usable = (len(sequence.request.tokens) - 1) // BLOCK_TOKENS  # one token is always computed
+        request = sequence.request
+        # One token is always computed, and what may not be asked for again gets no name.
+        usable = int(min(len(request.tokens) - 1, request.lasting_tokens)) // BLOCK_TOKENS
         ahead = sequence.digests[sequence.num_named : usable]
         if ahead and self._computing.get(ahead[0], sequence.key) != sequence.key:
             sequence.is_waiting = True
@@ -212,9 +214,10 @@ class PagedRunner:
         if missing:
             outputs = self._model.encode(list(missing.values()))
             self.num_encoded += sum(medium.num_tokens for medium in missing.values())
-            for digest, output in zip(missing, outputs, strict=True):
-                known[digest] = output.clone()
-                self._encoded.add(digest, known[digest])
+            for medium, output in zip(missing.values(), outputs, strict=True):
+                known[medium.digest] = output.clone()
+                if medium.is_final:
+                    self._encoded.add(medium.digest, known[medium.digest])
         empty = torch.zeros(0, device=self._device)
         for sequence in begun:
             media = sequence.request.media

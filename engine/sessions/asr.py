@@ -34,7 +34,7 @@ from engine.models.qwen3_asr_prompt import (
 )
 from engine.paged_request import Medium, PagedRequest
 from engine.qwen_tokenizer import QwenTokenizer
-from engine.request import Cost, Result
+from engine.request import Cost, Priority, Result
 from engine.sampling import SamplingParams
 from engine.sessions.hypothesis import Hypothesis
 from engine.sessions.recognizer import Stretch, max_answer
@@ -155,16 +155,18 @@ class AsrRecognizer:
         size = self._config.dims.window_frames
         while self._config.freeze and (len(self._closed) + 1) * size <= self._mel.num_final:
             first = len(self._closed) * size
-            self._closed.append(self._medium(first, first + size, self._mel.loudest(first + size)))
+            loudest = self._mel.loudest(first + size)
+            self._closed.append(self._medium(first, first + size, loudest, is_final=True))
         media, loudest = list(self._closed), self._mel.loudest()
+        is_whole = stretch.priority is Priority.BATCH  # a piece of a file does not grow
         for first in range(len(media) * size, self._mel.num_frames, size):
             last = min(first + size, self._mel.num_frames)
-            media.append(self._medium(first, last, loudest))
+            media.append(self._medium(first, last, loudest, is_final=is_whole))
         return media
 
-    def _medium(self, first: int, last: int, loudest: float) -> Medium:
+    def _medium(self, first: int, last: int, loudest: float, *, is_final: bool) -> Medium:
         features = self._mel.read(first, last, loudest)
-        return Medium.of(features, self._config.dims.num_tokens(last - first))
+        return Medium.of(features, self._config.dims.num_tokens(last - first), is_final=is_final)
 
     # --- results ---------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ from engine.messages import (
 from engine.models.word_times import UNSPACED_LANGUAGES
 from engine.request import Cost, Priority, Result
 from engine.sessions.agreement import agreed_words
+from engine.sessions.audio_buffer import AudioBuffer
 from engine.sessions.hypothesis import Hypothesis
 from engine.sessions.quiet import quietest
 from engine.sessions.recognizer import Recognizer, Stretch
@@ -91,7 +92,7 @@ class LiveTurn:
         self._config = config
         self._language = settings.language
         self._detokenizer = IncrementalDetokenizer(recognizer.token_bytes)
-        self._audio = np.zeros(0, np.float32)  # from _segment_start on
+        self._audio = AudioBuffer()  # from _segment_start on
         self._segment_start = 0
         self._received = 0
         self._voiced_until = 0
@@ -134,7 +135,7 @@ class LiveTurn:
         """Add samples (mono, 16 kHz). voiced_until: as in `AppendAudio`."""
         assert not self._ended and not self._done
         was_silent, before = not self._has_voice(), self._received
-        self._audio = np.concatenate([self._audio, samples])
+        self._audio.append(samples)
         self._received += len(samples)
         self._voiced_until = max(self._voiced_until, min(voiced_until, self._received))
         if was_silent and self._in_flight is None:
@@ -196,14 +197,14 @@ class LiveTurn:
         high = min(self._received, max(start + config.cap, low + config.search))
         if high - low < config.search:
             return self._received  # wait for more audio to find a gap in
-        return low + quietest(self._audio[low - start : high - start])
+        return low + quietest(self._audio.samples[low - start : high - start])
 
     def make_request(self) -> Any:
         assert self._in_flight is None and not self._done
         end = self._plan_end()
         # Speech that begins with the very first frame is misheard; silence in front is cheap.
         silence = np.zeros(self._config.lead_in, np.float32)
-        samples = np.concatenate([silence, self._audio[: end - self._segment_start]])
+        samples = np.concatenate([silence, self._audio.samples[: end - self._segment_start]])
         start = self._segment_start - len(silence)
         self._in_flight = _Tick(start, end, is_cut=end < self._received)
         return self._recognizer.request(
@@ -282,7 +283,7 @@ class LiveTurn:
 
     def _start_segment(self, position: int) -> None:
         position = min(max(position, self._segment_start), self._received)
-        self._audio = self._audio[position - self._segment_start :].copy()
+        self._audio.drop(position - self._segment_start)
         self._segment_start = position
         self._tick_end = max(self._tick_end, position)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -262,3 +264,19 @@ def test_sampling_does_not_depend_on_batch_mates(model: Qwen3AsrModel) -> None:
         model, "hot", [medium(model, 1)], sampling=hot, draft=expected.tokens[:6]
     )
     assert alone(model, drafted).tokens == expected.tokens
+
+
+def test_what_still_grows_is_kept_by_nobody(model: Qwen3AsrModel) -> None:
+    closed = medium(model, 1)
+    open_window = replace(medium(model, 2, 90), is_final=False)
+    request = make_request(model, "live", [closed, open_window])
+    runner = make_runner(model)
+    first = finish(runner, [runner.place(request)])["live"]
+    stats = runner.stats()
+    last_named = (20 + closed.num_tokens) // BLOCK_TOKENS
+    assert stats["cached_blocks"] == last_named
+    width = model.decoder.dims.width
+    assert stats["encoder_cache_bytes"] == closed.num_tokens * width * 4
+    again = runner.place(request)
+    assert again.num_cached == last_named * BLOCK_TOKENS
+    assert finish(runner, [again])["live"].tokens == first.tokens
