@@ -1,0 +1,100 @@
+"""demo-qwen3-asr behind the same socket and the same client, beside demo-whisper."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Iterator
+
+import pytest
+import soundfile
+
+from lookhear.client import AsyncClient
+from lookhear.events import Event, TextDelta, TurnCompleted, TurnFailed
+from lookhear.server import ServerProcess
+from lookhear.wer import word_errors
+from tests.end_to_end.conftest import SERVE, Talk
+
+MODEL = "demo-qwen3-asr"
+WER_BOUND = 0.15  # of three utterances; the benchmark has the real number
+FASTER = 4.0
+
+
+@pytest.fixture(scope="module")
+def two_models() -> Iterator[ServerProcess]:
+    arguments = ["--model", "demo-whisper", "--model", MODEL, *SERVE]
+    with ServerProcess(arguments=arguments, start_seconds=180.0) as process:
+        yield process
+
+
+@pytest.fixture
+def client(two_models: ServerProcess) -> AsyncClient:
+    return AsyncClient(two_models.address.base_url)
+
+
+async def hear(client: AsyncClient, talk: Talk, **options: object) -> list[Event]:
+    stream = client.transcribe(
+        talk.samples,
+        rate=24_000,
+        pace=FASTER,
+        **{"model": MODEL, **options},  # type: ignore[arg-type]
+    )
+    return [event async for event in stream]
+
+
+def completed(events: list[Event]) -> list[TurnCompleted]:
+    return [e for e in events if isinstance(e, TurnCompleted) and e.text.strip()]
+
+
+@pytest.mark.parametrize("language", ["en", "es", "de"])
+async def test_speech_becomes_its_text(
+    client: AsyncClient, talks: dict[str, Talk], language: str
+) -> None:
+    talk = talks[language]
+    events = await hear(client, talk, provisional=True)
+    assert not [e for e in events if isinstance(e, TurnFailed)]
+    turns = completed(events)
+    text = " ".join(turn.text for turn in turns)
+    assert word_errors(talk.text, text).rate <= WER_BOUND, (text, talk.text)
+    assert [turn.language for turn in turns] == [language] * len(turns)
+    for turn in turns:
+        mine = [e for e in events if getattr(e, "item_id", None) == turn.item_id]
+        assert "".join(e.text for e in mine if isinstance(e, TextDelta)) == turn.text
+        assert "<" not in turn.text and not turn.text.startswith("language")
+
+
+async def test_one_long_turn_without_voice_detection(
+    client: AsyncClient, talks: dict[str, Talk]
+) -> None:
+    """Segments stay open over pauses and follow each other with one space between."""
+    talk = talks["en"]
+    turns = completed(await hear(client, talk, turn_detection=None))
+    (turn,) = turns
+    assert word_errors(talk.text, turn.text).rate <= WER_BOUND, turn.text
+    assert "  " not in turn.text and turn.text == turn.text.strip()
+
+
+async def test_words_to_expect_do_not_get_into_the_text(
+    client: AsyncClient, talks: dict[str, Talk]
+) -> None:
+    talk = talks["en"]
+    turns = completed(await hear(client, talk, prompt="kitchen, museum", language="en"))
+    text = " ".join(turn.text for turn in turns)
+    assert word_errors(talk.text, text).rate <= 2 * WER_BOUND, text
+
+
+async def test_both_models_at_once(client: AsyncClient, talks: dict[str, Talk]) -> None:
+    heard = await asyncio.gather(
+        *(hear(client, talks["de"], model=model) for model in (MODEL, "demo-whisper"))
+    )
+    for events in heard:
+        text = " ".join(turn.text for turn in completed(events))
+        assert word_errors(talks["de"].text, text).rate <= WER_BOUND, text
+
+
+async def test_a_file(client: AsyncClient, talks: dict[str, Talk]) -> None:
+
+    file = io.BytesIO()
+    soundfile.write(file, talks["es"].first, 24_000, format="WAV")
+    text = (await client.transcribe_file(file.getvalue(), model=MODEL)).text
+    assert word_errors(talks["es"].utterances[0].text, text).rate <= WER_BOUND, text
