@@ -18,6 +18,7 @@ PORTS = {"http": 80, "https": 443}
 LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 # What a resolver or a browser takes for (part of) an IPv4 address: 127.1, 0x7f000001, 0177.0.0.1.
 NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+BRACKETS = re.compile(r"\[[^\[\]]*\](:[0-9]*)?")
 SAFE_IN_PATH = "%/:=&?~+!$,;'@()*[]-._|"
 
 
@@ -62,7 +63,10 @@ def parse_http_url(url: str) -> HttpUrl:
         raise bad(url, "a URL without a user name or password")
     if port == 0:
         raise bad(url, "a port from 1 to 65535")
-    host = checked_host(url, parts.hostname or "", bracketed="[" in parts.netloc)
+    bracketed = "[" in parts.netloc or "]" in parts.netloc
+    if bracketed and not BRACKETS.fullmatch(parts.netloc):
+        raise bad(url, "nothing but a port beside the brackets")
+    host = checked_host(url, parts.hostname or "", bracketed=bracketed)
     path = quote(parts.path, safe=SAFE_IN_PATH) or "/"
     if parts.query:
         path += "?" + quote(parts.query, safe=SAFE_IN_PATH)

@@ -216,6 +216,24 @@ def test_plan_covers_every_choice_without_overlap(data: st.DataObject) -> None:
         assert starts_at_key or part.start == 0
 
 
+def without_packet(data: bytes, number: int) -> bytes:
+    """The packet, counted in the order of decoding, overwritten with zeros."""
+    with av.open(io.BytesIO(data)) as container:
+        packet = bytes(list(container.demux(video=0))[number])
+    assert data.count(packet) == 1
+    return data.replace(packet, bytes(len(packet)))
+
+
+def test_a_damaged_frame_is_replaced_by_the_one_on_display() -> None:
+    data = without_packet(made("matroska", "mjpeg"), 20)
+    assert shows(load(data, indices=(18, 19, 20, 21)), [18, 19, 21])  # 19 was given already
+    video = load(data, indices=(15, 20, 21))
+    assert shows(video, [15, 21])  # nothing of the time before 20 was decoded
+    # A keyframe, after a choice for which a later reference had to be decoded too.
+    lost = without_packet(made("matroska", "libx264"), 30)
+    assert shows(load(lost, indices=(1, 30)), [1])
+
+
 def test_audio_beside_the_video_does_not_matter() -> None:
     for container in ("mp4", "matroska"):
         assert shows(load(made(container, audio=True), count=2), [0, 39])
