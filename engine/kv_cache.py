@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -77,7 +77,8 @@ class BlockPool:
     def __init__(self, num_blocks: int) -> None:
         assert num_blocks >= 2
         self.num_blocks = num_blocks
-        self._free: deque[int] = deque(range(1, num_blocks))
+        # A stack: what was just used is still in the processor's cache.
+        self._free = list(range(num_blocks - 1, 0, -1))
         self._refs = [0] * num_blocks
         self._digest_of: dict[int, bytes] = {}
         self._block_of: dict[bytes, int] = {}
@@ -134,7 +135,7 @@ class BlockPool:
         blocks = []
         for _ in range(count):
             if self._free:
-                block = self._free.popleft()
+                block = self._free.pop()
             else:
                 block, _nothing = self._unused.popitem(last=False)
                 # The name goes when the block is given away: not when it was released (nothing

@@ -33,8 +33,9 @@ class PagedCache:
     ) -> None:
         assert min(num_layers, kv_heads, dim) >= 1 and num_blocks >= 2
         shape = (2, num_blocks, BLOCK_TOKENS, kv_heads, dim)
+        # Written once now, not when a block is first used: so memory does not grow later on.
         self.layers: list[Tensor] = [
-            torch.zeros(shape, dtype=dtype, device=device) for _ in range(num_layers)
+            torch.empty(shape, dtype=dtype, device=device).zero_() for _ in range(num_layers)
         ]
         self.num_blocks = num_blocks
 

@@ -6,6 +6,8 @@ difference: the end token is allowed at once, because a live window may hold not
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -44,6 +46,14 @@ class TokenRules:
     def text(self, logits: Tensor, *, is_first: bool) -> Tensor:
         """logits [vocab] without special tokens and timestamps."""
         return logits + (self._first if is_first else self._text)
+
+    def texts(self, logits: Tensor, are_first: Sequence[bool]) -> Tensor:
+        """`text` of many rows at once: logits [n, vocab]."""
+        if not any(are_first):
+            return logits + self._text
+        if all(are_first):
+            return logits + self._first
+        return logits + torch.stack([self._first if first else self._text for first in are_first])
 
     def timestamps(self, logits: Tensor, history: tuple[int, ...]) -> Tensor:
         """logits [vocab] under the timestamp rules. history: tokens after the prompt so far.

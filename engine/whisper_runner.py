@@ -128,14 +128,13 @@ class WhisperRunner:
         """Rules, choice and log-probability of all rows; one read back to the host."""
         group, wanted, logits = done.group, done.wanted, done.logits
         no_speech = self._tokenizer.no_speech
-        scores = [self._masked(group[i], row, logits[n]) for n, (i, row) in enumerate(wanted)]
-        stacked = torch.stack(scores)
-        tokens, logprobs = kernels.greedy(stacked)
+        scores = self._scores(group, wanted, logits)
+        tokens, logprobs = kernels.greedy(scores)
         for n, (i, row) in enumerate(wanted):
             if row.purpose == "no_speech":
                 logprobs[n] = logits[n].log_softmax(-1)[no_speech]
             elif group[i].request.temperature > 0 and row.purpose == "token":
-                tokens[n], logprobs[n] = self._draw(group[i], row, stacked[n])
+                tokens[n], logprobs[n] = self._draw(group[i], row, scores[n])
         chosen: list[list[int]] = [[] for _ in group]
         scored: list[list[float]] = [[] for _ in group]
         bad: set[int] = set()
@@ -161,6 +160,19 @@ class WhisperRunner:
                 sequence.token_times = self._align(sequence)
         return [Failure(group[i].key, "model_error", NOT_FINITE) for i in sorted(bad)]
 
+    def _scores(
+        self,
+        group: Seq[WhisperSequence],
+        wanted: Seq[tuple[int, LogitsRow]],
+        logits: Tensor,
+    ) -> Tensor:
+        """logits [n, vocab] under the rules of their rows; in one operation where all are text."""
+        if all(row.purpose == "token" and not group[i].request.timestamps for i, row in wanted):
+            return self._rules.texts(logits, [_is_first(group[i], row) for i, row in wanted])
+        return torch.stack(
+            [self._masked(group[i], row, logits[n]) for n, (i, row) in enumerate(wanted)]
+        )
+
     def _masked(self, sequence: WhisperSequence, row: LogitsRow, logits: Tensor) -> Tensor:
         if row.purpose == "no_speech":
             return logits
@@ -168,8 +180,7 @@ class WhisperRunner:
             return self._rules.language(logits)
         if sequence.request.timestamps:
             return self._rules.timestamps(logits, row.history)
-        is_first = not row.history and not sequence.request.prefix
-        return self._rules.text(logits, is_first=is_first)
+        return self._rules.text(logits, is_first=_is_first(sequence, row))
 
     def _draw(
         self, sequence: WhisperSequence, row: LogitsRow, logits: Tensor
@@ -223,6 +234,11 @@ class WhisperRunner:
         self._cross_cache.check()
         assert self._max_rows - self._self_cache.num_free == num_running
         assert self._max_rows - self._cross_cache.num_free == num_running
+
+
+def _is_first(sequence: WhisperSequence, row: LogitsRow) -> bool:
+    """Whether nothing was said before the wanted token."""
+    return not row.history and not sequence.request.prefix
 
 
 @dataclass(frozen=True, slots=True)

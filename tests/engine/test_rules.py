@@ -63,3 +63,10 @@ def test_timestamps_come_in_pairs_and_never_go_back(
     assert stamps == sorted(stamps)
     for i in range(len(history) - 2):
         assert not all(t >= first for t in history[i : i + 3]), "three timestamps in a row"
+
+
+@pytest.mark.parametrize("firsts", [[True, True], [False, False], [True, False]])
+def test_many_rows_at_once_are_masked_as_each_alone(rules: TokenRules, firsts: list[bool]) -> None:
+    rows = torch.stack([logits(seed) for seed in range(2)])
+    alone = [rules.text(row, is_first=first) for row, first in zip(rows, firsts, strict=True)]
+    assert torch.equal(rules.texts(rows, firsts), torch.stack(alone))
