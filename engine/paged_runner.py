@@ -28,6 +28,10 @@ from engine.sampler import Sampler, SamplingRow
 
 Work = tuple[PagedSequence, int]
 
+# Prompts are padded to so many tokens: libraries prepare (and keep) code per shape, and a tick has
+# as many tokens as it happens to have.
+PREFILL_MULTIPLE = 16
+
 
 class PagedModel(Protocol):
     """A checkpoint as the runner sees it. end_tokens: ids that end an answer."""
@@ -226,11 +230,17 @@ class PagedRunner:
     def _forward(self, work: Sequence[Work]) -> Tensor:
         """Logits [n, vocab] float32 of all positions that want a successor, in the work's order."""
         tokens = [token for sequence, count in work for token in sequence.queries(count)]
+        kind = "decode" if len(tokens) == len(work) else "prefill"
+        if kind == "prefill":
+            tokens += [0] * (-len(tokens) % PREFILL_MULTIPLE)
         batch = self._rows.gather(
-            [s.row for s, _ in work], [s.fed for s, _ in work], [n for _, n in work], self._device
+            [s.row for s, _ in work],
+            [s.fed for s, _ in work],
+            [n for _, n in work],
+            self._device,
+            num_tokens=len(tokens),
         )
         inputs = torch.tensor(tokens, device=self._device)
-        kind = "decode" if len(tokens) == len(work) else "prefill"
         hidden = self._graphs.run(kind, self._embed(work, inputs), batch)
         wanted: list[int] = []
         end = 0

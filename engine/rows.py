@@ -53,8 +53,14 @@ class Rows:
         past: Sequence[int],
         counts: Sequence[int],
         device: torch.device | str = "cpu",
+        *,
+        num_tokens: int | None = None,
     ) -> PagedBatch:
-        """The batch in which row rows[i] adds counts[i] tokens behind its past[i]."""
+        """The batch in which row rows[i] adds counts[i] tokens behind its past[i].
+
+        num_tokens: of the step, padding included (default: no padding); padding has position 0 and
+        is written to the trash block.
+        """
         which, behind, new = (np.asarray(values, np.int64) for values in (rows, past, counts))
         owner = np.repeat(np.arange(len(which)), new)
         first = np.cumsum(new) - new
@@ -64,6 +70,11 @@ class Rows:
         blocks = tables[owner, positions // BLOCK_TOKENS]
         assert (blocks != TRASH).all(), "a token has no block of its own"
         slots = blocks * BLOCK_TOKENS + positions % BLOCK_TOKENS
+        padding = 0 if num_tokens is None else num_tokens - len(slots)
+        assert padding >= 0, (num_tokens, len(slots))
+        if padding:
+            trash = TRASH * BLOCK_TOKENS + np.arange(padding) % BLOCK_TOKENS
+            slots, positions = np.append(slots, trash), np.append(positions, np.zeros_like(trash))
 
         def put(values: Indices) -> torch.Tensor:
             return torch.from_numpy(np.ascontiguousarray(values)).to(device)

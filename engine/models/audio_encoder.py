@@ -28,6 +28,7 @@ from engine.models.whisper_weights import EncoderLayer, FeedForward, Norm, SelfA
 from kernels import LinearWeights, attention, gelu, layer_norm, linear, pack_linear
 
 CONV_CHUNKS = 16  # at once through the convolutions, whose inside is 60 times the chunk
+PAD_MULTIPLE = 16  # tokens of a batch of windows are padded to
 MAX_TIMESCALE = 10_000
 
 
@@ -164,11 +165,15 @@ class AudioEncoder:
         counts = [dims.num_tokens(window.shape[1]) for window in windows]
         bounds = list(pairwise(accumulate(counts, initial=0)))
         x = self._convolve(windows)
+        # Libraries prepare (and keep) code per shape, and an open window has any length.
+        x = F.pad(x, (0, 0, 0, -len(x) % PAD_MULTIPLE))
         for layer in weights.layers:
             qkv = linear(_norm(layer.attention.norm, x), layer.attention.qkv)
             q, k, v = qkv.view(1, len(x), 3, dims.heads, -1).unbind(2)
-            y = [attention(q[:, a:b], k[:, a:b], v[:, a:b], scale=1.0) for a, b in bounds]
-            x = x + linear(torch.cat(y, dim=1)[0].flatten(1), layer.attention.out)
+            y = torch.zeros_like(q)
+            for a, b in bounds:
+                y[:, a:b] = attention(q[:, a:b], k[:, a:b], v[:, a:b], scale=1.0)
+            x = x + linear(y[0].flatten(1), layer.attention.out)
             x = x + linear(linear(_norm(layer.ffn.norm, x), layer.ffn.up, "gelu"), layer.ffn.down)
         x = linear(linear(_norm(weights.norm, x), weights.up, "gelu"), weights.down)
         return [x[a:b] for a, b in bounds]

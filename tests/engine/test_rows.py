@@ -73,3 +73,15 @@ def test_misuse_is_our_bug() -> None:
     rows.free(row)
     with pytest.raises(AssertionError, match="free already"):
         rows.free(row)
+
+
+def test_padding_goes_to_the_trash_block_and_changes_nothing_else() -> None:
+    rows = Rows(3, 4)
+    row = rows.allocate()
+    rows.write(row, [3, 1])
+    plain = rows.gather([row], [14], [5])
+    padded = rows.gather([row], [14], [5], num_tokens=8)
+    assert padded.slots.tolist() == [*plain.slots.tolist(), 0, 1, 2]
+    assert padded.positions.tolist() == [*plain.positions.tolist(), 0, 0, 0]
+    for name in ("block_tables", "past_lengths", "query_lengths"):
+        assert torch.equal(getattr(plain, name), getattr(padded, name))
