@@ -218,7 +218,7 @@ def test_plan_covers_every_choice_without_overlap(data: st.DataObject) -> None:
 
 def without_packet(data: bytes, number: int) -> bytes:
     """The packet, counted in the order of decoding, overwritten with zeros."""
-    with av.open(io.BytesIO(data)) as container:
+    with av.open(io.BytesIO(data), mode="r") as container:
         packet = bytes(list(container.demux(video=0))[number])
     assert data.count(packet) == 1
     return data.replace(packet, bytes(len(packet)))
