@@ -13,9 +13,13 @@ from torch import Tensor
 
 from engine.paged_cache import PagedBatch, PagedCache
 
+Added = tuple[Tensor, Tensor]  # places [k], rows [k, n * width]: see `Qwen3Model.forward`
+
 
 class Decoder(Protocol):
-    def forward(self, inputs: Tensor, batch: PagedBatch, cache: PagedCache) -> Tensor: ...
+    def forward(
+        self, inputs: Tensor, batch: PagedBatch, cache: PagedCache, added: Added | None = None
+    ) -> Tensor: ...
 
 
 class Graphs:
@@ -27,7 +31,10 @@ class Graphs:
         self._cache = cache
         self.num_runs: Counter[str] = Counter()
 
-    def run(self, kind: str, inputs: Tensor, batch: PagedBatch) -> Tensor:
-        """inputs: [tokens] ids or [tokens, width] embeddings. Returns hidden [tokens, width]."""
+    def run(
+        self, kind: str, inputs: Tensor, batch: PagedBatch, added: Added | None = None
+    ) -> Tensor:
+        """inputs: [tokens] ids or [tokens, width] embeddings. added: what media add inside, in a
+        prefill only. Returns hidden [tokens, width]."""
         self.num_runs[f"{kind} eager"] += 1
-        return self._decoder.forward(inputs, batch, self._cache)
+        return self._decoder.forward(inputs, batch, self._cache, added)

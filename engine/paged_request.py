@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.kv_cache import BLOCK_TOKENS, DIGEST_BYTES, MediaSpan, block_digests
+from engine.models.mrope import Grid, PromptPositions
 from engine.request import Answer, Demand, Phase, Priority, Result
 from engine.sampling import SamplingParams
 
@@ -29,19 +30,28 @@ class Medium:
 
     digest: of the features, so equal digests mean equal embeddings. num_tokens: placeholders that
     it stands behind. is_final: whether it may be asked for again; a window that still grows will
-    not be, and keeping what comes of it would only push out what is.
+    not be, and keeping what comes of it would only push out what is. grid: of a picture, tokens
+    down and across, if its decoder has M-RoPE.
     """
 
     features: NDArray[np.float32]
     num_tokens: int
     digest: bytes
     is_final: bool = True
+    grid: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, features: NDArray[np.float32], num_tokens: int, *, is_final: bool = True) -> Medium:
+    def of(
+        cls,
+        features: NDArray[np.float32],
+        num_tokens: int,
+        grid: tuple[int, int] | None = None,
+        *,
+        is_final: bool = True,
+    ) -> Medium:
         name = hashlib.blake2b(repr(features.shape).encode(), digest_size=DIGEST_BYTES)
         name.update(np.ascontiguousarray(features).data)
-        return cls(features, num_tokens, name.digest(), is_final)
+        return cls(features, num_tokens, name.digest(), is_final, grid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +89,8 @@ class PagedRequest:
 class PagedSequence:
     """A running request. blocks: its block table, reserved for prompt and answer as a whole.
     fed: tokens whose keys and values are in them. num_named: leading blocks that the pool knows by
-    digest. num_cached: prompt tokens that were found in the cache instead of being read."""
+    digest. num_cached: prompt tokens that were found in the cache instead of being read.
+    positions: None where they are the places."""
 
     request: PagedRequest
     end_tokens: frozenset[int]
@@ -93,9 +104,13 @@ class PagedSequence:
     phase: Phase = Phase.PREFILL
     context: list[int] = field(init=False)
     answer: Answer = field(init=False)
+    positions: PromptPositions | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         request = self.request
+        grids = [Grid(start, *m.grid) for start, m in request.media if m.grid is not None]
+        if grids:
+            self.positions = PromptPositions.of(len(request.tokens), grids)
         self.context = list(request.tokens)
         self.answer = Answer(
             end_tokens=self.end_tokens | set(request.sampling.stop_tokens),

@@ -11,15 +11,17 @@ Nothing here is particular to a model: what is, is behind `PagedModel`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from engine.encoder_cache import EncoderCache
-from engine.graphs import Decoder, Graphs
+from engine.graphs import Added, Decoder, Graphs
 from engine.kv_cache import BLOCK_TOKENS, BlockPool, MediaSpan, block_digests
-from engine.paged_cache import PagedCache
+from engine.paged_cache import PagedBatch, PagedCache
 from engine.paged_request import Medium, PagedRequest, PagedSequence
 from engine.request import Phase, RequestError
 from engine.rows import Rows
@@ -43,7 +45,8 @@ class PagedModel(Protocol):
     def end_tokens(self) -> tuple[int, ...]: ...
 
     def encode(self, media: Sequence[Medium]) -> list[Tensor]:
-        """Per medium [num_tokens, width]; each a function of that medium alone."""
+        """Per medium [num_tokens, width], or several times the width: what stands for the
+        placeholders, then what is added inside the decoder. A function of that medium alone."""
         ...
 
 
@@ -240,8 +243,9 @@ class PagedRunner:
             self._device,
             num_tokens=len(tokens),
         )
-        inputs = torch.tensor(tokens, device=self._device)
-        hidden = self._graphs.run(kind, self._embed(work, inputs), batch)
+        batch = self._with_positions(work, batch)
+        inputs, added = self._embed(work, torch.tensor(tokens, device=self._device))
+        hidden = self._graphs.run(kind, inputs, batch, added)
         wanted: list[int] = []
         end = 0
         for sequence, count in work:
@@ -251,8 +255,25 @@ class PagedRunner:
             hidden[torch.tensor(wanted, dtype=torch.int64, device=self._device)]
         )
 
-    def _embed(self, work: Sequence[Work], tokens: Tensor) -> Tensor:
-        """[n] ids if there is no medium among them, else [n, width] with embeddings in place."""
+    def _with_positions(self, work: Sequence[Work], batch: PagedBatch) -> PagedBatch:
+        """The batch with M-RoPE's positions, if a request in it has pictures."""
+        if all(sequence.positions is None for sequence, _ in work):
+            return batch
+        axes = []
+        for sequence, count in work:
+            first, last = sequence.fed, sequence.fed + count
+            if sequence.positions is None:
+                axes.append(np.broadcast_to(np.arange(first, last), (3, count)))
+            else:
+                axes.append(sequence.positions.read(first, last))
+        padding = len(batch.slots) - sum(count for _, count in work)
+        axes.append(np.zeros((3, padding), np.int64))
+        positions = torch.from_numpy(np.concatenate(axes, axis=1)).to(self._device)
+        return replace(batch, positions=positions)
+
+    def _embed(self, work: Sequence[Work], tokens: Tensor) -> tuple[Tensor, Added | None]:
+        """[n] ids if there is no medium among them, else [n, width] with embeddings in place; and
+        what the media add inside the decoder."""
         places: list[Tensor] = []
         rows: list[Tensor] = []
         base = 0
@@ -266,10 +287,12 @@ class PagedRunner:
                     rows.append(output[first - start : last - start])
             base += count
         if not rows:
-            return tokens
+            return tokens, None
         embedded = self._decoder.embed(tokens)
-        where = torch.cat(places).to(self._device)
-        return embedded.index_copy_(0, where, torch.cat(rows).to(embedded.dtype))
+        where, media = torch.cat(places).to(self._device), torch.cat(rows)
+        width = embedded.shape[1]
+        embedded.index_copy_(0, where, media[:, :width].to(embedded.dtype))
+        return embedded, (where, media[:, width:]) if media.shape[1] > width else None
 
     def finish(self, passes: Sequence[tuple[list[Work], Tensor]]) -> list[Failure]:
         """Sample, move the sequences on, name their full blocks."""

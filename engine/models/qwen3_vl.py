@@ -107,7 +107,7 @@ class Qwen3VLModel:
         """An image or a temporal slice of a video, as `VisionEncoder.encode` takes it (float32,
         numpy), with the number of its placeholders."""
         height, width = self._grid(pixels.shape)
-        return Medium.of(pixels, height * width)
+        return Medium.of(pixels, height * width, (height, width))
 
     def positions(
         self, num_tokens: int, media: Sequence[tuple[int, Medium]] = ()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from engine.graphs import Graphs
+from engine.graphs import Added, Graphs
 from engine.paged_cache import PagedBatch, PagedCache, paged_batch
 
 
 class Echo:
-    def forward(self, inputs: Tensor, batch: PagedBatch, cache: PagedCache) -> Tensor:
+    def forward(
+        self, inputs: Tensor, batch: PagedBatch, cache: PagedCache, added: Added | None = None
+    ) -> Tensor:
         cache.layers[0][0, 0, 0, 0, 0] += 1
         return inputs * 2
 
