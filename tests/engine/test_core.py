@@ -32,6 +32,7 @@ from engine.messages import (
     TurnFailed,
 )
 from tests.checkpoints import build_random_whisper
+from tests.engine.playing import drain, noise, play
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +57,6 @@ def settings(**changes: object) -> TranscriptionSettings:
     return TranscriptionSettings(model="m", **changes)  # type: ignore[arg-type]
 
 
-def noise(seed: int, seconds: float) -> np.ndarray:
-    loud = np.random.default_rng(seed).normal(size=round(seconds * SAMPLE_RATE)) * 0.1
-    return loud.astype(np.float32)
-
-
 def script(session: str, seed: int, seconds: float = 3.0) -> list[Message]:
     """A turn's messages: audio in pieces of 0.3 s, all of it voiced."""
     samples, step = noise(seed, seconds), round(0.3 * SAMPLE_RATE)
@@ -69,28 +65,6 @@ def script(session: str, seed: int, seconds: float = 3.0) -> list[Message]:
         piece = samples[start : start + step]
         messages.append(AppendAudio(session, "t", piece, start + len(piece)))
     return [*messages, EndTurn(session, "t")]
-
-
-def drain(core: EngineCore) -> list[Event]:
-    events: list[Event] = []
-    for _ in range(10_000):
-        if not core.has_work:
-            core.check()
-            return events
-        events += core.step()
-        core.check()
-    raise AssertionError("the engine never comes to rest")
-
-
-def play(core: EngineCore, *scripts: list[Message]) -> list[Event]:
-    """Send the scripts side by side, one message of each and then all steps there are to do."""
-    events: list[Event] = []
-    for i in range(max(map(len, scripts))):
-        for messages in scripts:
-            if i < len(messages):
-                core.submit(messages[i])
-        events += drain(core)
-    return events
 
 
 def text_of(events: list[Event], session: str) -> str:
