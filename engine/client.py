@@ -15,20 +15,28 @@ from dataclasses import dataclass, field
 
 from engine.config import EngineConfig
 from engine.messages import (
+    AnswerCompleted,
+    AnswerFailed,
+    AppendAudio,
+    CancelAnswer,
     CancelFile,
     CancelTurn,
     CloseSession,
+    DropPicture,
     EndTurn,
     EngineFailed,
     Event,
     FileFailed,
     FileTranscribed,
+    HoldPicture,
     Message,
     ModelCard,
     Ping,
     Pong,
+    ReadAhead,
     Ready,
     Shutdown,
+    StartAnswer,
     Starting,
     StartTurn,
     TranscribeFile,
@@ -47,6 +55,7 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+_OfSession = StartTurn | StartAnswer | HoldPicture | DropPicture | ReadAhead
 EventHandler = Callable[[Event], None]
 ProgressHandler = Callable[[str, Starting], None]  # told the model's name with each
 
@@ -104,7 +113,7 @@ class EngineClient:
         self._replicas = {c.name: Replica(c, self._on_event) for c in configs}
         self._tasks: list[asyncio.Task[None]] = []
         self._listeners: dict[str, _Listener] = {}
-        self._turns: dict[tuple[str, str], Replica] = {}
+        self._turns: dict[tuple[str, str], Replica] = {}  # turns and answers
         self._files: dict[str, tuple[Replica, asyncio.Future[FileTranscribed]]] = {}
         self._cards: dict[str, ModelCard] = {}
         self._closing = asyncio.Event()
@@ -208,24 +217,33 @@ class EngineClient:
                 replica.send(CloseSession(session))
 
     def send(self, message: Message) -> None:
-        """Send StartTurn, AppendAudio, EndTurn or CancelTurn to the engine that has the turn.
+        """Send a message of a session: about a turn or an answer to the engine that has it, else
+        to that of the model it names.
 
-        A message for a turn that has ended already is dropped. Raises EngineUnavailable.
+        A message for a turn or answer that has ended already is dropped. Raises EngineUnavailable.
         """
-        assert isinstance(message, StartTurn | CancelTurn | EndTurn) or hasattr(message, "turn")
-        key = (message.session, message.turn)  # type: ignore[union-attr]
-        if isinstance(message, StartTurn):
-            replica = self._replicas.get(message.settings.model)
-            if replica is None:
-                raise EngineUnavailable(f"no engine serves {message.settings.model!r}")
-            replica.send(message)
-            self._turns[key] = replica
-            if (listener := self._listeners.get(message.session)) is not None:
-                listener.replicas.add(replica)
-        elif (replica := self._turns.get(key)) is not None:
-            replica.send(message)
-            if isinstance(message, CancelTurn):
-                del self._turns[key]
+        match message:
+            case StartTurn(session, work, settings) | StartAnswer(session, work, settings):
+                self._turns[session, work] = self._send_to(settings.model, message)
+            case HoldPicture() | DropPicture() | ReadAhead():
+                self._send_to(message.model, message)
+            case AppendAudio(session, work) | EndTurn(session, work):
+                if (replica := self._turns.get((session, work))) is not None:
+                    replica.send(message)
+            case CancelTurn(session, work) | CancelAnswer(session, work):
+                if (replica := self._turns.pop((session, work), None)) is not None:
+                    replica.send(message)
+            case _:
+                raise AssertionError(f"not of a session: {message}")
+
+    def _send_to(self, model: str, message: _OfSession) -> Replica:
+        replica = self._replicas.get(model)
+        if replica is None:
+            raise EngineUnavailable(f"no engine serves {model!r}")
+        replica.send(message)
+        if (listener := self._listeners.get(message.session)) is not None:
+            listener.replicas.add(replica)
+        return replica
 
     async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
         """Raises EngineRequestError, EngineUnavailable. Cancelling the call cancels the work."""
@@ -271,6 +289,9 @@ class EngineClient:
                 self._finish_file(event)
             case TurnCompleted() | TurnFailed():
                 self._turns.pop((event.session, event.turn), None)
+                self._hand_out(event.session, event)
+            case AnswerCompleted() | AnswerFailed():
+                self._turns.pop((event.session, event.answer), None)
                 self._hand_out(event.session, event)
             case _:
                 session = getattr(event, "session", None)

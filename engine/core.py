@@ -14,6 +14,7 @@ import logging
 from typing import Any
 
 from engine.messages import (
+    AnswerFailed,
     AppendAudio,
     CancelFile,
     CancelTurn,
@@ -25,6 +26,7 @@ from engine.messages import (
     OpenSession,
     Ping,
     Pong,
+    StartAnswer,
     StartTurn,
     TranscribeFile,
     TurnFailed,
@@ -91,6 +93,9 @@ class EngineCore:
                 self._start_file(message)
             case CancelFile(request):
                 self._drop(request)
+            case StartAnswer(session, answer):
+                text = f"model: expected one that chats, {self._name} transcribes"
+                self._events.append(AnswerFailed(session, answer, "invalid_model", text))
             case Ping(number):
                 self._events.append(Pong(number, self.stats()))
 

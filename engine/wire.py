@@ -1,9 +1,10 @@
-"""Messages and events as bytes: a length-prefixed msgpack header, then the raw samples.
+"""Messages and events as bytes: a length-prefixed msgpack header, then raw samples or pixels.
 
-    frame = u32 header length | u32 payload length | header (msgpack) | payload (float32 LE)
+    frame = u32 header length | u32 payload length | header (msgpack) | payload (little endian)
 
-The header is ``[type name, fields...]`` in the order of the dataclass; a field that holds samples
-is left out of it and travels as the payload. Both ends are the same release of the same package.
+The header is ``[type name, fields...]`` in the order of the dataclass, and so is a dataclass among
+the fields. Of the one field that may hold an array, only its shape is in the header; the payload
+holds the rest. Both ends are the same release of the same package.
 """
 
 from __future__ import annotations
@@ -47,8 +48,10 @@ class Codec:
         for spec in dataclasses.fields(item):  # type: ignore[arg-type]
             value = getattr(item, spec.name)
             if isinstance(value, np.ndarray):
-                payload = memoryview(np.ascontiguousarray(value, dtype="<f4").tobytes())
-                value = None
+                # By the field's own type: neither end needs to be told.
+                kind = "<f4" if value.dtype.kind == "f" else "|u1"
+                payload = memoryview(np.ascontiguousarray(value, dtype=kind).tobytes())
+                value = value.shape
             fields.append(value)
         header = msgpack.packb(fields, default=_plain)
         return [PREFIX.pack(len(header), payload.nbytes), header, payload]
@@ -58,38 +61,48 @@ class Codec:
         name, *values = msgpack.unpackb(header)
         if name not in self._builders:
             raise WireError(f"expected a message or event of engine.messages, got {name!r}")
-        samples = np.frombuffer(payload, dtype="<f4")
-        return self._builders[name](values, samples)
+        return self._builders[name](values, payload)
 
 
 def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [getattr(value, field.name) for field in dataclasses.fields(value)]
+        fields = dataclasses.fields(value)
+        return [type(value).__name__, *(getattr(value, field.name) for field in fields)]
     raise TypeError(f"cannot send {type(value).__name__}")
 
 
-def _builder(cls: type) -> Callable[[list[Any], np.ndarray[Any, Any]], Any]:
+_Convert = Callable[[Any, bytes], Any]  # what msgpack gives back, and the payload -> a field
+
+
+def _builder(cls: type) -> _Convert:
     hints = typing.get_type_hints(cls)
     converters = [_converter(hints[f.name]) for f in dataclasses.fields(cls)]
 
-    def build(values: list[Any], samples: np.ndarray[Any, Any]) -> Any:
-        return cls(*(c(v, samples) for c, v in zip(converters, values, strict=True)))
+    def build(values: list[Any], payload: bytes) -> Any:
+        return cls(*(c(v, payload) for c, v in zip(converters, values, strict=True)))
 
     return build
 
 
-def _converter(hint: Any) -> Callable[[Any, np.ndarray[Any, Any]], Any]:
+def _converter(hint: Any) -> _Convert:
     """How to turn what msgpack gives back into a field of type hint."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        build = _builder(hint)
-        return lambda value, samples: build(value, samples)
+        return _chosen([hint])
     if origin is np.ndarray:
-        return lambda value, samples: samples
+        kind = np.dtype(typing.get_args(args[1])[0]).newbyteorder("<")
+        return lambda shape, payload: np.frombuffer(payload, dtype=kind).reshape(shape)
     if origin is list:
         inner = _converter(args[0])
-        return lambda value, samples: [inner(v, samples) for v in value]
+        return lambda value, payload: [inner(v, payload) for v in value]
     if origin is types.UnionType:
-        inner = _converter(next(a for a in args if a is not types.NoneType))
-        return lambda value, samples: None if value is None else inner(value, samples)
-    return lambda value, samples: value
+        kinds = [arg for arg in args if arg is not types.NoneType]
+        inner = _converter(kinds[0]) if len(kinds) == 1 else _chosen(kinds)
+        return lambda value, payload: None if value is None else inner(value, payload)
+    return lambda value, payload: value
+
+
+def _chosen(kinds: list[type]) -> _Convert:
+    """One of several dataclasses, by its name."""
+    builders = {cls.__name__: _builder(cls) for cls in kinds}
+    return lambda value, payload: builders[value[0]](value[1:], payload)

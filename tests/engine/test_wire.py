@@ -23,12 +23,16 @@ STRATEGIES: dict[type, st.SearchStrategy[object]] = {
 }
 SAMPLES = st.lists(st.floats(-1, 1, width=32), max_size=20).map(lambda x: np.array(x, np.float32))
 
+PIXELS = st.tuples(st.integers(1, 3), st.integers(1, 3)).map(
+    lambda size: np.arange(size[0] * size[1] * 3, dtype=np.uint8).reshape(*size, 3)
+)
+
 
 def strategy(hint: Any) -> st.SearchStrategy[object]:
     """Values of a field of type hint."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is np.ndarray:
-        return SAMPLES
+        return SAMPLES if typing.get_args(args[1])[0] is np.float32 else PIXELS
     if origin is list:
         return st.lists(strategy(args[0]), max_size=3)
     if origin is dict:
@@ -40,6 +44,8 @@ def strategy(hint: Any) -> st.SearchStrategy[object]:
         return st.builds(
             hint, **{f.name: strategy(hints[f.name]) for f in dataclasses.fields(hint)}
         )
+    if hint is Any:  # a variable of a chat template
+        return st.none() | st.booleans() | st.text(max_size=3)
     assert isinstance(hint, type)
     return STRATEGIES.get(hint, st.from_type(hint))
 

@@ -1,8 +1,7 @@
-"""What gateway and engine say to each other: frozen messages and events, no behaviour.
+"""Speech: turns of live listeners and whole recordings.
 
-A *session* is one live listener (one WebSocket), a *turn* one utterance or one committed buffer in
-it, named by its conversation item id. Audio is always mono float32 at 16 kHz. Times are seconds
-from the first sample of the turn. Nothing here imports torch: the gateway reads this module.
+A *turn* is one utterance or one committed buffer of a session, named by its conversation item id.
+Audio is always mono float32 at 16 kHz. Times are seconds from the first sample of the turn.
 
 Order per turn, gateway to engine: `StartTurn`, `AppendAudio`*, then `EndTurn` or `CancelTurn`.
 Engine to gateway: (`TextCommitted` | `TextProvisional`)*, then exactly one of `TurnCompleted`,
@@ -68,21 +67,6 @@ class TranscriptionSettings:
     words: bool = False
 
 
-# --- gateway -> engine ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class OpenSession:
-    session: str
-
-
-@dataclass(frozen=True, slots=True)
-class CloseSession:
-    """The client is gone: every turn of the session is dropped, its rows and slots are freed."""
-
-    session: str
-
-
 @dataclass(frozen=True, slots=True)
 class StartTurn:
     session: str
@@ -132,76 +116,6 @@ class TranscribeFile:
 @dataclass(frozen=True, slots=True)
 class CancelFile:
     request: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ping:
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shutdown:
-    pass
-
-
-Message = (
-    OpenSession
-    | CloseSession
-    | StartTurn
-    | AppendAudio
-    | EndTurn
-    | CancelTurn
-    | TranscribeFile
-    | CancelFile
-    | Ping
-    | Shutdown
-)
-
-# --- engine -> gateway ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ModelCard:
-    """A served model. languages: ISO codes it can detect and transcribe (empty: only one).
-    has_word_times: whether it can say when each word was spoken."""
-
-    id: str
-    architecture: str
-    languages: list[str]
-    created: int
-    parameters: int
-    has_word_times: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """First event of an engine process: what it serves and how much of it."""
-
-    models: list[ModelCard]
-    max_live_turns: int
-    device: str
-    dtype: str
-
-
-@dataclass(frozen=True, slots=True)
-class Starting:
-    """Progress while the engine loads: a stage in words and the share done, 0 to 1."""
-
-    stage: str
-    fraction: float
-
-
-@dataclass(frozen=True, slots=True)
-class Pong:
-    """Answer to `Ping`, sent by the thread that steps the engine: proof that the loop is alive.
-
-    counters: numbers by name, see `EngineCore.stats`; busy_seconds: time spent in steps. All since
-    the engine's start, apart from those that say how it is now.
-    """
-
-    number: int
-    counters: dict[str, int] = field(default_factory=dict)
-    busy_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,25 +176,3 @@ class FileFailed:
     request: str
     code: str
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class EngineFailed:
-    """The engine could not start or is about to stop; what every session must be told."""
-
-    code: str
-    message: str
-
-
-Event = (
-    Starting
-    | Ready
-    | Pong
-    | TextCommitted
-    | TextProvisional
-    | TurnCompleted
-    | TurnFailed
-    | FileTranscribed
-    | FileFailed
-    | EngineFailed
-)

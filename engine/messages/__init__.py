@@ -1,0 +1,140 @@
+"""What gateway and engine say to each other: frozen messages and events, no behaviour.
+
+A *session* is one client that stays (one WebSocket), or one request over HTTP. Nothing here imports
+torch: the gateway reads this package.
+"""
+
+from __future__ import annotations
+
+from engine.messages.chat import (
+    AnswerCompleted,
+    AnswerFailed,
+    AnswerSettings,
+    AnswerStarted,
+    AnswerText,
+    AnswerUsage,
+    CancelAnswer,
+    ChatMessage,
+    ChosenToken,
+    DropPicture,
+    HoldPicture,
+    ImagePart,
+    Part,
+    ReadAhead,
+    StartAnswer,
+    TextPart,
+    VideoPart,
+)
+from engine.messages.control import (
+    CloseSession,
+    EngineFailed,
+    ModelCard,
+    OpenSession,
+    Ping,
+    Pong,
+    Ready,
+    Shutdown,
+    Starting,
+)
+from engine.messages.speech import (
+    SAMPLE_RATE,
+    AppendAudio,
+    CancelFile,
+    CancelTurn,
+    EndTurn,
+    FileFailed,
+    FileTranscribed,
+    Segment,
+    StartTurn,
+    TextCommitted,
+    TextProvisional,
+    TokenLogprob,
+    TranscribeFile,
+    TranscriptionSettings,
+    TurnCompleted,
+    TurnFailed,
+    Word,
+)
+
+Message = (
+    OpenSession
+    | CloseSession
+    | StartTurn
+    | AppendAudio
+    | EndTurn
+    | CancelTurn
+    | TranscribeFile
+    | CancelFile
+    | HoldPicture
+    | DropPicture
+    | ReadAhead
+    | StartAnswer
+    | CancelAnswer
+    | Ping
+    | Shutdown
+)
+
+Event = (
+    Starting
+    | Ready
+    | Pong
+    | TextCommitted
+    | TextProvisional
+    | TurnCompleted
+    | TurnFailed
+    | FileTranscribed
+    | FileFailed
+    | AnswerStarted
+    | AnswerText
+    | AnswerCompleted
+    | AnswerFailed
+    | EngineFailed
+)
+
+__all__ = [
+    "AnswerCompleted",
+    "AnswerFailed",
+    "AnswerSettings",
+    "AnswerStarted",
+    "AnswerText",
+    "AnswerUsage",
+    "AppendAudio",
+    "CancelAnswer",
+    "CancelFile",
+    "CancelTurn",
+    "ChatMessage",
+    "ChosenToken",
+    "CloseSession",
+    "DropPicture",
+    "EndTurn",
+    "EngineFailed",
+    "Event",
+    "FileFailed",
+    "FileTranscribed",
+    "HoldPicture",
+    "ImagePart",
+    "Message",
+    "ModelCard",
+    "OpenSession",
+    "Part",
+    "Ping",
+    "Pong",
+    "ReadAhead",
+    "Ready",
+    "SAMPLE_RATE",
+    "Segment",
+    "Shutdown",
+    "StartAnswer",
+    "StartTurn",
+    "Starting",
+    "TextCommitted",
+    "TextPart",
+    "TextProvisional",
+    "TokenLogprob",
+    "TranscribeFile",
+    "TranscriptionSettings",
+    "TurnCompleted",
+    "TurnFailed",
+    "VideoPart",
+    "Word",
+]

@@ -1,0 +1,206 @@
+"""Chat: questions about text and pictures, and answers that stream.
+
+A session holds pictures by names of its own; an *answer* is one request for one reply. A picture is
+sent once, however many questions are about it, and stays until it is dropped or the session closes.
+
+Order, gateway to engine: `HoldPicture`* before the first `StartAnswer` or `ReadAhead` that names
+it. Engine to gateway: `AnswerStarted`, `AnswerText`*, `AnswerCompleted`; or `AnswerFailed` at any
+point, as the last one. After `CancelAnswer` nothing more. Joined `AnswerText.text` is the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.messages.speech import TokenLogprob
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Text as it was written: it cannot hold a model's special tokens."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """picture: name of a held one. detail: "low", "high" or "auto", as in the OpenAI API."""
+
+    picture: str
+    detail: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class VideoPart:
+    """pictures: names of its frames, of one size, in order. seconds: when each was taken.
+
+    live: more frames will follow, so each is seen for itself; else neighbours are seen in pairs and
+    all share the pixels that a video may have.
+    """
+
+    pictures: list[str]
+    seconds: list[float]
+    live: bool = False
+
+
+Part = TextPart | ImagePart | VideoPart
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """role: "system", "user" or "assistant". Pictures only from users."""
+
+    role: str
+    parts: list[Part]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSettings:
+    """How an answer is decoded. None: as the checkpoint says, or else what changes nothing.
+
+    max_tokens: of the answer at most; None: as many as fit. seed: drawn by the gateway if the
+    client named none. stop: texts that end the answer and are not part of it. logit_bias: by token
+    id in digits. logprobs: alternatives wanted per token; None: no log probabilities at all.
+    template: variables of the chat template, such as enable_thinking.
+    """
+
+    model: str
+    max_tokens: int | None = None
+    min_tokens: int = 0
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: dict[str, float] = field(default_factory=dict)
+    seed: int = 0
+    stop: list[str] = field(default_factory=list)
+    stop_tokens: list[int] = field(default_factory=list)
+    ignore_end: bool = False
+    logprobs: int | None = None
+    template: dict[str, Any] = field(default_factory=dict)
+
+
+# --- gateway -> engine ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HoldPicture:
+    """pixels: [height, width, 3] uint8, RGB. A name that is held already is replaced."""
+
+    session: str
+    model: str
+    picture: str
+    pixels: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class DropPicture:
+    session: str
+    model: str
+    picture: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAhead:
+    """The beginning that the session's next question will have: read while nobody waits, so that
+    the answer comes sooner. A newer one replaces it. Never answered, not even by an error."""
+
+    session: str
+    model: str
+    messages: list[ChatMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class StartAnswer:
+    """answer: its name, unique in the session. messages: the whole conversation, oldest first."""
+
+    session: str
+    answer: str
+    settings: AnswerSettings
+    messages: list[ChatMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAnswer:
+    """Nobody wants the answer any more. The engine sends nothing more about it."""
+
+    session: str
+    answer: str
+
+
+# --- engine -> gateway ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerUsage:
+    """Tokens. cached: of the prompt's, found instead of read. image, video: of the prompt's,
+    placeholders of pictures. reasoning: of the output's, spent on thinking."""
+
+    prompt: int = 0
+    cached: int = 0
+    image: int = 0
+    video: int = 0
+    output: int = 0
+    reasoning: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenToken:
+    """A token of an answer. top: the likeliest ones in its place, best first, as many as asked."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+    top: list[TokenLogprob]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerStarted:
+    """The prompt is read and the first token chosen. usage: of the prompt."""
+
+    session: str
+    answer: str
+    usage: AnswerUsage
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerText:
+    """What follows the text so far; never taken back. is_reasoning: it is the model's thinking,
+    which is not part of the answer. tokens: those behind this text, if log probabilities are
+    wanted; they may come a little before their text."""
+
+    session: str
+    answer: str
+    text: str
+    is_reasoning: bool = False
+    tokens: list[ChosenToken] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCompleted:
+    """reason: "stop" (the model's own end, or a stop text), or "length"."""
+
+    session: str
+    answer: str
+    reason: str
+    usage: AnswerUsage
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFailed:
+    """code: machine word. message: begins with the setting that is to blame, if one is.
+    message_index, part_index: the place in `StartAnswer.messages` that is to blame, if one is."""
+
+    session: str
+    answer: str
+    code: str
+    message: str
+    message_index: int | None = None
+    part_index: int | None = None

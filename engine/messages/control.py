@@ -1,0 +1,86 @@
+"""What is neither speech nor chat: sessions, and the engine's own life."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSession:
+    """The client is gone: its turns, answers and pictures are dropped, rows and blocks freed."""
+
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """A served model. languages: ISO codes it can detect and transcribe (empty: only one).
+    has_word_times: whether it can say when each word was spoken. abilities: among "transcribe",
+    "chat", "image", "video". context_tokens: of one answer with its prompt; 0 if it does not chat.
+    """
+
+    id: str
+    architecture: str
+    languages: list[str]
+    created: int
+    parameters: int
+    has_word_times: bool = True
+    abilities: list[str] = field(default_factory=lambda: ["transcribe"])
+    context_tokens: int = 0
+
+    def can(self, ability: str) -> bool:
+        return ability in self.abilities
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """First event of an engine process: what it serves and how much of it."""
+
+    models: list[ModelCard]
+    max_live_turns: int
+    device: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """Progress while the engine loads: a stage in words and the share done, 0 to 1."""
+
+    stage: str
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """Answer to `Ping`, sent by the thread that steps the engine: proof that the loop is alive.
+
+    counters: numbers by name, see `EngineCore.stats`; busy_seconds: time spent in steps. All since
+    the engine's start, apart from those that say how it is now.
+    """
+
+    number: int
+    counters: dict[str, int] = field(default_factory=dict)
+    busy_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFailed:
+    """The engine could not start or is about to stop; what every session must be told."""
+
+    code: str
+    message: str
