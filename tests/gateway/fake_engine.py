@@ -16,15 +16,20 @@ from engine.client import EngineRequestError, EngineState, EngineUnavailable
 from engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
+    CancelAnswer,
     CancelTurn,
+    DropPicture,
     EndTurn,
     EngineFailed,
     Event,
     FileTranscribed,
+    HoldPicture,
     Message,
     ModelCard,
     Pong,
+    ReadAhead,
     Segment,
+    StartAnswer,
     StartTurn,
     TextCommitted,
     TextProvisional,
@@ -34,6 +39,7 @@ from engine.messages import (
     TurnFailed,
     Word,
 )
+from tests.gateway.fake_chat import VISION, FakeChat
 
 WORD_SAMPLES = SAMPLE_RATE // 10
 CARDS = [
@@ -61,13 +67,15 @@ class FakeTurn:
 
 
 class FakeEngine:
-    """The methods of EngineClient. hold: committed turns wait until `release`."""
+    """The methods of EngineClient. hold: committed turns wait until `release`. sees: it serves
+    "fake/vision" besides, see `chat`."""
 
-    def __init__(self, *, hold: bool = False) -> None:
+    def __init__(self, *, hold: bool = False, sees: bool = False) -> None:
         self.ready = True
         self.down: set[str] = set()  # models whose engine is being started again
         self.hold = hold
-        self.models = list(CARDS)
+        self.models = [*CARDS, VISION] if sees else list(CARDS)
+        self.chat = FakeChat(self._emit_to)
         self.stats: dict[str, Pong] = {}
         self.messages: list[Message] = []
         self.turns: dict[tuple[str, str], FakeTurn] = {}
@@ -89,7 +97,7 @@ class FakeEngine:
     @property
     def states(self) -> list[EngineState]:
         up = {True: ("ready", "", 1.0), False: ("restarting", "loading weights", 0.25)}
-        return [EngineState(card.id, *up[self.is_ready(card.id)]) for card in CARDS]
+        return [EngineState(card.id, *up[self.is_ready(card.id)]) for card in self.models]
 
     def is_ready(self, model: str) -> bool:
         return self.ready and model in {card.id for card in self.models} - self.down
@@ -108,6 +116,7 @@ class FakeEngine:
         self.uses.pop(session, None)
         self.closed_sessions.append(session)
         self.turns = {key: turn for key, turn in self.turns.items() if key[0] != session}
+        self.chat.forget(session)
         self._changed()
 
     def send(self, message: Message) -> None:
@@ -130,6 +139,8 @@ class FakeEngine:
                     self._held.append(message)
                 else:
                     self._soon(lambda: self._end(message))
+            case StartAnswer() | HoldPicture() | DropPicture() | ReadAhead() | CancelAnswer():
+                self._chat(message)
             case _:
                 raise AssertionError(message)
         self._changed()
@@ -171,6 +182,7 @@ class FakeEngine:
         self.files.clear()
         self.cancelled_files.clear()
         self.file_error = self.file_gate = self._fail_with = None
+        self.chat.be_well()
 
     def fail_next_turn(self, code: str) -> None:
         self._fail_with = code
@@ -180,6 +192,7 @@ class FakeEngine:
         self.down |= {card.id for card in self.models if model in (None, card.id)}
         lost = [key for key, t in self.turns.items() if t.start.settings.model in self.down]
         hit = {session for session, used in self.uses.items() if used in self.down}
+        hit |= self.chat.lose(self.down)
         for key in lost:
             del self.turns[key]
         for session in hit | {session for session, _ in lost}:
@@ -192,6 +205,18 @@ class FakeEngine:
                 await self.changed.wait_for(condition)
 
     # --- inside ----------------------------------------------------------------------------------
+
+    def _chat(
+        self, message: StartAnswer | HoldPicture | DropPicture | ReadAhead | CancelAnswer
+    ) -> None:
+        assert message.session in self.sessions
+        model = message.settings.model if isinstance(message, StartAnswer) else None
+        if isinstance(message, HoldPicture | DropPicture | ReadAhead):
+            model = message.model
+        if model is not None and not self.is_ready(model):
+            self.messages.pop()
+            raise EngineUnavailable(f"no engine of {model} is running")
+        self.chat.receive(message)
 
     def _append(self, message: AppendAudio) -> None:
         turn = self.turns.get((message.session, message.turn))
@@ -248,9 +273,13 @@ class FakeEngine:
         )
 
     def _emit(self, event: TextCommitted | TextProvisional | TurnCompleted | TurnFailed) -> None:
-        handler = self.sessions.get(event.session)
+        self._emit_to(event.session, event)
+
+    def _emit_to(self, session: str, event: Event) -> None:
+        handler = self.sessions.get(session)
         if handler is not None:
             handler(event)
+        self._changed()
 
     def _soon(self, act: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(act)

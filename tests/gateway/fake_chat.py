@@ -1,0 +1,276 @@
+"""The chat half of the fake engine: it answers with what it was shown and told, word by word.
+
+A token is a word, so token counts are known too. A picture of w x h pixels costs a token per begun
+32 x 32 of it. With `enable_thinking` in the template's variables it thinks first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.messages import (
+    AnswerCompleted,
+    AnswerFailed,
+    AnswerStarted,
+    AnswerText,
+    AnswerUsage,
+    CancelAnswer,
+    ChatMessage,
+    ChosenToken,
+    DropPicture,
+    Event,
+    HoldPicture,
+    ImagePart,
+    ModelCard,
+    ReadAhead,
+    StartAnswer,
+    TextPart,
+    TokenLogprob,
+    VideoPart,
+)
+
+VISION = ModelCard(
+    "fake/vision",
+    "qwen3-vl",
+    [],
+    1_700_000_000,
+    2_100_000,
+    has_word_times=False,
+    abilities=["chat", "image", "video"],
+    context_tokens=4096,
+)
+THOUGHT = "let me look"
+PATCH = 32  # pixels, both ways, that are one token
+
+Pixels = NDArray[np.uint8]
+ChatRequest = HoldPicture | DropPicture | ReadAhead | StartAnswer | CancelAnswer
+
+
+def picture_tokens(pixels: Pixels) -> int:
+    height, width = pixels.shape[:2]
+    return -(-height // PATCH) * -(-width // PATCH)
+
+
+def reply(messages: list[ChatMessage], held: dict[str, Pixels]) -> str:
+    """What the fake answers: all pictures and videos with their sizes, and the last text."""
+    words: list[str] = []
+    text = "nothing"
+    for part in (part for message in messages for part in message.parts):
+        match part:
+            case TextPart():
+                text = part.text
+            case ImagePart():
+                words.append(f"picture {size(held[part.picture])},")
+            case VideoPart():
+                words.append(f"video {len(part.pictures)} x {size(held[part.pictures[0]])},")
+    return " ".join([*words, "you said", text])
+
+
+def size(pixels: Pixels) -> str:
+    return f"{pixels.shape[1]}x{pixels.shape[0]}"
+
+
+def words_of(text: str) -> list[str]:
+    """Joined they are the text again."""
+    first, *rest = text.split(" ")
+    return [first, *(f" {word}" for word in rest)]
+
+
+@dataclass
+class FakeAnswer:
+    start: StartAnswer
+    usage: AnswerUsage
+    steps: Iterator[Event]
+    is_held: bool = False
+
+
+@dataclass
+class FakeChat:
+    """emit: hands an event to its session. hold: answers stop after their first word until
+    `release`."""
+
+    emit: Callable[[str, Event], None]
+    hold: bool = False
+    pictures: dict[tuple[str, str], Pixels] = field(default_factory=dict)
+    answers: dict[tuple[str, str], FakeAnswer] = field(default_factory=dict)
+    held: list[HoldPicture] = field(default_factory=list)
+    started: list[StartAnswer] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    read_ahead: list[ReadAhead] = field(default_factory=list)
+    _seen: set[tuple[str, str]] = field(default_factory=set)
+    _failures: list[tuple[str, str, int | None, int | None]] = field(default_factory=list)
+
+    # --- what tests do to it ---------------------------------------------------------------------
+
+    def fail_next(
+        self,
+        code: str,
+        message: str = "asked to fail",
+        message_index: int | None = None,
+        part_index: int | None = None,
+    ) -> None:
+        """The next answer fails after its first word; at once if a place is to blame."""
+        self._failures.append((code, message, message_index, part_index))
+
+    def release(self) -> None:
+        """Go on with what was held; later answers are not held."""
+        self.hold = False
+        for key, answer in self.answers.items():
+            if answer.is_held:
+                answer.is_held = False
+                self._soon(key)
+
+    def be_well(self) -> None:
+        self.release()
+        self.held.clear()
+        self.started.clear()
+        self.cancelled.clear()
+        self.read_ahead.clear()
+        self._failures.clear()
+
+    # --- what the engine does --------------------------------------------------------------------
+
+    def receive(self, message: ChatRequest) -> None:
+        match message:
+            case HoldPicture(session, _, name, pixels):
+                assert pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3
+                self.pictures[session, name] = pixels
+                self.held.append(message)
+            case DropPicture(session, _, name):
+                del self.pictures[session, name]
+                self._seen.discard((session, name))
+            case ReadAhead():
+                self.read_ahead.append(message)
+            case StartAnswer(session, name):
+                assert (session, name) not in self.answers
+                self.started.append(message)
+                self._start(message)
+            case CancelAnswer(session, name):
+                if self.answers.pop((session, name), None) is not None:
+                    self.cancelled.append(name)
+
+    def forget(self, session: str) -> None:
+        self.pictures = {key: p for key, p in self.pictures.items() if key[0] != session}
+        self._seen = {key for key in self._seen if key[0] != session}
+        self.answers = {key: a for key, a in self.answers.items() if key[0] != session}
+
+    def lose(self, models: set[str]) -> set[str]:
+        """The engines of these models died. -> sessions that had an answer there."""
+        lost = {key for key, a in self.answers.items() if a.start.settings.model in models}
+        self.answers = {key: a for key, a in self.answers.items() if key not in lost}
+        sessions = {session for session, _ in lost}
+        self.pictures = {key: p for key, p in self.pictures.items() if key[0] not in sessions}
+        return sessions
+
+    def _start(self, start: StartAnswer) -> None:
+        key = start.session, start.answer
+        usage = self._read(start)
+        if isinstance(usage, AnswerUsage):
+            steps = self._speak(start, usage)
+            self.answers[key] = FakeAnswer(start, usage, steps)
+        else:
+            self.answers[key] = FakeAnswer(start, AnswerUsage(), iter([usage]))
+        self._soon(key)
+
+    def _read(self, start: StartAnswer) -> AnswerUsage | AnswerFailed:
+        """The prompt's usage, or why it cannot be read."""
+        prompt = cached = image = video = 0
+        for m, message in enumerate(start.messages):
+            for p, part in enumerate(message.parts):
+                if isinstance(part, TextPart):
+                    prompt += len(part.text.split())
+                    continue
+                names = [part.picture] if isinstance(part, ImagePart) else part.pictures
+                assert names
+                for name in names:
+                    key = start.session, name
+                    if key not in self.pictures:
+                        return self._failed(
+                            start, "unknown_picture", f"expected a held picture, got {name}", m, p
+                        )
+                    tokens = picture_tokens(self.pictures[key])
+                    prompt += tokens
+                    cached += tokens if key in self._seen else 0
+                    image += tokens if isinstance(part, ImagePart) else 0
+                    video += tokens if isinstance(part, VideoPart) else 0
+                    self._seen.add(key)
+                    if prompt > VISION.context_tokens:
+                        return self._failed(
+                            start,
+                            "context_length_exceeded",
+                            f"expected at most {VISION.context_tokens} tokens, got {prompt}",
+                            m,
+                            p,
+                        )
+        return AnswerUsage(prompt=prompt, cached=cached, image=image, video=video)
+
+    def _speak(self, start: StartAnswer, usage: AnswerUsage) -> Iterator[Event]:
+        failure = self._failures.pop(0) if self._failures else None
+        if failure is not None and failure[2] is not None:
+            yield self._failed(start, *failure)
+            return
+        yield AnswerStarted(start.session, start.answer, usage)
+        settings = start.settings
+        session = start.session
+        held = {name: p for (owner, name), p in self.pictures.items() if owner == session}
+        thought = words_of(THOUGHT) if settings.template.get("enable_thinking") else []
+        text = reply(start.messages, held)
+        ends = [text.find(stop) for stop in settings.stop if stop in text]
+        spoken = words_of(text[: min(ends, default=len(text))])
+        count = 0
+        for number, word in enumerate([*thought, *spoken]):
+            if count == settings.max_tokens:
+                break
+            count += 1
+            tokens = None if settings.logprobs is None else [chosen(word, settings.logprobs)]
+            yield AnswerText(session, start.answer, word, number < len(thought), tokens)
+            if failure is not None:
+                yield self._failed(start, *failure)
+                return
+        yield AnswerCompleted(
+            start.session,
+            start.answer,
+            "stop" if count == len(thought) + len(spoken) else "length",
+            AnswerUsage(
+                usage.prompt,
+                usage.cached,
+                usage.image,
+                usage.video,
+                count,
+                min(count, len(thought)),
+            ),
+        )
+
+    def _failed(
+        self, start: StartAnswer, code: str, message: str, m: int | None, p: int | None
+    ) -> AnswerFailed:
+        return AnswerFailed(start.session, start.answer, code, message, m, p)
+
+    def _soon(self, key: tuple[str, str]) -> None:
+        asyncio.get_running_loop().call_soon(self._step, key)
+
+    def _step(self, key: tuple[str, str]) -> None:
+        answer = self.answers.get(key)
+        if answer is None:
+            return
+        event = next(answer.steps)
+        if isinstance(event, AnswerCompleted | AnswerFailed):
+            del self.answers[key]
+        elif isinstance(event, AnswerText) and self.hold:
+            answer.is_held = True
+        else:
+            self._soon(key)
+        self.emit(key[0], event)
+
+
+def chosen(word: str, alternatives: int) -> ChosenToken:
+    top = [
+        TokenLogprob(text, -0.25 - rank, list(text.encode()))
+        for rank, text in enumerate([word, " or", " else"][:alternatives])
+    ]
+    return ChosenToken(word, -0.25, list(word.encode()), top)
