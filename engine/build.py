@@ -28,6 +28,7 @@ from engine.sessions.family import AsrFamily, Family, WhisperFamily
 from engine.sessions.live import LiveConfig
 from engine.sessions.policy import WindowRule
 from engine.sessions.prompt import Prompter
+from engine.speech_desk import SpeechDesk
 from engine.tokenizer import WhisperTokenizer
 from engine.traits import Traits
 from engine.whisper_runner import WhisperRunner
@@ -88,11 +89,9 @@ def build_core(config: EngineConfig, progress: Progress) -> Built:
         torch.set_num_threads(1)
     budget = max(parts.longest_request, ENCODER_BUDGET_SECONDS * SAMPLE_RATE)
     core = EngineCore(
-        config.name,
-        parts.family,
+        SpeechDesk(config.name, parts.family, config.max_live_turns),
         parts.runner,
         Scheduler(config.max_rows, budget, max(config.token_budget, config.max_rows + 1)),
-        config.max_live_turns,
     )
     family = parts.family
     return Built(

@@ -1,6 +1,6 @@
 """The engine proper: messages in, one step at a time, events out. **The main path; read first.**
 
-    submit(message)   a session's audio, a file, an end, a cancellation
+    submit(message)   a session's audio, a question, a cancellation: the desk makes owners of them
     step()            owners with work get tickets -> the scheduler admits them and shares out the
                       tokens of the step -> the runner encodes, and decodes for all of them at once
                       -> policies -> events
@@ -13,30 +13,12 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from engine.messages import (
-    AnswerFailed,
-    AppendAudio,
-    CancelFile,
-    CancelTurn,
-    CloseSession,
-    EndTurn,
-    Event,
-    FileFailed,
-    Message,
-    OpenSession,
-    Ping,
-    Pong,
-    StartAnswer,
-    StartTurn,
-    TranscribeFile,
-    TurnFailed,
-)
+from engine.desk import Desk
+from engine.messages import CloseSession, Event, Message, OpenSession, Ping, Pong
 from engine.request import Phase, Priority, RequestError
 from engine.runner import Failure, Outcome, Runner, Running
 from engine.scheduler import Scheduler
-from engine.sessions.family import Family, settings_error, too_long
-from engine.sessions.live import LiveTurn
-from engine.sessions.policy import Owner
+from engine.sessions.policy import Owner, Streamer
 
 log = logging.getLogger(__name__)
 
@@ -44,24 +26,14 @@ log = logging.getLogger(__name__)
 class EngineCore:
     """One model, all its sessions. Every public call belongs to the thread that owns the device.
 
-    name: the model's name on the wire. max_live_turns: open turns over all sessions.
+    desk: takes the messages of this kind of model; what it makes of them are owners.
     """
 
-    def __init__(
-        self,
-        name: str,
-        family: Family,
-        runner: Runner[Any, Any],
-        scheduler: Scheduler,
-        max_live_turns: int,
-    ) -> None:
-        self._name = name
-        self._family = family
+    def __init__(self, desk: Desk, runner: Runner[Any, Any], scheduler: Scheduler) -> None:
+        self._desk = desk
         self._runner = runner
         self._scheduler = scheduler
-        self._max_live_turns = max_live_turns
-        self._sessions: dict[str, set[str]] = {}  # session -> keys of its open turns
-        self._turns: dict[str, LiveTurn] = {}
+        self._sessions: dict[str, set[str]] = {}  # session -> keys of its owners
         self._owners: dict[str, tuple[Priority, Owner]] = {}
         self._running: dict[str, Running] = {}
         self._events: list[Event] = []
@@ -73,106 +45,59 @@ class EngineCore:
     def submit(self, message: Message) -> None:
         """Take one message. Its events, if any, come out of the next `step`."""
         match message:
-            case StartTurn():
-                self._start_turn(message)
-            case AppendAudio(session, turn):
-                self._append(_key(session, turn), message)
-            case EndTurn(session, turn):
-                if live := self._turns.get(_key(session, turn)):
-                    live.end()
-                    self._events.extend(live.settle())
-                    self._drop_if_done(_key(session, turn))
-            case CancelTurn(session, turn):
-                self._drop(_key(session, turn))
             case OpenSession(session):
                 self._sessions.setdefault(session, set())
             case CloseSession(session):
+                self._desk.close(session)
                 for key in self._sessions.pop(session, set()).copy():
-                    self._drop(key)
-            case TranscribeFile():
-                self._start_file(message)
-            case CancelFile(request):
-                self._drop(request)
-            case StartAnswer(session, answer):
-                text = f"model: expected one that chats, {self._name} transcribes"
-                self._events.append(AnswerFailed(session, answer, "invalid_model", text))
+                    self.drop(key)
             case Ping(number):
                 self._events.append(Pong(number, self.stats()))
+            case _:
+                self._events.extend(self._desk.take(message, self))
 
-    def _start_turn(self, message: StartTurn) -> None:
-        session, turn = message.session, message.turn
-        key = _key(session, turn)
-        if key in self._owners:
-            text = f"turn: expected a new name, {turn!r} is open already"
-            self._events.append(TurnFailed(session, turn, "duplicate_turn", text))
-            return
-        error = settings_error(self._family, self._name, message.settings)
-        if error is None and len(self._turns) >= self._max_live_turns:
-            error = (
-                "too_many_turns",
-                f"this engine listens to {self._max_live_turns} speakers at once; all are taken",
-            )
-        if error is not None:
-            self._events.append(TurnFailed(session, turn, *error))
-            return
-        live = self._family.start_turn(session, turn, message.settings)
-        self._turns[key] = live
-        self._owners[key] = (Priority.LIVE, live)
-        self._sessions.setdefault(session, set()).add(key)
+    # --- owners: what the desk may do ------------------------------------------------------------
 
-    def _append(self, key: str, message: AppendAudio) -> None:
-        live = self._turns.get(key)
-        if live is None or live.has_ended:
-            return  # failed, cancelled or over; the gateway may not have heard of it yet
-        limit = self._family.max_samples
-        if live.num_samples + len(message.samples) > limit:
-            seconds = limit // 16_000
-            text = f"the turn is longer than {seconds} s; commit it in shorter pieces"
-            self._events.extend(live.fail("audio_too_long", text))
-            self._drop(key)
-            return
-        live.append(message.samples, message.voiced_until)
-        self._events.extend(live.settle())
+    def add(self, key: str, priority: Priority, owner: Owner, session: str | None = None) -> None:
+        """An owner under a new name. With a session, it is dropped when that closes."""
+        assert key not in self._owners, key
+        self._owners[key] = (priority, owner)
+        if session is not None:
+            self._sessions.setdefault(session, set()).add(key)
 
-    def _start_file(self, message: TranscribeFile) -> None:
-        error = settings_error(self._family, self._name, message.settings)
-        if error is None and message.request in self._owners:
-            error = ("duplicate_request", f"request: {message.request!r} is running already")
-        error = error or too_long(len(message.samples), self._family.max_samples)
-        if error is not None:
-            self._events.append(FileFailed(message.request, *error))
-            return
-        job = self._family.start_file(message)
-        self._owners[message.request] = (Priority.BATCH, job)
-        self._events.extend(job.settle())
-        self._drop_if_done(message.request)
+    def owner(self, key: str) -> Owner | None:
+        held = self._owners.get(key)
+        return held[1] if held else None
 
-    def _drop(self, key: str) -> None:
+    def count(self, kind: type) -> int:
+        """How many owners of a kind there are."""
+        return sum(isinstance(owner, kind) for _, owner in self._owners.values())
+
+    def drop(self, key: str) -> None:
         """Forget an owner at any moment: its ticket, its rows and slots, its running request."""
         self._scheduler.forget(key)
         self._owners.pop(key, None)
-        self._turns.pop(key, None)
         if sequence := self._running.pop(key, None):
             self._runner.release(sequence)
         self._runner.forget(key)
         for keys in self._sessions.values():
             keys.discard(key)
 
-    def _drop_if_done(self, key: str) -> None:
-        owner = self._owners.get(key)
-        if owner is not None and owner[1].is_done:
-            self._drop(key)
+    def drop_if_done(self, key: str) -> None:
+        owner = self.owner(key)
+        if owner is not None and owner.is_done:
+            self.drop(key)
 
     def stats(self) -> dict[str, int]:
         """Since the start: steps, requests finished, decoder passes of those requests, draft tokens
-        offered and kept. Now: turns open, requests waiting. And what the runner counts."""
+        offered and kept. Now: requests waiting. And what the desk and the runner count."""
         return {
             "steps": self._num_steps,
             "requests": self._num_requests,
             "decoder_passes": self._num_passes,
             "drafted_tokens": self._num_drafted,
             "accepted_tokens": self._num_accepted,
-            "live_turns": len(self._turns),
+            **self._desk.stats(self),
             "waiting": self._scheduler.num_waiting,
             **self._runner.stats(),
         }
@@ -218,6 +143,8 @@ class EngineCore:
         for failure in outcome.failures:
             self._fail(failure)
         for key, sequence in list(self._running.items()):
+            if isinstance(owner := self._owners[key][1], Streamer):
+                self._events.extend(owner.follow(sequence))
             if sequence.phase is Phase.DONE:
                 self._finish(key, sequence)
 
@@ -233,21 +160,16 @@ class EngineCore:
         # To the end of the line: among those who are due at once, nobody is always the first.
         self._owners[key] = self._owners.pop(key)
         self._events.extend(self._owners[key][1].absorb(result))
-        self._drop_if_done(key)
+        self.drop_if_done(key)
 
     def _fail(self, failure: Failure) -> None:
         log.error("%s failed: %s: %s", failure.key, failure.code, failure.message)
         self._events.extend(self._owners[failure.key][1].fail(failure.code, failure.message))
-        self._drop(failure.key)
+        self.drop(failure.key)
 
     def check(self) -> None:
         """Raise AssertionError if anything leaked. Cheap; for tests and idle moments."""
         self._scheduler.check()
         self._runner.check(len(self._running))
-        assert set(self._turns) <= set(self._owners)
         if not self._owners:
             assert not self._running and not any(self._sessions.values())
-
-
-def _key(session: str, turn: str) -> str:
-    return f"{session}/{turn}"

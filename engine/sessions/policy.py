@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -43,6 +44,14 @@ class Owner(Protocol):
     def fail(self, code: str, message: str) -> list[Event]:
         """The owner's request could not be carried out."""
         ...
+
+
+class Streamer(ABC):
+    """An owner that is told of its request after every step, not only at its end."""
+
+    @abstractmethod
+    def follow(self, sequence: Any) -> list[Event]:
+        """What is new. sequence: as the model's runner has it; the owner may end it."""
 
 
 @dataclass(frozen=True, slots=True)

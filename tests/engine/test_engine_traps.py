@@ -63,6 +63,7 @@ from engine.sessions.asr import AsrConfig
 from engine.sessions.family import AsrFamily
 from engine.sessions.live import LiveConfig
 from engine.sessions.recognizer import Stretch
+from engine.speech_desk import SpeechDesk
 from tests.engine.playing import noise, wanted
 from tests.engine.sessions.scripted_asr import DIMS, Ear, make_tokenizer, result_of
 
@@ -139,7 +140,7 @@ def scripted(
     runner = ScriptedRunner(answer, steps)
     config = LiveConfig(cap=112_000, roll=64_000)
     family = AsrFamily(AsrConfig(tokenizer, DIMS), config, ["de", "en", "fr"], 96_000)
-    return EngineCore("m", family, runner, Scheduler(rows, 10**6), 8), runner
+    return EngineCore(SpeechDesk("m", family, 8), runner, Scheduler(rows, 10**6)), runner
 
 
 def rest(core: EngineCore) -> list[Event]:
