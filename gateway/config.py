@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from engine.config import ConfigError
+from media.addresses import Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,15 @@ class GatewayConfig:
     max_outbox_bytes: int = 4 * 1024 * 1024  # waiting for a slow reader; beyond it: closed
     max_upload_bytes: int = 100 * 1024 * 1024  # of one HTTP request body
     media_threads: int = 2
+    allow_networks: tuple[Network, ...] = ()  # special ones that media may be fetched from
+    media_folder: Path | None = None  # file: URLs may name what is below it
+    fetch_timeout_seconds: float = 10.0  # of one URL, redirects included
+    max_media_bytes: int = 32 * 1024 * 1024  # of one image, video or recording
+    max_image_pixels: int = 50_000_000  # of one image, and of one frame of a video
+    max_request_pixels: int = 80_000_000  # of all pictures of one question
+    max_pictures: int = 256  # of one question, frames of videos among them
+    max_video_frames: int = 128
+    video_fps: float = 2.0  # frames looked at per second, if they are not too many
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
 
@@ -56,6 +66,13 @@ class GatewayConfig:
             ("max_outbox_bytes", 1024),
             ("max_upload_bytes", 1024),
             ("media_threads", 1),
+            ("fetch_timeout_seconds", 0.001),
+            ("max_media_bytes", 1024),
+            ("max_image_pixels", 1),
+            ("max_request_pixels", 2),
+            ("max_pictures", 1),
+            ("max_video_frames", 1),
+            ("video_fps", 0.001),
         ):
             value = getattr(self, name)
             _require(value >= low, name.replace("_", "-"), value, f"at least {low}")
@@ -64,6 +81,9 @@ class GatewayConfig:
             ("ssl-keyfile", self.ssl_keyfile),
         ):
             _require(path is None or path.is_file(), option, str(path), "a readable file")
+        folder = self.media_folder
+        _require(folder is None or folder.is_dir(), "media-folder", str(folder), "a folder")
+        _require(self.video_fps <= 1000, "video-fps", self.video_fps, "at most 1000")
         _require(
             (self.ssl_certfile is None) == (self.ssl_keyfile is None),
             "ssl-certfile and ssl-keyfile",

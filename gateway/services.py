@@ -14,8 +14,10 @@ from starlette.requests import HTTPConnection
 from engine.client import EngineState
 from engine.messages import Event, FileTranscribed, Message, ModelCard, Pong, TranscribeFile
 from gateway.access import Access
+from gateway.chat.pictures import Pictures
 from gateway.config import GatewayConfig
 from gateway.errors import ApiError
+from gateway.fetch import Fetcher
 from gateway.ids import new_id
 from gateway.metrics import Metrics
 from media.vad import SileroModel
@@ -58,7 +60,7 @@ class Engine(Protocol):
 
 @dataclass(slots=True)
 class Services:
-    """clock: seconds, monotonic."""
+    """clock: seconds, monotonic. pictures: loads what messages point at."""
 
     config: GatewayConfig
     engine: Engine
@@ -71,6 +73,10 @@ class Services:
     closing: bool = False
     file_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FILES_AT_ONCE))
     sessions: set[RealtimeSession] = field(default_factory=set)
+    pictures: Pictures = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pictures = Pictures(self.config, Fetcher(self.in_thread), self.in_thread)
 
     @property
     def takes_work(self) -> bool:

@@ -53,7 +53,7 @@ ChatRequest = HoldPicture | DropPicture | ReadAhead | StartAnswer | CancelAnswer
 
 def picture_tokens(pixels: Pixels) -> int:
     height, width = pixels.shape[:2]
-    return -(-height // PATCH) * -(-width // PATCH)
+    return int(-(-height // PATCH) * -(-width // PATCH))
 
 
 def reply(messages: list[ChatMessage], held: dict[str, Pixels]) -> str:
