@@ -21,25 +21,22 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
-from websockets.typing import Subprotocol
 
 from lookhear.address import Server
 from lookhear.audio import Microphone, Source, at_pace, read_source
-from lookhear.errors import (
-    AuthenticationError,
-    ConnectionFailed,
-    ProtocolError,
-    ServerError,
-    server_error,
-)
+from lookhear.errors import ConnectionFailed, ProtocolError, ServerError, server_error
 from lookhear.events import Event, Reconnecting, SessionReady
 from lookhear.replay import RATE, SAMPLE_BYTES, ReplayBuffer
 from lookhear.turns import ServerVad, TurnTracker
+from lookhear.wire import (
+    ERRORS_BEFORE_CLOSE,
+    close_reason,
+    final_close,
+    open_realtime,
+    parse_frame,
+    refused_handshake,
+)
 
-# Close codes after which trying again makes sense (1005, 1006: the connection just broke).
-RETRIED_CLOSE_CODES = frozenset({1001, 1005, 1006, 1011, 1012, 1013, 1015})
-# Errors after which the server closes by itself; the close code says whether to come back.
-_ERRORS_BEFORE_CLOSE = frozenset({"server_error", "session_expired"})
 _END_COMMIT = "lookhear_end_of_source"
 _MAX_APPEND_SECONDS = 1.0
 _PING_SECONDS = 2.5  # of audio between two pings; at most two such stretches are unanswered
@@ -169,16 +166,7 @@ class LiveStream:
         query = {"intent": "transcription"}
         if self._options.model is not None:
             query["model"] = self._options.model
-        return connect(
-            self._server.websocket_url("/realtime", query),
-            subprotocols=[Subprotocol("realtime")],
-            additional_headers=self._server.headers(),
-            compression=None,  # base64 of noise: deflate costs time and saves little
-            proxy=None if self._server.is_local else True,
-            max_size=2**24,
-            open_timeout=10,
-            close_timeout=0.5,
-        )
+        return open_realtime(self._server, query)
 
     async def _converse(self, socket: ClientConnection) -> AsyncGenerator[Event, None]:
         """Everything on one connection, from the session's configuration to its last turn."""
@@ -190,7 +178,7 @@ class LiveStream:
                 answer_due = sender is None or sender.done()
                 try:
                     async with asyncio.timeout(self._options.answer_seconds):
-                        message = _parse(await socket.recv())
+                        message = parse_frame(await socket.recv())
                 except TimeoutError:
                     if answer_due:
                         raise TimeoutError("the server has stopped answering") from None
@@ -248,7 +236,7 @@ class LiveStream:
         if payload.get("event_id") == _END_COMMIT and str(payload.get("code")).endswith("_empty"):
             return
         error = server_error(payload)
-        if {payload.get("type"), payload.get("code")} & _ERRORS_BEFORE_CLOSE:
+        if {payload.get("type"), payload.get("code")} & ERRORS_BEFORE_CLOSE:
             self._held_error = error
             return
         raise error
@@ -258,21 +246,12 @@ class LiveStream:
     def _retry_reason(self, error: Exception, ready: bool) -> str:
         """Why the connection is gone, in words. Raises where trying again would not help."""
         if isinstance(error, ConnectionClosed):
-            code = error.rcvd.code if error.rcvd is not None else 1006
-            said = error.rcvd.reason if error.rcvd is not None else "no close frame"
-            if self._held_error is not None:
-                said = self._held_error.message
-            if code in RETRIED_CLOSE_CODES:
-                return f"closed with {code}: {said}"
-            if code == 3000 or "invalid_api_key" in said:
-                raise AuthenticationError(said, "invalid_api_key") from error
-            raise self._held_error or ServerError(
-                f"the server closed the session before it was finished, code {code}: {said}"
-            ) from error
+            code, said = close_reason(error, self._held_error)
+            if (final := final_close(code, said, self._held_error)) is not None:
+                raise final from error
+            return f"closed with {code}: {said}"
         if isinstance(error, InvalidStatus):
-            refusal = self._server.refusal(
-                error.response.status_code, bytes(error.response.body or b"")
-            )
+            refusal = refused_handshake(self._server, error)
             if error.response.status_code not in (429, 500, 502, 503, 504) or not ready:
                 raise refusal from error
             return str(refusal)
@@ -340,13 +319,3 @@ class LiveStream:
     async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
-
-
-def _parse(frame: str | bytes) -> dict[str, Any]:
-    try:
-        message = json.loads(frame)
-    except ValueError as error:
-        raise ProtocolError(f"server frame is not JSON: {frame[:80]!r}") from error
-    if not isinstance(message, dict):
-        raise ProtocolError(f"server frame: expected a JSON object, got {frame[:80]!r}")
-    return message
