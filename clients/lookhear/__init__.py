@@ -1,14 +1,30 @@
-"""lookhear's client: live transcription over the OpenAI Realtime protocol.
+"""lookhear's client: live transcription over the OpenAI Realtime protocol, and chat.
 
 from lookhear import AsyncClient, TextDelta
 
-async for event in AsyncClient("http://127.0.0.1:8000").transcribe("talk.wav"):
+client = AsyncClient("http://127.0.0.1:8000")
+async for event in client.transcribe("talk.wav"):
     if isinstance(event, TextDelta):
         print(event.text, end="")
+
+async for text in client.chat("What is on the picture?", images=["street.jpg"]):
+    print(text, end="")
 """
 
+from lookhear.answers import (
+    Answer,
+    AnswerCompleted,
+    AnswerDelta,
+    AnswerEvent,
+    BlockingAnswer,
+    QuestionHeard,
+    ReasoningDelta,
+    Usage,
+)
 from lookhear.audio import Microphone
 from lookhear.client import AsyncClient, Client
+from lookhear.content import message
+from lookhear.conversation import Conversation
 from lookhear.errors import (
     AddressError,
     AuthenticationError,
@@ -40,10 +56,16 @@ from lookhear.turns import ServerVad
 
 __all__ = [
     "AddressError",
+    "Answer",
+    "AnswerCompleted",
+    "AnswerDelta",
+    "AnswerEvent",
     "AsyncClient",
     "AuthenticationError",
+    "BlockingAnswer",
     "Client",
     "ConnectionFailed",
+    "Conversation",
     "Event",
     "InvalidRequest",
     "LookhearError",
@@ -53,6 +75,8 @@ __all__ = [
     "NotInstalled",
     "ProtocolError",
     "Provisional",
+    "QuestionHeard",
+    "ReasoningDelta",
     "Reconnecting",
     "Retry",
     "ServerError",
@@ -65,6 +89,8 @@ __all__ = [
     "Transcript",
     "TurnCompleted",
     "TurnFailed",
+    "Usage",
     "Word",
     "Words",
+    "message",
 ]

@@ -1,7 +1,8 @@
-"""The client: live and whole-file transcription, asynchronous and blocking.
+"""The client: live and whole-file transcription, and chat; asynchronous and blocking.
 
 async for event in AsyncClient().transcribe("talk.wav"): ...
 for event in Client().transcribe(Microphone()): ...
+for text in Client().chat("What is this?", images=["cat.jpg"]): ...
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 from lookhear.address import Server, multipart
+from lookhear.answers import Answer, BlockingAnswer
 from lookhear.audio import Source
+from lookhear.chat import ChatRequest, chat_events
+from lookhear.content import Medium
+from lookhear.conversation import Conversation, ConversationOptions
 from lookhear.errors import InvalidRequest, ProtocolError, SourceError
 from lookhear.events import Event, TurnCompleted
 from lookhear.results import Model, Transcript
@@ -151,6 +156,69 @@ class AsyncClient:
         )
         return answer.decode("utf-8")
 
+    def chat(
+        self,
+        question: str | Sequence[Mapping[str, Any]],
+        *,
+        images: Sequence[Medium] = (),
+        videos: Sequence[Medium] = (),
+        audio: Sequence[Medium] = (),
+        detail: str | None = None,
+        system: str | None = None,
+        model: str | None = None,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        stop: str | Sequence[str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+        timeout: float | None = 600.0,
+    ) -> Answer:
+        """Ask one question over HTTP; the answer is iterated as it is written.
+
+        question: text, with media as paths, bytes or URLs; or all the messages so far in the OpenAI
+        format (`message` makes them). detail: "low", "high" or "auto", for the pictures. model:
+        None is the server's first that can chat. extra: further fields of the request (top_k,
+        chat_template_kwargs, …). timeout: seconds that the server may be silent.
+
+        Iterating raises SourceError, ConnectionFailed, ProtocolError, and ServerError or one of its
+        kinds (AuthenticationError, ModelNotFound, InvalidRequest).
+        """
+        settings = {
+            "model": model,
+            "max_completion_tokens": max_tokens,
+            "temperature": temperature,
+            "top_p": top_p,
+            "seed": seed,
+            "stop": stop,
+            **(extra or {}),
+        }
+        request = ChatRequest(question, images, videos, audio, detail, system, settings)
+        return Answer(chat_events(self.server, request, timeout))
+
+    def conversation(
+        self,
+        *,
+        model: str | None = None,
+        instructions: str | None = None,
+        max_tokens: int | None = None,
+        transcription_model: str | None = None,
+        language: str | None = None,
+    ) -> Conversation:
+        """A conversation over one WebSocket: `async with client.conversation() as talk: ...`
+
+        model: what answers, None is the server's choice. instructions: the system message.
+        transcription_model, language: of spoken questions.
+        """
+        options = ConversationOptions(
+            model=model,
+            instructions=instructions,
+            max_tokens=max_tokens,
+            transcription_model=transcription_model,
+            language=language,
+        )
+        return Conversation(self.server, options)
+
     async def models(self) -> list[Model]:
         """What the server serves, its default first."""
         listing = await asyncio.to_thread(self.server.get_json, "/v1/models")
@@ -206,6 +274,10 @@ class Client:
         self, file: str | os.PathLike[str] | bytes, response_format: str, **options: Any
     ) -> str:
         return self._run(self._client.transcribe_raw(file, response_format, **options))
+
+    def chat(self, question: str | Sequence[Mapping[str, Any]], **options: Any) -> BlockingAnswer:
+        """As `AsyncClient.chat`, for an ordinary `for` loop."""
+        return BlockingAnswer(self._client.chat(question, **options), self._run)
 
     def models(self) -> list[Model]:
         return self._run(self._client.models())

@@ -1,0 +1,188 @@
+"""Answers while they come: their text, or all that is told about them as typed events.
+
+    async for text in answer: ...          # text alone
+    async for event in answer.events(): ... # also reasoning, and how it ended
+    whole = await answer.read()            # when it is done
+
+Per answer, in order: `ReasoningDelta` and `AnswerDelta` as they come, then one `AnswerCompleted`.
+Joined deltas equal its `text` and `reasoning`. A failure is an exception instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from lookhear.errors import ProtocolError
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionHeard:
+    """The transcript of a question that was spoken."""
+
+    item_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerDelta:
+    """Text that follows all earlier deltas of the answer and is never taken back."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """What the model thought before it answered; only some models think aloud."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens. cached and image are those of the prompt that were found in the server's cache, and
+    those that stand for pictures."""
+
+    prompt: int
+    output: int
+    cached: int = 0
+    image: int = 0
+
+    @classmethod
+    def from_chat(cls, data: Mapping[str, Any]) -> Usage:
+        """From `usage` of a chat completion."""
+        details = data.get("prompt_tokens_details") or {}
+        return cls(
+            prompt=int(data["prompt_tokens"]),
+            output=int(data["completion_tokens"]),
+            cached=int(details.get("cached_tokens") or 0),
+            image=int(details.get("image_tokens") or 0),
+        )
+
+    @classmethod
+    def from_response(cls, data: Mapping[str, Any]) -> Usage:
+        """From `usage` of a realtime response."""
+        details = data.get("input_token_details") or {}
+        return cls(
+            prompt=int(data["input_tokens"]),
+            output=int(data["output_tokens"]),
+            cached=int(details.get("cached_tokens") or 0),
+            image=int(details.get("image_tokens") or 0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCompleted:
+    """The whole answer. finish_reason: "stop", "length" (cut off), "cancelled", "content_filter",
+    or what else the server says. usage: None if it did not say."""
+
+    text: str
+    finish_reason: str
+    reasoning: str = ""
+    usage: Usage | None = None
+
+
+AnswerEvent = AnswerDelta | ReasoningDelta | AnswerCompleted
+
+
+class Answer(AsyncIterator[str]):
+    """One answer. Nothing is asked before it is first iterated; closing it early cancels it.
+
+    completed: how it ended, None before.
+    """
+
+    def __init__(self, events: AsyncGenerator[AnswerEvent, None]) -> None:
+        self._events = events
+        self.completed: AnswerCompleted | None = None
+
+    async def next_event(self) -> AnswerEvent | None:
+        """What is told next; None after the end."""
+        event = await anext(self._events, None)
+        if isinstance(event, AnswerCompleted):
+            self.completed = event
+        return event
+
+    async def events(self) -> AsyncGenerator[AnswerEvent, None]:
+        """All that is told about the answer. Closing this generator does not cancel the answer."""
+        while (event := await self.next_event()) is not None:
+            yield event
+
+    async def __anext__(self) -> str:
+        while (event := await self.next_event()) is not None:
+            if isinstance(event, AnswerDelta):
+                return event.text
+        raise StopAsyncIteration
+
+    async def read(self) -> AnswerCompleted:
+        """Wait for the end."""
+        while await self.next_event() is not None:
+            pass
+        if self.completed is None:
+            raise ProtocolError("the answer was closed before it was complete")
+        return self.completed
+
+    async def aclose(self) -> None:
+        """Cancel it if it still runs. No text comes afterwards."""
+        await self._events.aclose()
+
+    async def __aenter__(self) -> Answer:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class BlockingAnswer(Iterator[str]):
+    """The blocking twin of `Answer`, for an ordinary `for` loop.
+
+    run: runs a coroutine on the client's event loop and returns its result.
+    """
+
+    def __init__(self, answer: Answer, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._answer = answer
+        self._run = run
+
+    @property
+    def completed(self) -> AnswerCompleted | None:
+        return self._answer.completed
+
+    def events(self) -> Iterator[AnswerEvent]:
+        while (event := self._run(self._answer.next_event())) is not None:
+            yield event
+
+    def __next__(self) -> str:
+        text = self._run(_next_text(self._answer))
+        if text is None:
+            raise StopIteration
+        return str(text)
+
+    def read(self) -> AnswerCompleted:
+        completed = self._run(self._answer.read())
+        assert isinstance(completed, AnswerCompleted)
+        return completed
+
+    def close(self) -> None:
+        """Cancel it if it still runs."""
+        self._run(self._answer.aclose())
+
+    def __enter__(self) -> BlockingAnswer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+async def _next_text(answer: Answer) -> str | None:
+    return await anext(answer, None)
