@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engine.config import ConfigError, EngineConfig
 from gateway.config import GatewayConfig
+from media.addresses import Network, parse_network
 
 KEY_VARIABLE = "LOOKHEAR_API_KEY"
 DEFAULT_MODEL = "demo-whisper"
@@ -18,7 +19,8 @@ def serve_parser() -> argparse.ArgumentParser:
     gateway, engine = GatewayConfig(), EngineConfig()
     parser = argparse.ArgumentParser(
         prog="lookhear serve",
-        description="Serve live transcription: the OpenAI Realtime API and its audio endpoints.",
+        description="Serve live transcription and chat about pictures: the OpenAI Realtime API, "
+        "chat completions and audio endpoints.",
     )
     add = parser.add_argument
     add("--model", action="append", metavar="[NAME=]MODEL", help="repo id, folder or packaged "
@@ -51,6 +53,29 @@ def serve_parser() -> argparse.ArgumentParser:
         help="a session is closed after this; 0: never (default: %(default)s)")  # fmt: skip
     add("--max-turn-seconds", type=float, default=gateway.max_turn_seconds, metavar="S",
         help="audio between two commits, or in one file (default: %(default)s)")  # fmt: skip
+
+    media = parser.add_argument_group("media", "What messages may point at with URLs.")
+    add = media.add_argument
+    add("--allow-network", action="append", default=[], metavar="CIDR",
+        help="fetch from this private network too, like 10.1.0.0/16; public addresses are "
+        "always allowed")  # fmt: skip
+    add("--media-folder", type=Path, metavar="FOLDER",
+        help="file: URLs may name files below it (default: none may)")  # fmt: skip
+    add("--fetch-timeout-seconds", type=float, default=gateway.fetch_timeout_seconds, metavar="S",
+        help="of one URL, redirects included (default: %(default)s)")  # fmt: skip
+    add("--max-media-bytes", type=int, default=gateway.max_media_bytes, metavar="N",
+        help="of one image, video or recording in a message (default: %(default)s)")  # fmt: skip
+    add("--max-image-pixels", type=int, default=gateway.max_image_pixels, metavar="N",
+        help="of one image or frame (default: %(default)s)")  # fmt: skip
+    add("--max-request-pixels", type=int, default=gateway.max_request_pixels, metavar="N",
+        help="of all pictures of one question (default: %(default)s)")  # fmt: skip
+    add("--max-pictures", type=int, default=gateway.max_pictures, metavar="N",
+        help="of one question, frames of videos among them (default: %(default)s)")  # fmt: skip
+    add("--max-video-frames", type=int, default=gateway.max_video_frames, metavar="N",
+        help="looked at of one video (default: %(default)s)")  # fmt: skip
+    add("--video-fps", type=float, default=gateway.video_fps, metavar="N",
+        help="frames of a video looked at per second, if they are not too many "
+        "(default: %(default)s)")  # fmt: skip
 
     models = parser.add_argument_group("engine", "These apply to every model.")
     add = models.add_argument
@@ -94,6 +119,15 @@ def gateway_config(options: argparse.Namespace, environ: Mapping[str, str]) -> G
         max_session_seconds=options.max_session_seconds,
         max_turn_seconds=options.max_turn_seconds,
         media_threads=max(2, (os.cpu_count() or 2) // 2),
+        allow_networks=tuple(_network(text) for text in options.allow_network),
+        media_folder=options.media_folder,
+        fetch_timeout_seconds=options.fetch_timeout_seconds,
+        max_media_bytes=options.max_media_bytes,
+        max_image_pixels=options.max_image_pixels,
+        max_request_pixels=options.max_request_pixels,
+        max_pictures=options.max_pictures,
+        max_video_frames=options.max_video_frames,
+        video_fps=options.video_fps,
         ssl_certfile=options.ssl_certfile,
         ssl_keyfile=options.ssl_keyfile,
     )
@@ -141,6 +175,15 @@ def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
                 "NAME=MODEL gives a model another one"
             )
     return configs
+
+
+def _network(text: str) -> Network:
+    try:
+        return parse_network(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"allow-network: expected a network like 10.1.0.0/16, got {text!r} ({error})"
+        ) from None
 
 
 def _name_and_model(given: str) -> tuple[str | None, str]:

@@ -97,6 +97,13 @@ def test_a_taken_port_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
         (["--tick", "0"], ["tick_seconds: expected", "0"]),
         (["--allow-origin", "example.org"], ["allow-origin: expected", "https://"]),
         (["--api-key", "a b"], ["api-key: expected"]),
+        (
+            ["--allow-network", "10.0.0.1/8"],
+            ["allow-network: expected a network like", "host bits"],
+        ),
+        (["--media-folder", "/nowhere"], ["media-folder: expected a folder", "/nowhere"]),
+        (["--fetch-timeout-seconds", "0"], ["fetch-timeout-seconds: expected at least", "0"]),
+        (["--video-fps", "2000"], ["video-fps: expected at most 1000"]),
         (["--max-sessions", "0"], ["max-sessions: expected", "0"]),
         (["--ssl-certfile", "/nowhere"], ["ssl-certfile: expected a readable file"]),
         (
@@ -142,6 +149,19 @@ def test_options_reach_the_configurations() -> None:
     options.api_key = ["a", "b"]
     assert gateway_config(options, {"LOOKHEAR_API_KEY": "k"}).api_keys == ("a", "b")
     assert gateway_config(serve_parser().parse_args([]), {}).loopback
+
+
+def test_options_of_media_reach_the_configuration(tmp_path: Path) -> None:
+    options = serve_parser().parse_args(
+        ["--allow-network", "10.1.0.0/16", "--allow-network", "::1", "--media-folder",
+         str(tmp_path), "--fetch-timeout-seconds", "3", "--max-image-pixels", "1000", "--max-pictures", "5"]
+    )  # fmt: skip
+    config = gateway_config(options, {})
+    assert [str(network) for network in config.allow_networks] == ["10.1.0.0/16", "::1/128"]
+    assert (config.media_folder, config.fetch_timeout_seconds) == (tmp_path, 3.0)
+    assert (config.max_image_pixels, config.max_pictures) == (1000, 5)
+    plain = gateway_config(serve_parser().parse_args([]), {})
+    assert (plain.allow_networks, plain.media_folder) == ((), None)
 
 
 def test_a_name_before_the_model(tmp_path: Path) -> None:
