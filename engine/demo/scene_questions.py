@@ -328,8 +328,10 @@ class Asker:
 
 
 def matching(things: Sequence[Thing], noun: str) -> tuple[int, ...]:
-    """Indices of the shapes that a noun in the singular names: "red circle", "circle", "shape"."""
+    """Indices of what a noun in the singular names: "red circle", "circle", "shape", "word"."""
     *colour, kind = noun.split()
+    if kind in (NUMBER, WORD):
+        return tuple(index for index, thing in enumerate(things) if thing.kind == kind)
     return tuple(
         index
         for index, thing in enumerate(things)
@@ -357,9 +359,9 @@ def caption(scene: Scene) -> tuple[Piece, ...]:
 
 
 def mentions(text: str, things: Sequence[Thing]) -> list[tuple[int, int, tuple[int, ...]]]:
-    """(start, end, things) of every shape's name in a question: what each makes one look for."""
+    """(start, end, things) of every name of a thing in a question: what it makes one look for."""
     found = []
-    colours, kinds = "|".join(COLOURS), "|".join((*SHAPES, "shape"))
+    colours, kinds = "|".join(COLOURS), "|".join((*SHAPES, "shape", NUMBER, WORD))
     for match in re.finditer(rf"\b(?:({colours}) )?({kinds})(?:e?s)?\b", text):
         noun = f"{match[1]} {match[2]}" if match[1] else match[2]
         found.append((match.start(), match.end(), matching(things, noun)))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 SHAPES = ("circle", "square", "triangle", "star", "cross", "ring")
 COLOURS = ("red", "green", "blue", "yellow", "black", "purple", "orange", "brown")
+INKS = ("black", "black", "blue", "red", "green", "purple", "brown")  # of writing
 WORDS = (
     "apple", "bank", "bird", "book", "bread", "bus", "cafe", "cat", "coffee", "dog", "door",
     "east", "exit", "fish", "hotel", "house", "key", "lemon", "milk", "moon", "music", "north",
@@ -94,11 +95,12 @@ def draw_scene(
     colours = rng.sample(COLOURS, rng.choice((2, 3, 8, 8)))
     shapes = rng.sample(SHAPES, rng.choice((2, 3, 6, 6)))
     for cell in free[:count]:
-        things.append(_shape(rng, cell, rng.choice(shapes), rng.choice(colours), aspect))
+        things.append(shape_in(rng, cell, rng.choice(shapes), rng.choice(colours), aspect))
     return Scene(in_reading_order(things))
 
 
-def _shape(rng: random.Random, cell: int, kind: str, colour: str, aspect: float) -> Thing:
+def shape_in(rng: random.Random, cell: int, kind: str, colour: str, aspect: float) -> Thing:
+    """A shape of a size and place by lot inside a cell."""
     side = rng.uniform(0.5, 0.92) / 3 * min(1.0, aspect)  # of the height
     width, height = side / aspect, side
     x, y = _within(rng, cell % 3, width), _within(rng, cell // 3, height)
@@ -123,12 +125,12 @@ def _number(rng: random.Random, cells: list[int]) -> Thing:
     x = (sum(cell % 3 for cell in cells) / len(cells) + 0.5) / 3 + rng.uniform(-0.01, 0.01)
     y = (cells[0] // 3 + 0.5) / 3 + rng.uniform(-0.015, 0.015)
     size = rng.uniform(0.7, 0.95) / 3
-    return Thing(NUMBER, rng.choice(COLOURS), x, y, size * len(cells), size, text)
+    return Thing(NUMBER, rng.choice(INKS), x, y, size * len(cells), size, text)
 
 
 def _word(rng: random.Random, row: int) -> Thing:
     x, y = 0.5 + rng.uniform(-0.02, 0.02), (row + 0.5) / 3 + rng.uniform(-0.015, 0.015)
     return Thing(
-        WORD, rng.choice(COLOURS), x, y, rng.uniform(0.72, 0.95), rng.uniform(0.7, 0.95) / 3,
+        WORD, rng.choice(INKS), x, y, rng.uniform(0.72, 0.95), rng.uniform(0.7, 0.95) / 3,
         rng.choice(WORDS),
     )  # fmt: skip

@@ -1,0 +1,303 @@
+"""Train demo-qwen3-vl from scratch on CPU: `python -m engine.demo.train_qwen3_vl --minutes 80`.
+
+As for the speech models: two processes of one thread share the batch and average gradients, and the
+schedule runs on the clock. Pictures are drawn as they are needed. What a small model is slow to
+find out is told it: two heads of a decoder layer, where the thing is that a word of the question
+names; two of the next, what the answer is about; the encoder, what is under every token and patch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine.demo import scenes_labels as under
+from engine.demo.examples import IGNORE
+from engine.demo.export_qwen3_vl import write_folder
+from engine.demo.qwen3_vl_batches import Batch, collate
+from engine.demo.qwen3_vl_examples import ConversationMaker, Mix
+from engine.demo.qwen3_vl_network import Network, Size
+from engine.demo.qwen3_vl_sizes import clip_grid, image_grid, live_grid
+from engine.demo.qwen3_vl_tokenizer import write_tokenizer
+from engine.demo.scenes import MOST_SHAPES
+from engine.demo.train_whisper import average_gradients
+from engine.qwen_tokenizer import QwenTokenizer
+
+ASKED_LAYER, ANSWERED_LAYER = 1, 2
+PATCH_LABEL_LAYER = 3
+LOSSES = ("token", "under token", "under patch", "asked", "answered")
+EVALUATION_SEED = 990_000
+VIDEO_FROM = 0.12  # of the time; pictures alone are learnt faster at first
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run needs to be repeated. images, videos: about so many per rank and step."""
+
+    out: str
+    minutes: float = 80.0
+    seed: int = 0
+    ranks: int = 2
+    images: int = 10
+    videos: int = 4
+    turns: int = 6
+    rate: float = 1.5e-3
+    warmup: int = 150
+    smoothing: float = 0.02
+    under_token: float = 0.06
+    under_patch: float = 0.06
+    asked: float = 0.15
+    answered: float = 0.25
+    max_steps: int = 0
+
+
+def losses(net: Network, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
+    """`[5]`, as LOSSES names them, the targets' cross-entropy first; then which targets the network
+    would have said itself `[batch, n]`, and which are targets at all."""
+    with torch.autocast("cpu", torch.bfloat16):
+        seen = net(batch.patches, batch.grid, batch.tokens, batch.positions, batch.place)
+        keep = batch.targets != IGNORE
+        logits = net.logits(seen.hidden[keep])
+        tokens = net.token_labels(seen.tokens)
+        patches = net.patch_labels(seen.patches[PATCH_LABEL_LAYER])
+    logits = logits.float()
+    token = F.cross_entropy(logits, batch.targets[keep], label_smoothing=smoothing)
+    parts = [token, _labelled(tokens, batch.token_labels), _labelled(patches, batch.patch_labels)]
+    for layer, (where, mask) in zip((ASKED_LAYER, ANSWERED_LAYER), batch.guided, strict=True):
+        weights = seen.attended[layer]
+        if len(where) == 0:
+            parts.append(weights.sum() * 0)
+            continue
+        rows = weights[where[:, 0], where[:, 1], where[:, 2]].float()
+        parts.append(-((rows * mask).sum(-1) + 1e-3).log().mean())
+    right = torch.zeros_like(keep)
+    right[keep] = logits.argmax(-1) == batch.targets[keep]
+    return torch.stack(parts), right, keep
+
+
+def _labelled(guesses: Tensor, labels: Tensor) -> Tensor:
+    """Binary cross-entropy, summed over the labels of a place."""
+    if len(labels) == 0:
+        return guesses.sum() * 0
+    loss = F.binary_cross_entropy_with_logits(guesses.float(), labels, reduction="none")
+    return loss.sum(-1).mean()
+
+
+def learning_rate(plan: Plan, step: int, progress: float) -> float:
+    """Linear warm-up by steps, then linear decay by elapsed time to 2 %."""
+    return plan.rate * min(1.0, (step + 1) / plan.warmup) * max(0.02, 1.0 - progress)
+
+
+def mix_at(progress: float) -> Mix:
+    """Easy first: one or two shapes, soon more; writing a little later."""
+    if progress < 0.02:
+        return Mix(most_shapes=2, writing=0.1)
+    if progress < 0.06:
+        return Mix(most_shapes=3, writing=0.4)
+    return Mix(most_shapes=MOST_SHAPES, writing=0.65)
+
+
+class Run:
+    """One rank: its part of the data, the network, and what is saved of both."""
+
+    def __init__(self, rank: int, plan: Plan) -> None:
+        self.rank, self.plan, self.out = rank, plan, Path(plan.out)
+        self.tokenizer = QwenTokenizer.from_folder(self.out / "tokenizer")
+        vocabulary = max(self.tokenizer.added.values()) + 1
+        self.net = Network(Size(), vocabulary, under.TOKEN_LABELS, under.PATCH_LABELS)
+        self.optimizer = torch.optim.AdamW(
+            self.net.parameters(), lr=plan.rate, betas=(0.9, 0.98), fused=True
+        )
+        self.step, self.spent = 0, 0.0
+        if (self.out / "state.pt").exists():
+            state = torch.load(self.out / "state.pt", weights_only=True)
+            self.net.load_state_dict(state["net"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.step, self.spent = state["step"], state["spent"]
+        self.rng = random.Random(f"{plan.seed} {rank} {self.step}")
+        self.shared = random.Random(f"{plan.seed} shared {self.step}")
+        self.maker = ConversationMaker(self.tokenizer, self.rng, mix_at(0))
+
+    def batches(self, progress: float) -> list[Batch]:
+        """Images, and from some time on clips or frames of a camera, of one size each."""
+        self.maker.mix = mix_at(progress)
+        made = [self._images()]
+        if progress > VIDEO_FROM:
+            made.append(self._clips() if self.shared.random() < 0.55 else self._frames())
+        return made
+
+    def _images(self) -> Batch:
+        height, width = image_grid(self.shared)
+        # So many that a large picture costs no more than a small one.
+        count = max(2, round(self.plan.images * 32 / (height * width + 4 * self.plan.turns / 2)))
+        drawn = [self.maker.images(height, width, self.plan.turns) for _ in range(count)]
+        return collate(drawn, height, width, self.tokenizer)
+
+    def _clips(self) -> Batch:
+        height, width, frames = clip_grid(self.shared)
+        drawn = [self.maker.clip(height, width, frames, 4) for _ in range(2 * self.plan.videos)]
+        return collate(drawn, height, width, self.tokenizer)
+
+    def _frames(self) -> Batch:
+        height, width = live_grid(self.shared)
+        most = self.shared.randint(2, 8)
+        count = max(2, round(self.plan.videos * 5.5 / most))
+        drawn = [self.maker.live(height, width, most, 5) for _ in range(count)]
+        return collate(drawn, height, width, self.tokenizer)
+
+    def save(self, spent: float) -> None:
+        state = {
+            "net": self.net.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "spent": spent,
+        }
+        torch.save(state, self.out / "state.tmp")
+        os.replace(self.out / "state.tmp", self.out / "state.pt")
+
+    def report(self, loss: float, each: int = 30) -> None:
+        """Writes a loadable folder `current`, and a line of STATUS.txt about it."""
+        write_folder(self.net, self.out / "tokenizer", self.out / "current")
+        rates = exact_answers(self.net, self.tokenizer, each)
+        line = f"{time.strftime('%H:%M:%S')} step {self.step} loss {loss:.3f} {rates}"
+        print(line, flush=True)
+        with (self.out / "STATUS.txt").open("a") as file:
+            file.write(line + "\n")
+
+
+@torch.no_grad()
+def exact_answers(net: Network, tokenizer: QwenTokenizer, each: int) -> dict[str, float]:
+    """Share of answers that greedy decoding gives exactly, by task, on scenes of a seed of their
+    own; questions before are answered rightly in the prompt. In the precision of training."""
+    right: dict[str, list[bool]] = {}
+    shapes = random.Random(EVALUATION_SEED)
+    for kind in ("image", "clip", "live"):
+        for index in range(each):
+            maker = ConversationMaker(tokenizer, random.Random(EVALUATION_SEED + index), Mix())
+            if kind == "image":
+                height, width = image_grid(shapes)
+                example = maker.images(height, width, 6)
+            elif kind == "clip":
+                height, width, frames = clip_grid(shapes)
+                example = maker.clip(height, width, frames, 3)
+            else:
+                height, width = live_grid(shapes)
+                example = maker.live(height, width, 5, 4)
+            _, hits, keep = losses(net, collate([example], height, width, tokenizer), 0.0)
+            for task, row, _ in example.tasks:
+                end = row
+                while end < keep.shape[1] and keep[0, end]:
+                    end += 1
+                name = task if kind == "image" or task in ("direction", "blinks", "jumps") else kind
+                name = f"live {task}" if kind == "live" and name != kind else name
+                right.setdefault(name, []).append(bool(hits[0, row:end].all()))
+    return {name: round(sum(r) / len(r), 3) for name, r in sorted(right.items())}
+
+
+def worker(rank: int, plan: Plan) -> None:
+    """One rank of the training run; rank 0 logs, reports and saves."""
+    torch.set_num_threads(1)
+    torch.manual_seed(plan.seed)
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    if plan.ranks > 1:
+        store = f"file://{plan.out}/rendezvous"
+        dist.init_process_group("gloo", init_method=store, rank=rank, world_size=plan.ranks)
+    run = Run(rank, plan)
+    if rank == 0:
+        write_folder(run.net, run.out / "tokenizer", run.out / "current")
+    started = time.monotonic() - run.spent
+    saved = logged = reported = time.monotonic()
+    progress = run.spent / (plan.minutes * 60)
+    weights = torch.tensor([1.0, plan.under_token, plan.under_patch, plan.asked, plan.answered])
+    sums, count, drawing, latest = torch.zeros(2, len(LOSSES)), 0, 0.0, 0.0
+    while progress < 1 and (not plan.max_steps or run.step < plan.max_steps):
+        now = time.monotonic()
+        batches = run.batches(progress)
+        drawing += time.monotonic() - now
+        run.optimizer.zero_grad()
+        for index, batch in enumerate(batches):
+            parts, _, _ = losses(run.net, batch, plan.smoothing)
+            # As many answers as there are, whichever batch they are in.
+            (parts @ weights * (0.65, 0.35)[index]).backward()  # type: ignore[no-untyped-call]
+            sums[index] += parts.detach()
+        elapsed = (time.monotonic() - started) / (plan.minutes * 60)
+        progress = average_gradients(run.net, plan.ranks, elapsed)
+        torch.nn.utils.clip_grad_norm_(run.net.parameters(), 1.0)
+        for group in run.optimizer.param_groups:
+            group["lr"] = learning_rate(plan, run.step, progress)
+        run.optimizer.step()
+        run.step += 1
+        count += 1
+        if rank != 0:
+            continue
+        now = time.monotonic()
+        if run.step % 100 == 0:
+            latest = float(sums[0, 0] / count)
+            print(
+                f"{time.strftime('%H:%M:%S')} step {run.step} {100 * progress:.1f}% {LOSSES}: "
+                f"images {_rounded(sums[0] / count)} videos {_rounded(sums[1] / count)} "
+                f"{(now - logged) / count:.3f} s/step, drawing {drawing / count:.3f}",
+                flush=True,
+            )
+            sums, count, drawing, logged = torch.zeros(2, len(LOSSES)), 0, 0.0, now
+        if now - saved > 240:
+            run.save(now - started)
+            saved = time.monotonic()
+        if now - reported > 480:
+            run.report(latest)
+            reported = time.monotonic()
+    if rank == 0:
+        run.save(time.monotonic() - started)
+        run.report(latest, 100)
+    if plan.ranks > 1:
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+def _rounded(values: Tensor) -> list[float]:
+    return [round(value, 3) for value in values.tolist()]
+
+
+def prepare(plan: Plan) -> None:
+    """Learn the tokenizer, once for a folder."""
+    out = Path(plan.out)
+    out.mkdir(parents=True, exist_ok=True)
+    if not (out / "tokenizer").exists():
+        write_tokenizer(out / "tokenizer", plan.seed)
+    (out / "plan.json").write_text(json.dumps(asdict(plan)))
+    (out / "rendezvous").unlink(missing_ok=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", required=True, help="folder for state and log")
+    parser.add_argument("--minutes", type=float, default=Plan.minutes)
+    parser.add_argument("--seed", type=int, default=Plan.seed)
+    parser.add_argument("--rate", type=float, default=Plan.rate)
+    parser.add_argument("--images", type=int, default=Plan.images, help="per rank and step")
+    parser.add_argument("--videos", type=int, default=Plan.videos, help="per rank and step")
+    parser.add_argument("--ranks", type=int, default=Plan.ranks)
+    parser.add_argument("--max-steps", type=int, default=0, help="0: until the time is over")
+    plan = Plan(**vars(parser.parse_args()))
+    prepare(plan)
+    if plan.ranks == 1:
+        worker(0, plan)
+        return
+    multiprocessing: Any = torch.multiprocessing
+    multiprocessing.spawn(worker, args=(plan,), nprocs=plan.ranks)
+
+
+if __name__ == "__main__":
+    main()
