@@ -154,9 +154,13 @@ class Conversation:
         committed = "input_audio_buffer.committed"
         try:
             with self._channel.waiting(lambda m: m["type"] == committed) as waiter:
-                await self._say(source, rate, pace, waiter)
-                async with self._channel.patience():
-                    item_id = (await waiter.reply)["item_id"]
+                try:
+                    await self._say(source, rate, pace, waiter)
+                    async with self._channel.patience():
+                        item_id = (await waiter.reply)["item_id"]
+                except BaseException:
+                    await self._clear()
+                    raise
             async with self._channel.patience():
                 said = await self._transcripts[item_id]
         finally:
@@ -170,26 +174,30 @@ class Conversation:
     async def _say(
         self, source: Source, rate: int | None, pace: float | None, waiter: Waiter
     ) -> None:
-        """Send and commit all of the source; what fails on the way is not left in the buffer."""
+        """Send and commit all of the source."""
         pieces = read_source(source, rate)
         if pace is not None:
             pieces = at_pace(pieces, pace)
         # Every piece carries the name of the commit: an error about any of them ends the waiting.
         name = {"event_id": waiter.event_id}
-        try:
-            async for piece in pieces:
-                for first in range(0, len(piece), _MAX_APPEND_BYTES):
-                    audio = base64.b64encode(piece[first : first + _MAX_APPEND_BYTES]).decode()
-                    await self._channel.send(
-                        {"type": "input_audio_buffer.append", "audio": audio, **name}
-                    )
-                    if waiter.reply.done():  # refused: the rest would be too
-                        return
-            await self._channel.send({"type": "input_audio_buffer.commit", **name})
-        except BaseException:
-            if self._channel.lost is None:
-                await self._channel.send({"type": "input_audio_buffer.clear"})
-            raise
+        async for piece in pieces:
+            for first in range(0, len(piece), _MAX_APPEND_BYTES):
+                audio = base64.b64encode(piece[first : first + _MAX_APPEND_BYTES]).decode()
+                await self._channel.send(
+                    {"type": "input_audio_buffer.append", "audio": audio, **name}
+                )
+                if waiter.reply.done():  # refused: the rest would be too
+                    return
+        await self._channel.send({"type": "input_audio_buffer.commit", **name})
+
+    async def _clear(self) -> None:
+        """Leave nothing of a failed source behind; replies to it that are still under way come
+        before the reply to this."""
+        with contextlib.suppress(LookhearError):
+            await self._channel.ask(
+                {"type": "input_audio_buffer.clear"},
+                lambda m: m["type"] == "input_audio_buffer.cleared",
+            )
 
     async def delete(self, item_id: str) -> None:
         """Take a message out of the conversation."""
