@@ -150,8 +150,7 @@ def main() -> None:
         threads=1,
     )
     built = build_core(config, lambda stage, share: None)
-    card = ModelCard(config.name, built.architecture, built.languages, 0, built.num_parameters)
-    simulation, audio = Simulation(built.core, card, options), Audio(options.data)
+    simulation, audio = Simulation(built.core, built.card, options), Audio(options.data)
     groups: dict[str, list[Utterance]] = {}
     for utterance in long_recordings(options.data) if options.long else held_out(options.data):
         key = utterance.name if options.long else f"{utterance.language} {utterance.split}"

@@ -1,79 +1,45 @@
-"""From a configuration to a running core: find the checkpoint, load it, size caches and windows."""
+"""From a configuration to a running core: find the checkpoint, load it, put its parts together."""
 
 from __future__ import annotations
 
-import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from engine.build_chat import build_qwen3, build_qwen3_vl
+from engine.build_speech import build_qwen3_asr, build_whisper
 from engine.config import EngineConfig
 from engine.core import EngineCore
-from engine.kv_cache import BLOCK_TOKENS
-from engine.messages import SAMPLE_RATE
+from engine.messages import ModelCard
 from engine.models.hub import resolve_checkpoint
-from engine.models.loader import CheckpointError, read_json
-from engine.models.qwen3_asr import Qwen3AsrModel
-from engine.models.qwen3_asr_prompt import LANGUAGES, language_code
-from engine.models.registry import QWEN3_ASR, architecture_of, load_model
-from engine.paged_runner import PagedRunner
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.runner import Runner
+from engine.models.registry import QWEN3, QWEN3_ASR, QWEN3_VL, WHISPER, architecture_of
+from engine.parts import Parts
 from engine.scheduler import Scheduler
-from engine.sessions.asr import AsrConfig
-from engine.sessions.family import AsrFamily, Family, WhisperFamily
-from engine.sessions.live import LiveConfig
-from engine.sessions.policy import WindowRule
-from engine.sessions.prompt import Prompter
-from engine.speech_desk import SpeechDesk
-from engine.tokenizer import WhisperTokenizer
-from engine.traits import Traits
-from engine.whisper_runner import WhisperRunner
-from kernels import default_cpu_dtype
 
 Progress = Callable[[str, float], None]  # a stage in words, the share of it that is done
+Builder = Callable[[EngineConfig, Path, str, Callable[[float], None]], Parts]
 
-# Seconds of audio encoded in one step at most: running decodes wait no longer than that takes.
-ENCODER_BUDGET_SECONDS = 32
-MAX_CARRIED = 64  # tokens of earlier text in a prompt
 # Parameters below which one thread is as fast as several (waiting for each other costs more than
 # the work), and leaves the other cores to the gateway.
 SMALL_MODEL = 20_000_000
-# Weights of which less than this stay in the processor's cache: halving them saves nothing.
-SMALL_CHECKPOINT_BYTES = 64 * 2**20
-# An open segment of Qwen3-ASR is cut at this many seconds, where the checkpoint says nothing.
-ASR_SEGMENT_SECONDS = 48.0
-# Of a context, what is kept free of audio: for prompt and header, and for text as fast as it comes.
-PROMPT_TOKENS = 64
-TEXT_TOKENS_PER_SECOND = 10
-# What Qwen3-ASR hears in a few syllables is often wrong twice alike, but seldom with certainty.
-ASR_PROBABILITY = 0.5
-ENCODER_CACHE_BYTES = 64 * 2**20
+
+BUILDERS: dict[str, Builder] = {
+    WHISPER: build_whisper,
+    QWEN3: build_qwen3,
+    QWEN3_ASR: build_qwen3_asr,
+    QWEN3_VL: build_qwen3_vl,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
     core: EngineCore
-    architecture: str
-    languages: list[str]
-    num_parameters: int
+    card: ModelCard
     device: str
     dtype: str
-    has_word_times: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """What differs by the kind of model."""
-
-    family: Family
-    runner: Runner[Any, Any]
-    num_parameters: int
-    dtype: torch.dtype
-    longest_request: int  # samples that one request may have encoded
 
 
 def build_core(config: EngineConfig, progress: Progress) -> Built:
@@ -81,28 +47,26 @@ def build_core(config: EngineConfig, progress: Progress) -> Built:
     device = _device(config.device)
     folder = resolve_checkpoint(config.model, progress)
     architecture = architecture_of(folder)
-    build = _qwen3_asr if architecture == QWEN3_ASR else _whisper
+    build = BUILDERS[architecture]
     parts = build(config, folder, device, lambda share: progress(f"loading {config.name}", share))
     if config.threads:
         torch.set_num_threads(config.threads)
     elif parts.num_parameters < SMALL_MODEL:
         torch.set_num_threads(1)
-    budget = max(parts.longest_request, ENCODER_BUDGET_SECONDS * SAMPLE_RATE)
-    core = EngineCore(
-        SpeechDesk(config.name, parts.family, config.max_live_turns),
-        parts.runner,
-        Scheduler(config.max_rows, budget, max(config.token_budget, config.max_rows + 1)),
+    token_budget = max(config.token_budget, config.max_rows + 1)
+    scheduler = Scheduler(config.max_rows, parts.encoder_budget, token_budget)
+    card = ModelCard(
+        id=config.name,
+        architecture=architecture,
+        languages=parts.languages,
+        created=int(time.time()),
+        parameters=parts.num_parameters,
+        has_word_times=parts.has_word_times,
+        abilities=parts.abilities,
+        context_tokens=parts.context_tokens,
     )
-    family = parts.family
-    return Built(
-        core,
-        architecture,
-        family.languages,
-        parts.num_parameters,
-        device,
-        str(parts.dtype).removeprefix("torch."),
-        family.has_word_times,
-    )
+    core = EngineCore(parts.desk, parts.runner, scheduler)
+    return Built(core, card, device, str(parts.dtype).removeprefix("torch."))
 
 
 def _device(name: str) -> str:
@@ -111,136 +75,3 @@ def _device(name: str) -> str:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise RuntimeError(f"device: expected a CUDA device for {name!r}, torch sees none")
     return name
-
-
-def _dtype(name: str, device: str) -> torch.dtype:
-    """The fastest one that keeps the words, for "auto"."""
-    if name != "auto":
-        dtype: torch.dtype = getattr(torch, name)
-        return dtype
-    return default_cpu_dtype() if device == "cpu" else torch.bfloat16
-
-
-def _live_config(config: EngineConfig, cap: float, roll: float, probability: float) -> LiveConfig:
-    """cap, roll: seconds, as in `LiveConfig`. probability: to be committed, by default."""
-    seconds = SAMPLE_RATE
-    if config.commit_probability is not None:
-        probability = config.commit_probability
-    return LiveConfig(
-        tick=round(config.tick_seconds * seconds),
-        cap=round(cap * seconds),
-        roll=round(roll * seconds),
-        max_samples=round(config.max_audio_seconds * seconds),
-        agreeing_ticks=config.agreeing_ticks,
-        held_words=config.held_words,
-        least_logprob=math.log(probability) if probability > 0 else -math.inf,
-        draft=config.draft_verification,
-    )
-
-
-# --- Whisper -------------------------------------------------------------------------------------
-
-
-def _whisper(
-    config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
-) -> _Parts:
-    dtype = _dtype(config.dtype, device)
-    model = load_model(folder, dtype=dtype, device=device, progress=progress)
-    tokenizer = WhisperTokenizer.from_folder(folder)
-    traits = Traits.from_folder(folder)
-    prompter = Prompter(tokenizer, MAX_CARRIED, MAX_CARRIED if traits.carries_text else 0)
-    longest = model.dims.audio_positions * SAMPLE_RATE // 50  # 50 encoder positions a second
-    window = _window_rule(config, traits, longest)
-    # An open segment may grow by the search for a quiet place before it is cut.
-    room = (window.longest - LiveConfig().search) / SAMPLE_RATE - 1
-    live = _live_config(config, min(config.max_segment_seconds or 14.0, room), 0.0, 0.0)
-    return _Parts(
-        WhisperFamily(prompter, live, window),
-        WhisperRunner(model, tokenizer, config.max_rows),
-        model.num_parameters,
-        dtype,
-        longest,
-    )
-
-
-def _window_rule(config: EngineConfig, traits: Traits, longest: int) -> WindowRule:
-    """Short windows only where they were asked for, or the checkpoint was trained for them.
-
-    longest: samples of the window that the checkpoint was published with.
-    """
-    margin = SAMPLE_RATE // 5
-    is_short = config.window == "short" or (config.window == "auto" and traits.short_windows)
-    if not is_short:
-        return WindowRule(step=longest, shortest=longest, longest=longest, margin=margin)
-    if traits.longest_window_seconds is not None:
-        longest = min(longest, round(traits.longest_window_seconds * SAMPLE_RATE))
-    step = min(longest, round(config.window_step_seconds * SAMPLE_RATE))
-    shortest = min(longest, round(config.min_window_seconds * SAMPLE_RATE))
-    return WindowRule(step=step, shortest=shortest, longest=longest, margin=margin)
-
-
-# --- Qwen3-ASR -----------------------------------------------------------------------------------
-
-
-def _qwen3_asr(
-    config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
-) -> _Parts:
-    size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    is_small = config.dtype == "auto" and device == "cpu" and size < SMALL_CHECKPOINT_BYTES
-    dtype = torch.float32 if is_small else _dtype(config.dtype, device)
-    model = Qwen3AsrModel.from_folder(folder, dtype=dtype, device=device, progress=progress)
-    traits = Traits.from_folder(folder)
-    context = min(config.max_context_tokens, model.decoder.dims.context)
-    cap = config.max_segment_seconds or traits.longest_window_seconds or ASR_SEGMENT_SECONDS
-    cap = _fitting(cap, context, model)
-    # A second less leaves room for the search for a quiet place; from half of it on, a pause is a
-    # good place to begin anew.
-    live = _live_config(config, max(2.0, cap - 1.0), cap / 2, ASR_PROBABILITY)
-    asr = AsrConfig(QwenTokenizer.from_folder(folder), model.encoder.dims, config.freeze_windows)
-    runner = PagedRunner(
-        model,
-        max_rows=config.max_rows,
-        num_blocks=_num_blocks(config, model, cap, context),
-        max_context=context,
-        encoder_bytes=ENCODER_CACHE_BYTES,
-    )
-    cap_samples = round(cap * SAMPLE_RATE)
-    return _Parts(
-        AsrFamily(asr, live, _spoken(folder), cap_samples),
-        runner,
-        model.num_parameters,
-        dtype,
-        cap_samples + SAMPLE_RATE,
-    )
-
-
-def _fitting(cap: float, context: int, model: Qwen3AsrModel) -> float:
-    """The longest segment, at most cap seconds, that leaves room for the prompt and its text."""
-    per_second = model.encoder.dims.num_tokens(100) + TEXT_TOKENS_PER_SECOND
-    room = (context - PROMPT_TOKENS) / per_second
-    if room < 4.0:
-        raise CheckpointError(
-            f"max_context_tokens: expected room for 4 s of speech at least "
-            f"({PROMPT_TOKENS + 4 * per_second} tokens), got {context}"
-        )
-    return min(cap, room)
-
-
-def _num_blocks(config: EngineConfig, model: Qwen3AsrModel, cap: float, context: int) -> int:
-    """As many as the memory allows, but no more than can be of use: a segment for every request
-    that runs and every turn that is open, and one request as long as they may be."""
-    dims = model.decoder.dims
-    element = torch.empty(0, dtype=model.decoder.dtype).element_size()
-    block_bytes = 2 * BLOCK_TOKENS * dims.layers * dims.kv_heads * dims.head_dim * element
-    per_second = model.encoder.dims.num_tokens(100) + TEXT_TOKENS_PER_SECOND
-    segment = math.ceil((PROMPT_TOKENS + cap * per_second) / BLOCK_TOKENS)
-    longest = math.ceil(context / BLOCK_TOKENS)
-    useful = longest + (config.max_rows + config.max_live_turns) * segment
-    return 1 + max(longest, min(useful, int(config.kv_cache_gigabytes * 2**30) // block_bytes))
-
-
-def _spoken(folder: Path) -> list[str]:
-    """ISO codes of the languages a checkpoint names, else all that its family was trained for."""
-    named = read_json(folder / "config.json").get("support_languages")
-    codes = [language_code(str(name)) for name in named] if isinstance(named, list) else []
-    return sorted(code for code in codes if code) or sorted(LANGUAGES)

@@ -41,6 +41,9 @@ class EngineConfig:
     freeze_windows: bool = True  # Qwen3-ASR: full windows are read once (off: for comparison)
     token_budget: int = 512  # tokens fed to the decoder in one step, over all requests
     max_context_tokens: int = 4096  # of one request with a paged cache, prompt and answer
+    max_picture_tokens: int = 16_384  # of one image at most; less makes large ones smaller
+    max_answer_tokens: int = 1024  # of an answer whose client names no limit
+    max_answers: int = 64  # at once, over all sessions
     kv_cache_gigabytes: float = 1.0  # GiB for the paged cache at most
     agreeing_ticks: int = 2  # ticks in a row that must hear a word alike to commit it
     held_words: int = 1  # words at the edge of the audio that wait all the same
@@ -79,6 +82,8 @@ class EngineConfig:
             self.max_context_tokens,
             "at least 256",
         )
+        for name in ("max_picture_tokens", "max_answer_tokens", "max_answers"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         _require(
             0.001 <= self.kv_cache_gigabytes <= 4096,
             "kv_cache_gigabytes",

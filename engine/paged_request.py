@@ -60,7 +60,8 @@ class PagedRequest:
 
     media: (first placeholder's place in tokens, medium), in order. final_tokens: of the prompt,
     that will be the same in the owner's next request; their blocks are kept for it (a soft pin).
-    salt: separates tenants in the prefix cache.
+    salt: separates tenants in the prefix cache. model_ends: whether the checkpoint's end tokens end
+    it too, besides those of sampling.
     """
 
     key: str
@@ -73,6 +74,7 @@ class PagedRequest:
     final_tokens: int = 0
     salt: bytes = b""
     guard_loops: bool = True
+    model_ends: bool = True
 
     @property
     def lasting_tokens(self) -> float:
@@ -113,7 +115,8 @@ class PagedSequence:
             self.positions = PromptPositions.of(len(request.tokens), grids)
         self.context = list(request.tokens)
         self.answer = Answer(
-            end_tokens=self.end_tokens | set(request.sampling.stop_tokens),
+            end_tokens=(self.end_tokens if request.model_ends else frozenset())
+            | set(request.sampling.stop_tokens),
             max_tokens=request.max_new_tokens,
             guard_loops=request.guard_loops,
         )
@@ -153,11 +156,22 @@ class PagedSequence:
         assert self.num_logits(count) == 0
         self.fed += count
 
-    def absorb(self, sampled: list[int], logprobs: list[float]) -> None:
+    def absorb(
+        self,
+        sampled: list[int],
+        logprobs: list[float],
+        tops: list[list[tuple[int, float]]] | None = None,
+    ) -> None:
         """Take the tokens sampled behind the last known token and the draft's."""
-        self.context += self.answer.take(sampled, logprobs, self._draft[: len(sampled) - 1])
+        draft = self._draft[: len(sampled) - 1]
+        self.context += self.answer.take(sampled, logprobs, draft, tops)
         self.fed = len(self.context) - 1
         self.phase = Phase.DONE if self.answer.stop else Phase.DECODE
+
+    def end(self, reason: str) -> None:
+        """The owner has what it wants."""
+        self.answer.stop = self.answer.stop or reason
+        self.phase = Phase.DONE
 
     def name_blocks(self) -> list[tuple[int, bytes]]:
         """(block, digest) of the blocks that have become full since the last call, and may be

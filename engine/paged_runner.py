@@ -191,7 +191,9 @@ class PagedRunner:
         """Encode what is missing and run one decoder pass over all the work."""
         failures: list[Failure] = []
         for sequence, error in isolated([s for s, _ in work], self._encode):
-            failures.append(Failure.of(sequence.key, error, "the audio could not be encoded"))
+            failures.append(
+                Failure.of(sequence.key, error, "the audio or picture could not be encoded")
+            )
         gone = {failure.key for failure in failures}
         ready = [(s, n) for s, n in work if s.key not in gone]
         passes: list[tuple[list[Work], Tensor]] = []
@@ -304,7 +306,8 @@ class PagedRunner:
             for sequence, count in work:
                 wanted = sequence.num_logits(count)
                 known = min(count, len(sequence.context) - sequence.fed)
-                if sequence.phase is Phase.PREFILL:
+                is_prompt = sequence.phase is Phase.PREFILL
+                if is_prompt:
                     self.num_read += known
                 if wanted == 0:
                     sequence.advance(count)
@@ -314,10 +317,13 @@ class PagedRunner:
                         failures.append(Failure(sequence.key, "model_error", NOT_FINITE))
                         at += wanted
                         continue
-                    tokens = sampled.tokens[at : at + wanted]
-                    sequence.absorb(tokens, sampled.logprobs[at : at + wanted])
-                    self.num_found += sequence.num_cached
-                    sequence.num_cached = 0
+                    part = slice(at, at + wanted)
+                    tops = None
+                    if sampled.top is not None and sequence.request.sampling.logprobs:
+                        tops = sampled.top[part]
+                    sequence.absorb(sampled.tokens[part], sampled.logprobs[part], tops)
+                    if is_prompt:
+                        self.num_found += sequence.num_cached
                 at += wanted
                 self._name(sequence)
         if failures or self._waiting:

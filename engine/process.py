@@ -23,7 +23,6 @@ from engine.messages import (
     EngineFailed,
     Event,
     Message,
-    ModelCard,
     Pong,
     Ready,
     Shutdown,
@@ -93,16 +92,7 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     core = built.core
     channel.send(
         Ready(
-            [
-                ModelCard(
-                    config.name,
-                    built.architecture,
-                    built.languages,
-                    int(time.time()),
-                    built.num_parameters,
-                    built.has_word_times,
-                )
-            ],
+            [built.card],
             config.max_live_turns,
             built.device,
             built.dtype,

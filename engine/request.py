@@ -96,7 +96,8 @@ class Answer:
     """The tokens sampled for one request so far, and whether there will be more.
 
     end_tokens: ids that end it. max_tokens: at most so many. guard_loops: stop when it repeats
-    itself. num_accepted, num_passes: as in `Result`.
+    itself. tops: (token, log probability) of alternatives per token, if asked for. num_accepted,
+    num_passes: as in `Result`.
     """
 
     end_tokens: frozenset[int]
@@ -104,12 +105,17 @@ class Answer:
     guard_loops: bool = True
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    tops: list[list[tuple[int, float]]] = field(default_factory=list)
     num_accepted: int = 0
     num_passes: int = 0
     stop: str = ""
 
     def take(
-        self, sampled: Sequence[int], logprobs: Sequence[float], draft: Sequence[int]
+        self,
+        sampled: Sequence[int],
+        logprobs: Sequence[float],
+        draft: Sequence[int],
+        tops: Sequence[list[tuple[int, float]]] | None = None,
     ) -> list[int]:
         """Take the tokens sampled behind the draft's positions; returns those that were appended.
 
@@ -127,6 +133,8 @@ class Answer:
             appended.append(token)
             self.tokens.append(token)
             self.logprobs.append(logprob)
+            if tops is not None:
+                self.tops.append(tops[i])
             if self.guard_loops and is_looping(self.tokens):
                 self.stop = "repetition"
             elif len(self.tokens) >= self.max_tokens:

@@ -10,8 +10,12 @@ from typing import Any
 from engine.models.loader import CheckpointError
 
 DEMO = Path(__file__).parent.parent / "demo"
-PACKAGED = {"demo-whisper": DEMO / "whisper", "demo-qwen3-asr": DEMO / "qwen3_asr"}
-FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]  # never pickled weights
+PACKAGED = {
+    "demo-whisper": DEMO / "whisper",
+    "demo-qwen3-asr": DEMO / "qwen3_asr",
+    "demo-qwen3-vl": DEMO / "qwen3_vl",
+}
+FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]  # never pickled weights
 _REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 Progress = Callable[[str, float], None]

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engine.models.end_tokens import end_tokens
 from engine.models.loader import CheckpointError, CheckpointReader, read_json
 from engine.models.mrope import Grid, PromptPositions
 from engine.models.qwen3 import Qwen3Model
@@ -99,7 +100,7 @@ class Qwen3VLModel:
             Qwen3Model(decoder_dims, weights),
             placeholders[0],
             placeholders[1],
-            _end_tokens(folder, config, text, path),
+            end_tokens(folder, config, text),
             source.num_parameters + weights.num_parameters,
         )
 
@@ -153,19 +154,3 @@ def _section(config: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise CheckpointError(f"{path}: {key}: expected an object, got {value!r}")
     return value
-
-
-def _end_tokens(
-    folder: Path, config: Mapping[str, Any], text: Mapping[str, Any], path: Path
-) -> tuple[int, ...]:
-    """Of generation_config.json, or of config.json, or Qwen's own."""
-    generation = read_json(folder / "generation_config.json", required=False)
-    for holder in (generation, config, text):
-        value = holder.get("eos_token_id")
-        if value is None:
-            continue
-        ids = value if isinstance(value, list) else [value]
-        if not (ids and all(type(i) is int and i >= 0 for i in ids)):
-            raise CheckpointError(f"{path}: eos_token_id: expected token ids, got {value!r}")
-        return tuple(ids)
-    return (151_645, 151_643)

@@ -12,7 +12,9 @@ from engine.models.whisper import WhisperModel
 
 WHISPER = "WhisperForConditionalGeneration"
 QWEN3_ASR = "Qwen3ASRForConditionalGeneration"
-ARCHITECTURES = (WHISPER, QWEN3_ASR)  # as Hugging Face writes them
+QWEN3 = "Qwen3ForCausalLM"
+QWEN3_VL = "Qwen3VLForConditionalGeneration"
+ARCHITECTURES = (WHISPER, QWEN3, QWEN3_ASR, QWEN3_VL)  # as Hugging Face writes them
 
 
 def architecture_of(folder: Path) -> str:

@@ -81,7 +81,8 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     "another architecture": (
         lambda folder: change_config(folder, architectures=["LlamaForCausalLM"]),
         r"config\.json: architectures: expected one of WhisperForConditionalGeneration, "
-        r"Qwen3ASRForConditionalGeneration, got LlamaForCausalLM",
+        r"Qwen3ForCausalLM, Qwen3ASRForConditionalGeneration, Qwen3VLForConditionalGeneration, "
+        r"got LlamaForCausalLM",
     ),
     "no tokenizer": (remove("vocab.json"), r"tokenizer\.json"),
     "half a tokenizer": (remove("merges.txt"), r"merges\.txt"),

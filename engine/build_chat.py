@@ -1,0 +1,103 @@
+"""Checkpoints that chat: their runners, caches and budgets, sized by a configuration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from engine.chat.desk import ChatDesk
+from engine.chat.generation import GenerationDefaults
+from engine.chat.pictures import Eyes
+from engine.chat.prompt import ChatPrompter
+from engine.chat.template import ChatTemplate
+from engine.config import EngineConfig
+from engine.kv_cache import BLOCK_TOKENS
+from engine.models.qwen3 import Qwen3Model
+from engine.models.qwen3_chat import Qwen3ChatModel
+from engine.models.qwen3_vl import Qwen3VLModel
+from engine.models.qwen3_vl_pixels import PixelRules
+from engine.paged_runner import PagedModel, PagedRunner
+from engine.parts import Parts, chosen_dtype
+from engine.qwen_tokenizer import QwenTokenizer
+from engine.traits import Traits
+
+# Embeddings of pictures that no block of the cache has any more; a token of them is wide.
+ENCODER_CACHE_BYTES = 128 * 2**20
+# Visual tokens encoded in one step at most, unless a single request has more.
+ENCODER_BUDGET_TOKENS = 2048
+
+
+def build_qwen3(
+    config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
+) -> Parts:
+    """Qwen3, text only."""
+    dtype = chosen_dtype(config.dtype, device, folder)
+    model = Qwen3ChatModel.from_folder(folder, dtype=dtype, device=device, progress=progress)
+    return _parts(config, folder, model, model.decoder, None, dtype, model.num_parameters)
+
+
+def build_qwen3_vl(
+    config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
+) -> Parts:
+    dtype = chosen_dtype(config.dtype, device, folder)
+    model = Qwen3VLModel.from_folder(folder, dtype=dtype, device=device, progress=progress)
+    dims = model.encoder.dims
+    eyes = Eyes(
+        model.medium,
+        PixelRules.from_folder(folder, dims).limited(config.max_picture_tokens),
+        PixelRules.from_folder(folder, dims, video=True),
+        Traits.from_folder(folder).live_frame_tokens,
+    )
+    return _parts(config, folder, model, model.decoder, eyes, dtype, model.num_parameters)
+
+
+def _parts(
+    config: EngineConfig,
+    folder: Path,
+    model: PagedModel,
+    decoder: Qwen3Model,
+    eyes: Eyes | None,
+    dtype: torch.dtype,
+    num_parameters: int,
+) -> Parts:
+    context = min(config.max_context_tokens, decoder.dims.context)
+    runner = PagedRunner(
+        model,
+        max_rows=config.max_rows,
+        num_blocks=_num_blocks(config, decoder, context),
+        max_context=context,
+        encoder_bytes=ENCODER_CACHE_BYTES,
+    )
+    tokenizer = QwenTokenizer.from_folder(folder)
+    desk = ChatDesk(
+        config.name,
+        ChatPrompter(tokenizer, ChatTemplate.from_folder(folder), eyes, context),
+        GenerationDefaults.from_folder(folder),
+        model.end_tokens,
+        decoder.dims.vocab,
+        max_answer=config.max_answer_tokens,
+        max_answers=config.max_answers,
+    )
+    return Parts(
+        desk=desk,
+        runner=runner,
+        num_parameters=num_parameters,
+        dtype=dtype,
+        encoder_budget=ENCODER_BUDGET_TOKENS,
+        abilities=["chat", *(["image", "video"] if eyes is not None else [])],
+        context_tokens=context,
+    )
+
+
+def _num_blocks(config: EngineConfig, decoder: Qwen3Model, context: int) -> int:
+    """As many as the memory allows, but no more than can be of use: every row as long as it may be,
+    and as much again for what sessions come back to."""
+    dims = decoder.dims
+    element = torch.empty(0, dtype=decoder.dtype).element_size()
+    block_bytes = 2 * BLOCK_TOKENS * dims.layers * dims.kv_heads * dims.head_dim * element
+    longest = math.ceil(context / BLOCK_TOKENS)
+    useful = 2 * config.max_rows * longest
+    return 1 + max(longest, min(useful, int(config.kv_cache_gigabytes * 2**30) // block_bytes))

@@ -1,0 +1,1 @@
+"""Answers to questions about text and pictures: from messages to prompts, from tokens to text."""

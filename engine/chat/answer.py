@@ -1,0 +1,217 @@
+"""One answer, from its request to its last word. Pure; satisfies `Owner`, and streams.
+
+tokens -> text, whole characters -> thinking | answer -> up to a stop text -> `AnswerText`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from engine.chat.prompt import ChatPrompt
+from engine.chat.stop_texts import StopTexts
+from engine.chat.thinking import ThinkingSplitter
+from engine.detokenizer import IncrementalDetokenizer
+from engine.messages import (
+    AnswerCompleted,
+    AnswerFailed,
+    AnswerStarted,
+    AnswerText,
+    AnswerUsage,
+    ChosenToken,
+    Event,
+    StartAnswer,
+    TokenLogprob,
+)
+from engine.paged_request import PagedRequest, PagedSequence
+from engine.qwen_tokenizer import QwenTokenizer
+from engine.request import Cost, Priority, Result
+from engine.sampling import SamplingParams
+from engine.sessions.policy import Streamer
+
+STOPPED = "stop"  # why a sequence ended that said a stop text
+
+
+class ChatAnswer(Streamer):
+    """key: its name in the core. prompt, sampling: what is asked, and how it is decoded."""
+
+    def __init__(
+        self,
+        key: str,
+        message: StartAnswer,
+        prompt: ChatPrompt,
+        sampling: SamplingParams,
+        tokenizer: QwenTokenizer,
+    ) -> None:
+        self._key = key
+        self._message = message
+        self._prompt = prompt
+        self._sampling = sampling
+        self._tokenizer = tokenizer
+        self._has_request = False
+        self._done = False
+        self._has_started = False
+        self._num_told = 0  # tokens whose text has gone through the stages
+        self._num_thought = 0
+        self._detokenizer = IncrementalDetokenizer(lambda token: tokenizer.decode_bytes([token]))
+        self._thinking = ThinkingSplitter(is_open=prompt.is_thinking)
+        self._stops = StopTexts(list(sampling.stop))
+        self._pending: list[ChosenToken] = []  # wait for their text
+        self._usage = AnswerUsage()
+
+    @property
+    def is_done(self) -> bool:
+        return self._done
+
+    @property
+    def is_urgent(self) -> bool:
+        return True
+
+    def wants_request(self) -> bool:
+        return not self._has_request and not self._done
+
+    def cost(self) -> Cost:
+        return Cost(
+            encoder=sum(medium.num_tokens for _, medium in self._prompt.media),
+            tokens=len(self._prompt.tokens) + self._sampling.max_tokens,
+        )
+
+    def make_request(self) -> PagedRequest:
+        self._has_request = True
+        return PagedRequest(
+            key=self._key,
+            priority=Priority.LIVE,
+            tokens=tuple(self._prompt.tokens),
+            media=tuple(self._prompt.media),
+            max_new_tokens=self._sampling.max_tokens,
+            sampling=self._sampling,
+            guard_loops=False,
+            model_ends=False,
+        )
+
+    def follow(self, sequence: PagedSequence) -> list[Event]:
+        answer = sequence.answer
+        if not answer.tokens and not answer.stop:
+            return []  # the prompt is being read
+        events: list[Event] = []
+        if not self._has_started:
+            events.append(self._start(sequence))
+        while self._num_told < len(answer.tokens) and not self._stops.has_stopped:
+            at = self._num_told
+            self._num_told += 1
+            top = answer.tops[at] if answer.tops else []
+            self._tell(answer.tokens[at], answer.logprobs[at], top, events)
+        if self._stops.has_stopped and not answer.stop:
+            sequence.end(STOPPED)
+        return events
+
+    def _start(self, sequence: PagedSequence) -> Event:
+        self._has_started = True
+        prompt = self._prompt
+        self._usage = AnswerUsage(
+            prompt=len(prompt.tokens),
+            cached=sequence.num_cached,
+            image=prompt.image_tokens,
+            video=prompt.video_tokens,
+        )
+        return AnswerStarted(self._message.session, self._message.answer, self._usage)
+
+    def _tell(
+        self, token: int, logprob: float, top: list[tuple[int, float]], events: list[Event]
+    ) -> None:
+        thought, said = self._thinking.push(self._detokenizer.push([token]))
+        is_thought = bool(thought) or (self._thinking.is_thinking and not said)
+        self._num_thought += is_thought
+        if self._sampling.logprobs is not None and not is_thought:
+            self._pending.append(self._chosen(token, logprob, top))
+        self._say(thought, said, events)
+
+    def _say(self, thought: str, said: str, events: list[Event]) -> None:
+        session, name = self._message.session, self._message.answer
+        if thought:
+            events.append(AnswerText(session, name, thought, is_reasoning=True))
+        if text := self._stops.push(said):
+            events.append(AnswerText(session, name, text, tokens=self._take_pending()))
+
+    def _take_pending(self) -> list[ChosenToken] | None:
+        tokens, self._pending = self._pending, []
+        return tokens if self._sampling.logprobs is not None else None
+
+    def _chosen(self, token: int, logprob: float, top: list[tuple[int, float]]) -> ChosenToken:
+        mine = self._spelled(token, logprob)
+        return ChosenToken(
+            mine.token, mine.logprob, mine.bytes, [self._spelled(t, p) for t, p in top]
+        )
+
+    def _spelled(self, token: int, logprob: float) -> TokenLogprob:
+        piece = self._tokenizer.decode_bytes([token])
+        return TokenLogprob(piece.decode("utf-8", "replace"), logprob, list(piece))
+
+    def absorb(self, result: Result) -> list[Event]:
+        self._done = True
+        events: list[Event] = []
+        session, name = self._message.session, self._message.answer
+        if not self._stops.has_stopped:
+            self._say(*self._thinking.push(self._detokenizer.flush()), events)
+            self._say(*self._thinking.flush(), events)
+        if not self._stops.has_stopped and (rest := self._stops.flush()):
+            events.append(AnswerText(session, name, rest, tokens=self._take_pending()))
+        if self._pending:
+            events.append(AnswerText(session, name, "", tokens=self._take_pending()))
+        usage = dataclasses.replace(self._usage, output=self._num_told, reasoning=self._num_thought)
+        reason = "length" if result.stop == "length" else "stop"
+        if self._stops.has_stopped:
+            reason = "stop"
+        events.append(AnswerCompleted(session, name, reason, usage))
+        return events
+
+    def settle(self) -> list[Event]:
+        return []
+
+    def fail(self, code: str, message: str) -> list[Event]:
+        self._done = True
+        return [AnswerFailed(self._message.session, self._message.answer, code, message)]
+
+
+class Ahead:
+    """Reads what a session's next question will begin with, while nobody waits. Never done: its
+    key keeps the blocks for the session. Satisfies `Owner`."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._next: ChatPrompt | None = None
+
+    is_done = False
+    is_urgent = False
+
+    def read(self, prompt: ChatPrompt) -> None:
+        """A newer beginning; what waits is replaced."""
+        self._next = prompt
+
+    def wants_request(self) -> bool:
+        return self._next is not None
+
+    def cost(self) -> Cost:
+        assert self._next is not None
+        encoder = sum(medium.num_tokens for _, medium in self._next.media)
+        return Cost(encoder, len(self._next.tokens) + 1)
+
+    def make_request(self) -> PagedRequest:
+        prompt, self._next = self._next, None
+        assert prompt is not None
+        return PagedRequest(
+            key=self._key,
+            priority=Priority.BATCH,
+            tokens=tuple(prompt.tokens),
+            media=tuple(prompt.media),
+            max_new_tokens=1,  # computed with the prompt's end, and of no use
+            final_tokens=len(prompt.tokens),
+        )
+
+    def absorb(self, result: Result) -> list[Event]:
+        return []
+
+    def settle(self) -> list[Event]:
+        return []
+
+    def fail(self, code: str, message: str) -> list[Event]:
+        return []

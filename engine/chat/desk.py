@@ -1,0 +1,157 @@
+"""Takes the messages of a model that chats: pictures, questions, what is to be read ahead. Pure."""
+
+from __future__ import annotations
+
+from engine.chat.answer import Ahead, ChatAnswer
+from engine.chat.generation import GenerationDefaults
+from engine.chat.pictures import PartError
+from engine.chat.prompt import ChatPrompter
+from engine.desk import Book
+from engine.messages import (
+    AnswerFailed,
+    CancelAnswer,
+    ChatMessage,
+    DropPicture,
+    Event,
+    FileFailed,
+    HoldPicture,
+    Message,
+    ReadAhead,
+    StartAnswer,
+    StartTurn,
+    TextPart,
+    TranscribeFile,
+    TurnFailed,
+)
+from engine.request import Priority, RequestError
+
+ROLES = ("system", "user", "assistant")
+
+
+class ChatDesk:
+    """name: the model's on the wire. end_tokens, vocab: of the checkpoint. max_answer: tokens of an
+    answer whose client names no limit, at most. max_answers: at once, over all sessions."""
+
+    def __init__(
+        self,
+        name: str,
+        prompter: ChatPrompter,
+        defaults: GenerationDefaults,
+        end_tokens: tuple[int, ...],
+        vocab: int,
+        *,
+        max_answer: int,
+        max_answers: int,
+    ) -> None:
+        self._name = name
+        self._prompter = prompter
+        self._defaults = defaults
+        self._end_tokens = end_tokens
+        self._vocab = vocab
+        self._max_answer = max_answer
+        self._max_answers = max_answers
+
+    def take(self, message: Message, book: Book) -> list[Event]:
+        eyes = self._prompter.eyes
+        match message:
+            case HoldPicture(session, _, picture, pixels):
+                if eyes is not None:
+                    eyes.forget(session, picture)
+                    eyes.album.hold(session, picture, pixels)
+            case DropPicture(session, _, picture):
+                if eyes is not None:
+                    eyes.forget(session, picture)
+            case StartAnswer():
+                return self._start(message, book)
+            case CancelAnswer(session, answer):
+                book.drop(f"{session}/{answer}")
+            case ReadAhead():
+                self._read_ahead(message, book)
+            case StartTurn(session, turn):
+                return [TurnFailed(session, turn, *self._cannot_hear())]
+            case TranscribeFile(request):
+                return [FileFailed(request, *self._cannot_hear())]
+        return []
+
+    def close(self, session: str) -> None:
+        if self._prompter.eyes is not None:
+            self._prompter.eyes.forget(session)
+
+    def stats(self, book: Book) -> dict[str, int]:
+        eyes = self._prompter.eyes
+        return {"answers": book.count(ChatAnswer), **(eyes.stats() if eyes else {})}
+
+    def _cannot_hear(self) -> tuple[str, str]:
+        return "invalid_model", f"model: expected one that transcribes, {self._name} chats"
+
+    def _start(self, message: StartAnswer, book: Book) -> list[Event]:
+        key = f"{message.session}/{message.answer}"
+        try:
+            if book.owner(key) is not None:
+                raise RequestError(
+                    "duplicate_answer", f"answer: expected a new name, got {message.answer!r}"
+                )
+            if book.count(ChatAnswer) >= self._max_answers:
+                raise RequestError(
+                    "too_many_answers",
+                    f"this engine writes {self._max_answers} answers at once; all are taken",
+                )
+            owner = self._answer(key, message)
+        except RequestError as error:
+            place = error.place if isinstance(error, PartError) else (None, None)
+            failed = AnswerFailed(message.session, message.answer, error.code, str(error), *place)
+            return [failed]
+        book.add(key, Priority.LIVE, owner, message.session)
+        return []
+
+    def _answer(self, key: str, message: StartAnswer) -> ChatAnswer:
+        settings, prompter = message.settings, self._prompter
+        self._check(message.messages)
+        prompt = prompter.prompt(
+            message.session,
+            message.messages,
+            variables=settings.template,
+            reserved=settings.max_tokens or min(self._max_answer, prompter.max_tokens // 4),
+        )
+        room = prompter.max_tokens - len(prompt.tokens)
+        sampling = self._defaults.sampling(
+            settings,
+            settings.max_tokens or min(room, self._max_answer),
+            self._end_tokens,
+            self._vocab,
+        )
+        return ChatAnswer(key, message, prompt, sampling, prompter.tokenizer)
+
+    def _check(self, messages: list[ChatMessage]) -> None:
+        if not messages:
+            raise RequestError("invalid_value", "messages: expected one at least, got none")
+        for i, message in enumerate(messages):
+            if message.role not in ROLES:
+                known = ", ".join(ROLES)
+                raise RequestError(
+                    "invalid_value", f"messages[{i}].role: expected {known}; got {message.role!r}"
+                )
+            for k, part in enumerate(message.parts):
+                if isinstance(part, TextPart):
+                    continue
+                if self._prompter.eyes is None:
+                    text = f"expected text only, {self._name} does not see"
+                    raise PartError("invalid_model", text, (i, k))
+                if message.role != "user":
+                    text = f"expected pictures in messages of users, got one of {message.role}"
+                    raise PartError("invalid_value", text, (i, k))
+
+    def _read_ahead(self, message: ReadAhead, book: Book) -> None:
+        key = f"{message.session}//ahead"
+        try:
+            self._check(message.messages)
+            prompt = self._prompter.beginning(message.session, message.messages)
+        except RequestError:
+            return  # the question itself will say what is wrong
+        if not prompt.tokens or len(prompt.tokens) >= self._prompter.max_tokens:
+            return
+        owner = book.owner(key)
+        if not isinstance(owner, Ahead):
+            owner = Ahead(key)
+            book.add(key, Priority.BATCH, owner, message.session)
+        owner.read(prompt)

@@ -1,0 +1,261 @@
+"""The pictures of sessions, and how a model sees them: sizes within a budget, normalised pixels.
+
+A session holds its pictures by name; what a model's encoder takes of one is prepared once for every
+size and kept in a cache of bounded size, for all sessions.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.messages import ImagePart, VideoPart
+from engine.models.qwen3_vl_pixels import (
+    PixelRules,
+    Size,
+    share_tokens,
+    share_video_tokens,
+    temporal_slices,
+)
+from engine.paged_request import Medium
+from engine.qwen_tokenizer import QwenTokenizer
+from engine.request import RequestError
+
+T = TypeVar("T")
+
+Place = tuple[int, int]  # message, part in it
+Label = tuple[int, ...]  # tokens in front of a frame, which say when it was
+PREPARED_BYTES = 256 * 2**20
+
+
+class PartError(RequestError):
+    """A part of a message is to blame. place: message, part in it."""
+
+    def __init__(self, code: str, message: str, place: Place) -> None:
+        super().__init__(code, message)
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What stands for one part: media, each with the tokens in front of it."""
+
+    media: list[tuple[Label, Medium]]
+    is_video: bool
+
+
+class Album:
+    """Pictures [height, width, 3] uint8 by session and name."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, dict[str, NDArray[np.uint8]]] = {}
+
+    def hold(self, session: str, name: str, pixels: NDArray[np.uint8]) -> None:
+        self._held.setdefault(session, {})[name] = pixels
+
+    def drop(self, session: str, name: str) -> None:
+        self._held.get(session, {}).pop(name, None)
+
+    def close(self, session: str) -> None:
+        self._held.pop(session, None)
+
+    def find(self, session: str, name: str, place: Place) -> NDArray[np.uint8]:
+        """Raises `PartError`."""
+        pixels = self._held.get(session, {}).get(name)
+        if pixels is None:
+            raise PartError(
+                "invalid_value", f"expected a picture that is held, got {name!r}", place
+            )
+        return pixels
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(p.nbytes for held in self._held.values() for p in held.values())
+
+    @property
+    def num_pictures(self) -> int:
+        return sum(map(len, self._held.values()))
+
+
+class Eyes:
+    """make_medium: from pixels [frames, 3, height, width] to what a request holds. images, videos:
+    the checkpoint's rules. live_tokens: of one frame of a video that goes on, at most."""
+
+    def __init__(
+        self,
+        make_medium: Callable[[NDArray[np.float32]], Medium],
+        images: PixelRules,
+        videos: PixelRules,
+        live_tokens: int,
+    ) -> None:
+        self.album = Album()
+        self._make_medium = make_medium
+        self._images = images
+        self._videos = videos
+        self._live = videos.limited(live_tokens)
+        self._prepared: OrderedDict[tuple[object, ...], list[Medium]] = OrderedDict()
+        self._prepared_bytes = 0
+
+    @property
+    def tokens_per_picture(self) -> int:
+        """Of the largest image."""
+        return self._images.max_pixels // self._images.factor**2
+
+    def look(
+        self,
+        session: str,
+        parts: Sequence[tuple[Place, object]],
+        room: int,
+        tokenizer: QwenTokenizer,
+    ) -> dict[Place, Seen]:
+        """What stands for each part. room: tokens that all of them may take.
+
+        Videos, and images of detail "high" or "low", have their own size; images of detail "auto"
+        share what is left, and are made smaller if they must be. Raises `PartError`.
+        """
+        seen: dict[Place, Seen] = {}
+        flexible: list[tuple[Place, ImagePart]] = []
+        for place, part in parts:
+            if isinstance(part, ImagePart) and part.detail == "auto":
+                flexible.append((place, part))
+                continue
+            if isinstance(part, VideoPart):
+                seen[place] = self._video(session, place, part, room, tokenizer)
+            elif isinstance(part, ImagePart):
+                seen[place] = self._image(session, place, part)
+            room -= sum(len(label) + medium.num_tokens for label, medium in seen[place].media)
+            room -= 2 * len(seen[place].media) if seen[place].is_video else 0
+            if room < 0:
+                raise PartError(
+                    "context_length_exceeded",
+                    f"expected pictures that fit the model's context, got {-room} tokens too many",
+                    place,
+                )
+        if flexible:
+            pictures = [self.album.find(session, part.picture, place) for place, part in flexible]
+            for (place, part), size in zip(
+                flexible, self._shared(flexible, pictures, room), strict=True
+            ):
+                seen[place] = Seen([((), self._prepare(session, part.picture, size))], False)
+        return seen
+
+    def _shared(
+        self,
+        flexible: Sequence[tuple[Place, ImagePart]],
+        pictures: Sequence[NDArray[np.uint8]],
+        room: int,
+    ) -> list[Size]:
+        for (place, _), pixels in zip(flexible, pictures, strict=True):
+            _named(lambda p=pixels: self._images.image_size(_size(p)), place)  # type: ignore[misc]
+        last = flexible[-1][0]
+        sizes = [_size(pixels) for pixels in pictures]
+        return _named(lambda: share_tokens(self._images, sizes, max(0, room)), last)
+
+    def _image(self, session: str, place: Place, part: ImagePart) -> Seen:
+        pixels = self.album.find(session, part.picture, place)
+        rules = _named(lambda: self._images.for_detail(part.detail), place)
+        size = _named(lambda: rules.image_size(_size(pixels)), place)
+        return Seen([((), self._prepare(session, part.picture, size))], False)
+
+    def _prepare(self, session: str, name: str, size: Size, *, live: bool = False) -> Medium:
+        rules = self._live if live else self._images
+        key = (session, name, size, live)
+
+        def make() -> list[Medium]:
+            pixels = self.album.find(session, name, (0, 0))
+            return [self._make_medium(rules.prepare(pixels[None], size))]
+
+        return self._cached(key, make)[0]
+
+    def _video(
+        self, session: str, place: Place, part: VideoPart, room: int, tokenizer: QwenTokenizer
+    ) -> Seen:
+        if not part.pictures or len(part.pictures) != len(part.seconds):
+            raise PartError("invalid_value", "expected a video of one frame at least", place)
+
+        def label(seconds: float) -> Label:
+            return tuple(tokenizer.encode(f"<{seconds:.1f} seconds>"))
+
+        frames = [self.album.find(session, name, place) for name in part.pictures]
+        if part.live:
+            media = []
+            for name, pixels, seconds in zip(part.pictures, frames, part.seconds, strict=True):
+                size = _named(lambda p=pixels: self._live.image_size(_size(p)), place)  # type: ignore[misc]
+                media.append((label(seconds), self._prepare(session, name, size, live=True)))
+            return Seen(media, True)
+        if len({pixels.shape for pixels in frames}) > 1:
+            raise PartError("invalid_value", "expected frames of one size", place)
+        # Each slice also costs its label and two tokens around it.
+        slices = -(-len(frames) // self._videos.frames)
+        budget = room - slices * (2 + max(len(label(s)) for s in part.seconds))
+        size = _named(
+            lambda: share_video_tokens(self._videos, _size(frames[0]), len(frames), max(0, budget)),
+            place,
+        )
+        times = [
+            (part.seconds[i] + part.seconds[min(i + self._videos.frames, len(frames)) - 1]) / 2
+            for i in range(0, len(frames), self._videos.frames)
+        ]
+
+        def make() -> list[Medium]:
+            pixels = self._videos.prepare(np.stack(frames), size)
+            cut = temporal_slices(pixels, part.seconds, self._videos.frames)
+            return [self._make_medium(slice_) for _, slice_ in cut]
+
+        media_ = self._cached((session, tuple(part.pictures), size), make)
+        return Seen([(label(t), m) for t, m in zip(times, media_, strict=True)], True)
+
+    def _cached(self, key: tuple[object, ...], make: Callable[[], list[Medium]]) -> list[Medium]:
+        found = self._prepared.get(key)
+        if found is None:
+            found = self._prepared[key] = make()
+            self._prepared_bytes += _bytes(found)
+            while self._prepared_bytes > PREPARED_BYTES and len(self._prepared) > 1:
+                _, oldest = self._prepared.popitem(last=False)
+                self._prepared_bytes -= _bytes(oldest)
+        self._prepared.move_to_end(key)
+        return found
+
+    def forget(self, session: str, name: str | None = None) -> None:
+        """A session's picture is gone, or all of them."""
+        if name is None:
+            self.album.close(session)
+        else:
+            self.album.drop(session, name)
+        gone = [
+            key
+            for key in self._prepared
+            if key[0] == session
+            and (name is None or key[1] == name or (isinstance(key[1], tuple) and name in key[1]))
+        ]
+        for key in gone:
+            self._prepared_bytes -= _bytes(self._prepared.pop(key))
+
+    def stats(self) -> Mapping[str, int]:
+        """Now: pictures held by sessions, their bytes, and those of what is prepared of them."""
+        return {
+            "pictures": self.album.num_pictures,
+            "picture_bytes": self.album.num_bytes,
+            "prepared_bytes": self._prepared_bytes,
+        }
+
+
+def _bytes(media: Sequence[Medium]) -> int:
+    return sum(medium.features.nbytes for medium in media)
+
+
+def _size(pixels: NDArray[np.uint8]) -> Size:
+    return pixels.shape[0], pixels.shape[1]
+
+
+def _named(work: Callable[[], T], place: Place) -> T:
+    """Do it; a `RequestError` is the part's."""
+    try:
+        return work()
+    except RequestError as error:
+        raise PartError(error.code, str(error), place) from None

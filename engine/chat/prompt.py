@@ -1,0 +1,205 @@
+"""From a conversation to the tokens and pictures of a request. Pure, apart from resizing.
+
+    messages --template--> pieces --tokenizer--> tokens, with a gap for each picture
+    room that is left --> sizes of the pictures --> placeholders in the gaps
+
+    image     <|vision_start|><|image_pad|>...<|vision_end|>
+    video     <|vision_start|>{frames}<|vision_end|>        the frames alone where more will follow
+    frames    <0.5 seconds><|vision_start|><|video_pad|>...<|vision_end|>    each
+
+Source: the processor of Qwen3-VL in transformers 5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.chat.pictures import Eyes, Place, Seen
+from engine.chat.template import ChatTemplate, Frame, Written
+from engine.messages import ChatMessage, ImagePart, TextPart, VideoPart
+from engine.paged_request import Medium
+from engine.qwen_tokenizer import QwenTokenizer
+from engine.request import RequestError
+
+VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
+IMAGE_PAD, VIDEO_PAD = "<|image_pad|>", "<|video_pad|>"
+# Stands where an answer's question will be, in a prompt that is read ahead.
+_LATER = TextPart("\ue002")
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Where a picture comes. place: of its part in the messages."""
+
+    place: Place
+
+
+@dataclass(slots=True)
+class ChatPrompt:
+    """tokens: all of them. media: (first placeholder's place in tokens, medium), in order.
+    image_tokens, video_tokens: placeholders among them. is_thinking: the template has opened the
+    model's thinking."""
+
+    tokens: list[int] = field(default_factory=list)
+    media: list[tuple[int, Medium]] = field(default_factory=list)
+    image_tokens: int = 0
+    video_tokens: int = 0
+    is_thinking: bool = False
+
+
+class ChatPrompter:
+    """eyes: of a model that sees, else None. max_tokens: of a prompt with its answer."""
+
+    def __init__(
+        self,
+        tokenizer: QwenTokenizer,
+        template: ChatTemplate,
+        eyes: Eyes | None,
+        max_tokens: int,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.eyes = eyes
+        self.max_tokens = max_tokens
+        self._template = template
+        longest_first = sorted(tokenizer.added, key=len, reverse=True)
+        self._specials = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
+
+    def prompt(
+        self,
+        session: str,
+        messages: Sequence[ChatMessage],
+        *,
+        variables: Mapping[str, Any] | None = None,
+        reserved: int = 0,
+    ) -> ChatPrompt:
+        """Of a question that is to be answered. reserved: tokens to leave for the answer.
+
+        Raises `RequestError`; `PartError` where a part of a message is to blame.
+        """
+        pieces = self._pieces(messages, variables)
+        prompt = self._fill(pieces, session, messages, reserved)
+        frame = "".join(p.text for p in pieces[-1:] if isinstance(p, Frame))
+        prompt.is_thinking = frame.rstrip().endswith("<think>")
+        if len(prompt.tokens) + max(1, reserved) > self.max_tokens:
+            raise RequestError(
+                "context_length_exceeded",
+                f"messages: expected at most {self.max_tokens} tokens of prompt and answer, "
+                f"got {len(prompt.tokens)} + {max(1, reserved)}",
+            )
+        return prompt
+
+    def beginning(self, session: str, messages: Sequence[ChatMessage]) -> ChatPrompt:
+        """What all prompts begin with whose last message only grows beyond these."""
+        last = messages[-1]
+        longer = [*messages[:-1], ChatMessage(last.role, [*last.parts, _LATER])]
+        pieces = self._pieces(longer, None)
+        mark = next(i for i, p in enumerate(pieces) if p == Written(_LATER.text))
+        return self._fill(pieces[:mark], session, messages, 0)
+
+    def _pieces(
+        self, messages: Sequence[ChatMessage], variables: Mapping[str, Any] | None
+    ) -> list[Frame | Written]:
+        lists = self.eyes is not None
+        return self._template.render(messages, lists=lists, variables=variables)
+
+    def _fill(
+        self,
+        pieces: Sequence[Frame | Written],
+        session: str,
+        messages: Sequence[ChatMessage],
+        reserved: int,
+    ) -> ChatPrompt:
+        parts = [
+            ((i, k), part)
+            for i, message in enumerate(messages)
+            for k, part in enumerate(message.parts)
+            if not isinstance(part, TextPart)
+        ]
+        if self.eyes is None:
+            assert not parts, "a model that does not see was shown a picture"
+            return _joined(self._tokens(pieces, {}, {}), {}, self.tokenizer)
+        by_place = dict(parts)
+        images = iter([place for place, part in parts if isinstance(part, ImagePart)])
+        videos = iter([place for place, part in parts if isinstance(part, VideoPart)])
+        streams = {IMAGE_PAD: images, VIDEO_PAD: videos}
+        tokens = list(self._tokens(pieces, streams, by_place))
+        left = [place for stream in streams.values() for place in stream]
+        if left:
+            raise RequestError(
+                "invalid_value",
+                f"messages[{left[0][0]}]: the model's chat template has no place for its picture",
+            )
+        num_text = sum(len(piece) for piece in tokens if isinstance(piece, list))
+        room = self.max_tokens - max(1, reserved) - num_text
+        seen = self.eyes.look(session, parts, room, self.tokenizer)
+        return _joined(tokens, seen, self.tokenizer)
+
+    def _tokens(
+        self,
+        pieces: Sequence[Frame | Written],
+        pads: Mapping[str, Iterator[Place]],
+        parts: Mapping[Place, object],
+    ) -> Iterator[list[int] | Gap]:
+        """Runs of tokens, and gaps. Text between special tokens is encoded as one piece, as it was
+        learnt. A video whose end is not known stands without what surrounds a whole one."""
+        runs = self._runs(pieces)
+        spellings = [run.text if isinstance(run, Frame) else "" for run in runs]
+        i = 0
+        while i < len(runs):
+            if not spellings[i]:
+                yield self.tokenizer.encode(runs[i].text)
+            elif spellings[i : i + 3] == [VISION_START, VIDEO_PAD, VISION_END] and (
+                place := next(pads.get(VIDEO_PAD, iter(())), None)
+            ):
+                around = [] if getattr(parts[place], "live", False) else [VISION_START, VISION_END]
+                yield [self.tokenizer.token(spelling) for spelling in around[:1]]
+                yield Gap(place)
+                yield [self.tokenizer.token(spelling) for spelling in around[1:]]
+                i += 2
+            elif place := next(pads.get(spellings[i], iter(())), None):
+                yield Gap(place)
+            else:
+                yield [self.tokenizer.token(spellings[i])]
+            i += 1
+
+    def _runs(self, pieces: Sequence[Frame | Written]) -> list[Frame | Written]:
+        """Special tokens as frames of one each, and between them texts as long as they can be."""
+        runs: list[Frame | Written] = []
+        for piece in pieces:
+            cut = self._specials.split(piece.text) if isinstance(piece, Frame) else [piece.text]
+            for i, text in enumerate(cut):
+                if i % 2 == 1:
+                    runs.append(Frame(text))
+                elif text and runs and isinstance(runs[-1], Written):
+                    runs[-1] = Written(runs[-1].text + text)
+                elif text:
+                    runs.append(Written(text))
+        return runs
+
+
+def _joined(
+    tokens: Iterator[list[int] | Gap] | Sequence[list[int] | Gap],
+    seen: Mapping[Place, Seen],
+    tokenizer: QwenTokenizer,
+) -> ChatPrompt:
+    prompt = ChatPrompt()
+    for piece in tokens:
+        if isinstance(piece, list):
+            prompt.tokens += piece
+            continue
+        what = seen[piece.place]
+        pad = tokenizer.token(VIDEO_PAD if what.is_video else IMAGE_PAD)
+        for label, medium in what.media:
+            if what.is_video:
+                prompt.tokens += [*label, tokenizer.token(VISION_START)]
+                prompt.video_tokens += medium.num_tokens
+            else:
+                prompt.image_tokens += medium.num_tokens
+            prompt.media.append((len(prompt.tokens), medium))
+            prompt.tokens += [pad] * medium.num_tokens
+            if what.is_video:
+                prompt.tokens.append(tokenizer.token(VISION_END))
+    return prompt

@@ -1,0 +1,37 @@
+"""Ends an answer at texts that its client named. Pure."""
+
+from __future__ import annotations
+
+from engine.chat.thinking import longest_overlap
+
+
+class StopTexts:
+    """Lets a growing text through up to the first of the texts that end it, which is left out.
+
+    What may be the beginning of one is held back until it is known.
+    """
+
+    def __init__(self, stops: list[str]) -> None:
+        assert all(stops), stops
+        self._stops = stops
+        self._held = ""
+        self.has_stopped = False
+
+    def push(self, text: str) -> str:
+        """More text; returns what is certain now."""
+        if self.has_stopped:
+            return ""
+        self._held += text
+        places = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
+        if places:
+            self.has_stopped = True
+            passed, self._held = self._held[: min(places)], ""
+            return passed
+        kept = len(self._held) - longest_overlap(self._held, self._stops)
+        passed, self._held = self._held[:kept], self._held[kept:]
+        return passed
+
+    def flush(self) -> str:
+        """No more text: what was held back."""
+        held, self._held = self._held, ""
+        return held

@@ -1,0 +1,40 @@
+"""Qwen3 as a model that chats: a decoder that knows where its answers end, and sees nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from engine.models.end_tokens import end_tokens
+from engine.models.loader import read_json
+from engine.models.qwen3 import Qwen3Model
+from engine.paged_request import Medium
+
+
+class Qwen3ChatModel:
+    """decoder: see `Qwen3Model`. end_tokens: ids that end an answer."""
+
+    def __init__(self, decoder: Qwen3Model, ends: tuple[int, ...]) -> None:
+        self.decoder = decoder
+        self.end_tokens = ends
+        self.num_parameters = decoder.num_parameters
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: Path,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+        progress: Callable[[float], None] | None = None,
+    ) -> Qwen3ChatModel:
+        """Loads a Hugging Face folder; raises `CheckpointError`."""
+        decoder = Qwen3Model.from_folder(folder, dtype=dtype, device=device, progress=progress)
+        return cls(decoder, end_tokens(folder, read_json(folder / "config.json")))
+
+    def encode(self, media: Sequence[Medium]) -> list[Tensor]:
+        """Nothing can be shown to it: requests with media are refused before they get here."""
+        raise AssertionError(f"a text-only model was given {len(media)} media")
