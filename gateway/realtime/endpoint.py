@@ -12,7 +12,7 @@ from gateway.access import REALTIME, Denied
 from gateway.errors import error_body
 from gateway.log import log_event
 from gateway.realtime import server_events as wire
-from gateway.realtime.events import ProtocolError
+from gateway.realtime.checks import ProtocolError
 from gateway.realtime.session import RealtimeSession
 from gateway.services import Services, services
 
@@ -69,6 +69,7 @@ async def realtime(websocket: WebSocket) -> None:
         engine,
         gateway,
         requested_model=requested,
+        transcribes=websocket.query_params.get("intent") == "transcription",
         expires_at=int(time.time() + limit) if limit else None,
     )
     # Counted before the handshake is answered, so that a burst cannot pass the limit.

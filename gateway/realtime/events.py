@@ -1,85 +1,28 @@
-"""Client events of the Realtime wire format, parsed and checked.
+"""Client events of the Realtime wire format (OpenAI Realtime GA), parsed and checked.
 
-OpenAI Realtime GA. A client event that cannot be used raises `ProtocolError`, which names the
-field, says what was expected and what came, and carries the client's `event_id`. Unknown extra
-fields are ignored: real clients send tuning fields that not every server has.
+A client event that cannot be used raises `ProtocolError`.
 """
 
 from __future__ import annotations
 
-import binascii
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, InstanceOf, ValidationError
 
-MAX_APPEND_BYTES = 15 * 1024 * 1024  # of decoded audio in one append, as documented by OpenAI
-_SHOWN = 80  # characters of a refused value that an error message repeats
+from gateway.realtime.checks import (
+    MAX_APPEND_BYTES,
+    ProtocolError,
+    Text,
+    WireModel,
+    decode_audio,
+    invalid,
+    kind,
+    shown,
+)
+from gateway.realtime.items import ItemReference, NewItem, parse_input, parse_item
 
-
-class ProtocolError(Exception):
-    """A client event that cannot be used; the session goes on.
-
-    code: machine word. param: path of the offending field. event_id: the client's, echoed.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str,
-        param: str | None = None,
-        event_id: str | None = None,
-        type: str = "invalid_request_error",
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
-        self.param = param
-        self.event_id = event_id
-        self.type = type
-
-
-def shown(value: object) -> str:
-    """A value as an error message shows it: JSON, shortened."""
-    try:
-        text = json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
-
-
-def kind(value: object) -> str:
-    """The JSON type of a value, in words."""
-    names: tuple[tuple[type, str], ...] = (
-        (bool, "a boolean"),
-        (str, "a string"),
-        (int, "a number"),
-        (float, "a number"),
-        (list, "an array"),
-        (dict, "an object"),
-    )
-    return next((name for cls, name in names if isinstance(value, cls)), "null")
-
-
-def _unicode(text: str) -> str:
-    """Refuse lone surrogates: JSON can spell them, UTF-8 and tokenizers cannot."""
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise ValueError("expected valid Unicode text, got a lone surrogate") from None
-    return text
-
-
-Text = Annotated[str, AfterValidator(_unicode)]
-"""A string that is valid Unicode."""
-
-
-class WireModel(BaseModel):
-    """Base of everything a client sends: exact JSON types, unknown fields ignored."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+__all__ = ["MAX_APPEND_BYTES", "ClientEvent", "ProtocolError", "parse_client_event", "shown"]
 
 
 class ClientEventBase(WireModel):
@@ -106,6 +49,14 @@ class Clear(ClientEventBase):
     type: Literal["input_audio_buffer.clear"]
 
 
+class ItemCreate(ClientEventBase):
+    """previous_item_id: None for the end, "root" for the beginning."""
+
+    type: Literal["conversation.item.create"]
+    item: InstanceOf[NewItem]
+    previous_item_id: Text | None = None
+
+
 class ItemRetrieve(ClientEventBase):
     type: Literal["conversation.item.retrieve"]
     item_id: Text
@@ -116,71 +67,83 @@ class ItemDelete(ClientEventBase):
     item_id: Text
 
 
-class Conversational(ClientEventBase):
-    """An event of conversation sessions, which a transcription session answers with an error."""
-
-    type: Literal[
-        "conversation.item.create",
-        "conversation.item.truncate",
-        "response.create",
-        "response.cancel",
-        "output_audio_buffer.clear",
-    ]
+class ItemTruncate(ClientEventBase):
+    type: Literal["conversation.item.truncate"]
+    item_id: Text
+    content_index: int
+    audio_end_ms: int
 
 
-ClientEvent = SessionUpdate | Append | Commit | Clear | ItemRetrieve | ItemDelete | Conversational
+class ResponseCreate(ClientEventBase):
+    """response: what is said about this response alone, checked by generation.ResponsePatch.
+    input: its own context instead of the conversation's."""
+
+    type: Literal["response.create"]
+    response: dict[str, Any] | None = None
+    input: list[InstanceOf[NewItem] | InstanceOf[ItemReference]] | None = None
+
+
+class ResponseCancel(ClientEventBase):
+    type: Literal["response.cancel"]
+    response_id: Text | None = None
+
+
+class OutputClear(ClientEventBase):
+    """Nothing is ever played here."""
+
+    type: Literal["output_audio_buffer.clear"]
+
+
+class FrameAppend(ClientEventBase):
+    """Extension: a picture of a live camera. image: a data URL, or just its base64."""
+
+    type: Literal["lookhear.input_video_frame.append"]
+    image: Text
+    timestamp_ms: Annotated[int, Field(ge=0, le=2**53)]
+
+
+class FramesClear(ClientEventBase):
+    """Extension: forget what the camera showed."""
+
+    type: Literal["lookhear.input_video_frame.clear"]
+
+
+ClientEvent = (
+    SessionUpdate
+    | Append
+    | Commit
+    | Clear
+    | ItemCreate
+    | ItemRetrieve
+    | ItemDelete
+    | ItemTruncate
+    | ResponseCreate
+    | ResponseCancel
+    | OutputClear
+    | FrameAppend
+    | FramesClear
+)
 
 _EVENTS: dict[str, type[ClientEvent]] = {
     "session.update": SessionUpdate,
     "input_audio_buffer.append": Append,
     "input_audio_buffer.commit": Commit,
     "input_audio_buffer.clear": Clear,
+    "conversation.item.create": ItemCreate,
     "conversation.item.retrieve": ItemRetrieve,
     "conversation.item.delete": ItemDelete,
-    "conversation.item.create": Conversational,
-    "conversation.item.truncate": Conversational,
-    "response.create": Conversational,
-    "response.cancel": Conversational,
-    "output_audio_buffer.clear": Conversational,
+    "conversation.item.truncate": ItemTruncate,
+    "response.create": ResponseCreate,
+    "response.cancel": ResponseCancel,
+    "output_audio_buffer.clear": OutputClear,
+    "lookhear.input_video_frame.append": FrameAppend,
+    "lookhear.input_video_frame.clear": FramesClear,
 }
-
-
-def describe(error: ValidationError, prefix: str = "") -> tuple[str, str]:
-    """The first problem pydantic found: (message with expected and got, path of the field)."""
-    problem = error.errors(include_url=False, include_context=True)[0]
-    # Union branches and the like put their own names into the path; field names are lower case.
-    steps = [str(step) for step in problem["loc"] if str(step).replace("_", "").isalnum()]
-    path = ".".join(([prefix] if prefix else []) + steps)
-    value = problem["input"]
-    match problem["type"]:
-        case "missing":
-            return f"{path}: expected a value, got nothing (the field is missing)", path
-        case "value_error":
-            return f"{path}: {problem['ctx']['error']}", path
-        case "string_type" | "dict_type" | "model_type" | "list_type" | "bool_type" as wanted:
-            noun = {"string": "a string", "list": "an array", "bool": "a boolean"}
-            expected = noun.get(wanted.removesuffix("_type"), "an object")
-            return f"{path}: expected {expected}, got {kind(value)}: {shown(value)}", path
-        case _:
-            message = problem["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-            return f"{path}: expected {message}, got {shown(value)}", path
 
 
 def parse_client_event(text: str) -> ClientEvent:
     """One text frame as an event. Raises ProtocolError."""
-    try:
-        data = json.loads(text)
-    except RecursionError:
-        raise ProtocolError("expected JSON, got too deep a nesting", code="invalid_json") from None
-    except ValueError as error:
-        raise ProtocolError(
-            f"expected a JSON object, got text that is not JSON ({error}): {shown(text[:_SHOWN])}",
-            code="invalid_json",
-        ) from None
-    if not isinstance(data, dict):
-        raise ProtocolError(
-            f"expected a JSON object, got {kind(data)}: {shown(data)}", code="invalid_json"
-        )
+    data = _json_object(text)
     event_id = data.get("event_id")
     echo = event_id if isinstance(event_id, str) and len(event_id) <= 512 else None
     name = data.get("type")
@@ -200,46 +163,49 @@ def parse_client_event(text: str) -> ClientEvent:
             param="type",
             event_id=echo,
         )
-    if model is Append and isinstance(data.get("audio"), str):
-        data = {**data, "audio": decode_audio(data["audio"], event_id=echo)}
-    elif model is Append and "audio" in data:
-        got = f"{kind(data['audio'])}: {shown(data['audio'])}"
-        raise ProtocolError(
-            f"audio: expected a string of base64, got {got}",
-            code="invalid_type",
-            param="audio",
-            event_id=echo,
-        )
+    data = _prepared(model, data, echo)
     try:
         return model.model_validate(data)
     except ValidationError as error:
         raise invalid(error, event_id=echo) from None
 
 
-def invalid(error: ValidationError, *, prefix: str = "", event_id: str | None) -> ProtocolError:
-    """The protocol error for values that a model refused."""
-    message, path = describe(error, prefix)
-    missing = error.errors(include_url=False)[0]["type"] == "missing"
-    code = "missing_required_parameter" if missing else "invalid_value"
-    return ProtocolError(message, code=code, param=path, event_id=event_id)
-
-
-def decode_audio(text: str, *, event_id: str | None) -> bytes:
-    """Strict base64, at most MAX_APPEND_BYTES decoded. Raises ProtocolError."""
-    if len(text) // 4 * 3 > MAX_APPEND_BYTES + 2:
-        raise ProtocolError(
-            f"audio: expected at most {MAX_APPEND_BYTES} bytes of audio in one append, "
-            f"got about {len(text) // 4 * 3}; send it in smaller pieces",
-            code="audio_too_large",
-            param="audio",
-            event_id=event_id,
-        )
+def _json_object(text: str) -> dict[str, Any]:
     try:
-        return binascii.a2b_base64(text, strict_mode=True)
+        data = json.loads(text)
+    except RecursionError:
+        raise ProtocolError("expected JSON, got too deep a nesting", code="invalid_json") from None
     except ValueError as error:
         raise ProtocolError(
-            f"audio: expected base64, got {len(text)} characters that are not base64 ({error})",
-            code="invalid_base64",
-            param="audio",
-            event_id=event_id,
+            f"expected a JSON object, got text that is not JSON ({error}): {shown(text[:80])}",
+            code="invalid_json",
         ) from None
+    if not isinstance(data, dict):
+        raise ProtocolError(
+            f"expected a JSON object, got {kind(data)}: {shown(data)}", code="invalid_json"
+        )
+    return data
+
+
+def _prepared(
+    model: type[ClientEvent], data: dict[str, Any], event_id: str | None
+) -> dict[str, Any]:
+    """The event's data with audio decoded and items parsed. Raises ProtocolError."""
+    if model is Append and "audio" in data:
+        if not isinstance(data["audio"], str):
+            got = f"{kind(data['audio'])}: {shown(data['audio'])}"
+            raise ProtocolError(
+                f"audio: expected a string of base64, got {got}",
+                code="invalid_type",
+                param="audio",
+                event_id=event_id,
+            )
+        return {**data, "audio": decode_audio(data["audio"], event_id=event_id)}
+    if model is ItemCreate and "item" in data:
+        return {**data, "item": parse_item(data["item"], "item", event_id)}
+    if model is ResponseCreate:
+        response = data.get("response")
+        given = response.get("input") if isinstance(response, dict) else None
+        parsed = None if given is None else parse_input(given, "response.input", event_id)
+        return {**data, "input": parsed}
+    return data

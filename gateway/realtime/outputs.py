@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,14 @@ class TurnFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class ResponseFinished:
+    """For logs and metrics. status: as in `response.done`."""
+
+    response: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """Close the socket after everything before it was sent."""
 
@@ -61,4 +70,31 @@ class Close:
     reason: str
 
 
-Output = Send | Submit | UseModel | Tune | EndListening | TurnFinished | Close
+Output = Send | Submit | UseModel | Tune | EndListening | TurnFinished | ResponseFinished | Close
+
+IdFactory = Callable[[str], str]
+"""Makes a fresh id from a prefix: "item" -> "item_4f…"."""
+
+
+class Emitter:
+    """Collects what the parts of one protocol put out, in order."""
+
+    def __init__(self, ids: IdFactory) -> None:
+        self._ids = ids
+        self._out: list[Output] = []
+
+    def send(self, event: dict[str, Any]) -> None:
+        # type and event_id first: it is what a person looks for in a log of frames.
+        head = {"type": event["type"], "event_id": self._ids("event")}
+        self._out.append(Send({**head, **event}))
+
+    def submit(self, message: Message) -> None:
+        self._out.append(Submit(message))
+
+    def put(self, output: Output) -> None:
+        self._out.append(output)
+
+    def take(self) -> list[Output]:
+        """All since the last call."""
+        out, self._out = self._out, []
+        return out

@@ -1,82 +1,69 @@
 """The Realtime session as a pure state machine: no sockets, no clocks, no threads.
 
-In go client events, heard audio and engine events; out come `Output`s, in order. Ids come from the
-injected factory and time from the arguments, so the same script always gives the same frames.
-Order of the calls is the order of the client's frames: all audio before a commit has been passed
-to `hear` when the commit is passed to `receive`.
+In go client events, heard audio, loaded pictures and engine events; out come `Output`s, in order.
+Ids come from the injected factory and time from the arguments, so the same script always gives the
+same frames. Order of the calls is the order of the client's frames: all audio before a commit has
+been passed to `hear` when the commit is passed to `receive`, and what an event points at (`wanted`)
+was loaded before it.
 
-A transcription session: with server_vad a turn opens when speech starts (padding included) and is
-committed when it stops; with turn_detection null it opens with the first appended audio and is
-committed by the client. Either way the engine gets the audio as it comes and text flows back
-while the person speaks, under the id of the future item.
+Speech is `listening`'s, what is said and shown `dialogue`'s; here they are put together, and the
+session's settings and type are kept: a transcription session only listens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, assert_never
+from typing import assert_never
 
 from engine.messages import (
-    SAMPLE_RATE,
-    AppendAudio,
-    CancelTurn,
-    EndTurn,
+    AnswerCompleted,
+    AnswerFailed,
+    AnswerStarted,
+    AnswerText,
     EngineFailed,
     Event,
     ModelCard,
-    StartTurn,
     TextCommitted,
     TextProvisional,
     TurnCompleted,
     TurnFailed,
 )
 from gateway.realtime import server_events as wire
-from gateway.realtime.conversation import Conversation, Item
+from gateway.realtime.checks import ProtocolError
+from gateway.realtime.conversation import Conversation
+from gateway.realtime.dialogue import Dialogue, DialogueLimits
 from gateway.realtime.events import (
     Append,
     Clear,
     ClientEvent,
     Commit,
-    Conversational,
+    FrameAppend,
+    FramesClear,
+    ItemCreate,
     ItemDelete,
     ItemRetrieve,
-    ProtocolError,
+    ItemTruncate,
+    OutputClear,
+    ResponseCancel,
+    ResponseCreate,
     SessionUpdate,
 )
 from gateway.realtime.hearing import Heard
-from gateway.realtime.outputs import (
-    Close,
-    EndListening,
-    Output,
-    Send,
-    Submit,
-    Tune,
-    TurnFinished,
-    UseModel,
-)
+from gateway.realtime.listening import Listening
+from gateway.realtime.outputs import Close, Emitter, IdFactory, Output, Tune, UseModel
 from gateway.realtime.refusals import (
-    conversational,
-    empty_commit,
+    cannot_hear,
     engine_stopped,
+    no_conversation,
     no_item,
-    too_long,
-    turn_refused,
+    still_answering,
 )
-from gateway.realtime.settings import SessionSettings, find_model
-from gateway.realtime.turns import RecentAudio, Turn, pieces
-from media.vad import SpeechStarted
-
-# A turn begins up to the prefix padding before its first voiced window, which the detector reports
-# some windows later. This much more than the padding is kept.
-DETECTION_SECONDS = 0.5
-PIECE_SECONDS = 30.0  # longest piece of audio in one message to the engine
-
-IdFactory = Callable[[str], str]
-"""Makes a fresh id from a prefix: "item" -> "item_4f…"."""
+from gateway.realtime.settings import SessionSettings, first_settings
+from gateway.realtime.wanted import Media, Wanted
 
 
 class RealtimeProtocol:
-    """One transcription session. Every method returns what is to be done, in order."""
+    """One session. Every method returns what is to be done, in order."""
 
     def __init__(
         self,
@@ -87,26 +74,42 @@ class RealtimeProtocol:
         ids: IdFactory,
         max_turn_seconds: float,
         max_items: int,
+        transcribes: bool = False,
         expires_at: int | None = None,
+        limits: DialogueLimits | None = None,
+        seeds: Callable[[], int] = lambda: 0,
     ) -> None:
+        """transcribes: the URL asks for a transcription session. seeds: draws those of answers."""
         assert models, "an engine serves at least one model"
         self.session = session
-        self.turns_committed = 0
-        self.seconds_heard = 0.0
         self._models = models
-        self._requested_model = requested_model
-        self._ids = ids
-        self._max_turn = int(max_turn_seconds * SAMPLE_RATE)
         self._expires_at = expires_at
+        self._settings, self._problem = first_settings(
+            models, requested_model, transcribes=transcribes
+        )
+        self._emitter = Emitter(ids)
         self._conversation = Conversation(max_items)
-        self._settings = SessionSettings(model=models[0].id)
-        self._recent = RecentAudio()
-        self._voiced_until = 0  # end of the last window with speech, on the session's clock
-        self._speaking = False  # the detector's view, also while turn_detection is null
-        self._floor = 0  # no turn may begin before this sample: it was committed or cleared
-        self._turn: Turn | None = None  # the open one
-        self._turns: dict[str, Turn] = {}  # all that the engine knows, by item id
-        self._out: list[Output] = []
+        self._dialogue = Dialogue(
+            session,
+            self._settings,
+            models,
+            self._conversation,
+            self._emitter,
+            ids=ids,
+            seeds=seeds,
+            limits=limits or DialogueLimits(),
+        )
+        self._listening = Listening(
+            session,
+            self._settings,
+            self._conversation,
+            self._emitter,
+            self._dialogue,
+            ids=ids,
+            max_turn_seconds=max_turn_seconds,
+        )
+        self._dialogue.listening = self._listening
+        self._told_deaf = False
 
     @property
     def settings(self) -> SessionSettings:
@@ -115,276 +118,145 @@ class RealtimeProtocol:
     @property
     def pending_turns(self) -> int:
         """Committed turns whose transcript is not known yet."""
-        return len(self._turns) - (self._turn is not None)
+        return self._listening.pending
+
+    @property
+    def turns_committed(self) -> int:
+        return self._listening.turns_committed
+
+    @property
+    def seconds_heard(self) -> float:
+        return self._listening.seconds_heard
+
+    @property
+    def can_hear(self) -> bool:
+        """Whether any served model transcribes; else audio is refused, not heard."""
+        return self._settings.model is not None
 
     # --- inputs ----------------------------------------------------------------------------------
 
     def start(self) -> list[Output]:
-        """The socket is open. A model asked for in the URL that is not served is an error."""
-        problem = None
-        if self._requested_model is not None:
-            try:
-                card = find_model(self._requested_model, self._models, "model", None)
-                self._settings = SessionSettings(model=card.id)
-            except ProtocolError as error:
-                problem = error
-        self._out.append(UseModel(self._settings.model))
+        """The socket is open. What its URL asked for and cannot be had is an error."""
+        self._emitter.put(UseModel(self._settings.main_model))
         self._tune()
-        self._send(wire.session_created(self._session_on_wire()))
-        if problem is not None:
-            self._send(wire.error(problem))
+        self._emitter.send(wire.session_created(self._session_on_wire()))
+        if self._problem is not None:
+            self._emitter.send(wire.error(self._problem))
         return self._take()
 
-    def receive(self, event: ClientEvent, *, now: float) -> list[Output]:
-        """A client event other than an append, whose audio comes through `hear`."""
+    def wanted(self, event: ClientEvent) -> list[Wanted]:
+        """What has to be loaded before the event is received; nothing if it will be refused."""
+        if self._settings.converse is None:
+            return []
+        match event:
+            case ItemCreate() | ResponseCreate() | FrameAppend():
+                return self._dialogue.wanted(event)
+            case _:
+                return []
+
+    def receive(
+        self, event: ClientEvent, *, now: float, media: Media | None = None
+    ) -> list[Output]:
+        """A client event other than an append, whose audio comes through `hear`. media: what was
+        `wanted`, by path."""
         try:
-            match event:
-                case SessionUpdate():
-                    self._update(event)
-                case Commit():
-                    self._commit_by_hand(event, now)
-                case Clear():
-                    self._clear()
-                case ItemRetrieve():
-                    item = self._conversation.get(event.item_id)
-                    if item is None:
-                        raise no_item(event)
-                    self._send(wire.item_retrieved(item.on_wire()))
-                case ItemDelete():
-                    if not self._conversation.delete(event.item_id):
-                        raise no_item(event)
-                    self._send(wire.item_deleted(event.item_id))
-                case Conversational():
-                    if event.type != "output_audio_buffer.clear":  # nothing is ever played
-                        raise conversational(event)
-                case Append():
-                    raise AssertionError("audio is heard, not received")
-                case _:
-                    assert_never(event)
+            self._receive(event, now, media or {})
         except ProtocolError as problem:
-            self._send(wire.error(problem))
+            self._emitter.send(wire.error(problem))
         return self._take()
+
+    def _receive(self, event: ClientEvent, now: float, media: Media) -> None:
+        match event:
+            case SessionUpdate():
+                self._update(event)
+            case Commit():
+                self._listening.commit_by_hand(event, now)
+            case Clear():
+                self._listening.clear()
+            case ItemRetrieve():
+                item = self._conversation.get(event.item_id)
+                if item is None:
+                    raise no_item(event.item_id, event.event_id)
+                self._emitter.send(wire.item_retrieved(item.on_wire()))
+            case ItemDelete():
+                self._dialogue.delete(event)
+            case OutputClear():
+                pass  # nothing is ever played
+            case Append():
+                raise AssertionError("audio is heard, not received")
+            case _ if self._settings.converse is None:
+                raise no_conversation(event)
+            case ItemCreate():
+                self._dialogue.create_item(event, media, now)
+            case ItemTruncate():
+                self._dialogue.truncate(event)
+            case ResponseCreate():
+                self._dialogue.create_response(event, media)
+            case ResponseCancel():
+                self._dialogue.cancel_response(event)
+            case FrameAppend():
+                self._dialogue.see(event, media)
+            case FramesClear():
+                self._dialogue.clear_frames()
+            case _:
+                assert_never(event)
 
     def refuse(self, problem: ProtocolError) -> list[Output]:
         """A frame that was no usable event: tell the client, go on."""
-        self._send(wire.error(problem))
+        self._emitter.send(wire.error(problem))
+        return self._take()
+
+    def refuse_audio(self, event_id: str | None) -> list[Output]:
+        """Audio came and nobody hears it: told once."""
+        if not self._told_deaf:
+            self._told_deaf = True
+            self._emitter.send(wire.error(cannot_hear("audio", event_id)))
         return self._take()
 
     def hear(self, heard: Heard, *, now: float, event_id: str | None = None) -> list[Output]:
         """The next samples of the session. event_id: of the append they came with."""
-        self._recent.append(heard.samples)
-        self.seconds_heard += len(heard.samples) / SAMPLE_RATE
-        self._voiced_until = heard.voiced_until
-        if self._settings.turn_detection is None:
-            if self._turn is None and len(heard.samples):
-                self._open(max(self._recent.start, self._floor))
-        else:
-            for event in heard.events:
-                if isinstance(event, SpeechStarted):
-                    self._speech_started(event.sample)
-                elif self._turn is not None:
-                    self._feed(self._turn, event.sample, now, event_id)
-                    self._commit(event.sample, now)
-        self._speaking = heard.speaking
-        if self._turn is not None:
-            self._feed(self._turn, self._recent.end, now, event_id)
-        self._forget_old_audio()
+        assert self.can_hear
+        self._listening.hear(heard, now=now, event_id=event_id)
         return self._take()
 
     def engine(self, event: Event, *, now: float) -> list[Output]:
-        """An event of the engine. About a turn that was cleared meanwhile: ignored."""
+        """An event of the engine. About what was cleared or cancelled meanwhile: ignored."""
         match event:
-            case TextCommitted() if event.turn in self._turns:
-                self._text(self._turns[event.turn], event)
-            case TextProvisional() if event.turn in self._turns:
-                if self._turns[event.turn].settings.provisional:
-                    self._send(wire.provisional(event.turn, event.text))
-            case TurnCompleted() if event.turn in self._turns:
-                self._completed(self._turns[event.turn], event, now)
-            case TurnFailed() if event.turn in self._turns:
-                turn = self._turns[event.turn]
-                turn.failure = event
-                if turn.committed_at is not None:
-                    self._failed(turn, event)
+            case TextCommitted() | TextProvisional() | TurnCompleted() | TurnFailed():
+                self._listening.engine(event, now)
+            case AnswerStarted() | AnswerText() | AnswerCompleted() | AnswerFailed():
+                self._dialogue.responses.engine(event)
             case EngineFailed():
-                self._send(wire.error(engine_stopped(event)))
-                self._out.append(Close(1012, "engine restart"))
+                problem = engine_stopped(event)
+                self._dialogue.responses.fail_all(problem)
+                self._emitter.send(wire.error(problem))
+                self._emitter.put(Close(1012, "engine restart"))
+                return self._emitter.take()  # and nothing new is begun
             case _:
                 pass
         return self._take()
 
-    # --- audio -----------------------------------------------------------------------------------
-
-    def _speech_started(self, sample: int) -> None:
-        if self._turn is None:
-            self._open(max(sample, self._recent.start, self._floor))
-        turn = self._turn
-        assert turn is not None
-        if not turn.announced:  # a turn left open by manual mode is announced late
-            turn.announced = True
-            self._send(wire.speech_started(turn.item, _milliseconds(turn.start)))
-
-    def _open(self, start: int) -> None:
-        turn = Turn(self._ids("item"), start, self._settings)
-        self._turn = self._turns[turn.item] = turn
-        self._submit(StartTurn(self.session, turn.item, turn.settings.transcription()))
-
-    def _feed(self, turn: Turn, upto: int, now: float, event_id: str | None) -> None:
-        """Give the engine the turn's audio up to session sample `upto`, within the limit."""
-        if turn.overflowed:
-            return
-        while turn.length + upto - turn.end > self._max_turn:
-            self._give(turn, turn.start + self._max_turn)
-            if not turn.announced:  # the client's to commit: keep what there is, refuse more
-                turn.overflowed = True
-                self._send(wire.error(too_long(self._max_turn / SAMPLE_RATE, event_id)))
-                return
-            # Speech that never pauses: cut it here and go on in a new turn, losing nothing.
-            cut = turn.end
-            self._commit(cut, now)
-            self._speech_started(cut)
-            assert self._turn is not None
-            turn = self._turn
-        self._give(turn, upto)
-
-    def _give(self, turn: Turn, upto: int) -> None:
-        samples = self._recent.slice(turn.end, max(upto, turn.end))
-        for piece in pieces(samples, int(PIECE_SECONDS * SAMPLE_RATE)):
-            turn.length += len(piece)
-            voiced = min(max(self._voiced_until - turn.start, turn.voiced_until), turn.length)
-            turn.voiced_until = max(voiced, 0)
-            if turn.failure is None:
-                self._submit(AppendAudio(self.session, turn.item, piece, turn.voiced_until))
-
-    def _forget_old_audio(self) -> None:
-        end = self._recent.end
-        if self._turn is not None:
-            self._recent.keep_from(end)
-            return
-        padding = self._settings.vad().prefix_padding_ms / 1000 + DETECTION_SECONDS
-        self._recent.keep_from(max(end - int(padding * SAMPLE_RATE), min(self._floor, end)))
-
-    # --- commit and clear ------------------------------------------------------------------------
-
-    def _commit_by_hand(self, event: Commit, now: float) -> None:
-        if self._turn is None:
-            # No speech was found since the last turn, but a word may just have begun.
-            start = max(self._recent.start, self._floor)
-            if start < self._recent.end:
-                self._open(start)
-                assert self._turn is not None
-                self._give(self._turn, self._recent.end)
-        if self._turn is None or self._turn.length == 0:
-            raise empty_commit(event)
-        self._commit(self._recent.end, now)
-        self._end_listening()
-
-    def _commit(self, end: int, now: float) -> None:
-        """The open turn becomes an item."""
-        turn, self._turn = self._turn, None
-        assert turn is not None
-        turn.committed_at = now
-        self._floor = max(self._floor, turn.end)
-        if turn.announced:
-            self._send(wire.speech_stopped(turn.item, _milliseconds(end)))
-        if turn.failure is None:
-            self._submit(EndTurn(self.session, turn.item))
-        item, previous = Item(turn.item), self._conversation.last_id
-        self._conversation.add(item)
-        self._send(wire.committed(item.id, previous))
-        self._send(wire.item_added(item.on_wire(), previous))
-        self._send(wire.item_done(item.on_wire(), previous))
-        self.turns_committed += 1
-        if turn.failure is not None:
-            self._failed(turn, turn.failure)
-
-    def _clear(self) -> None:
-        if self._turn is not None:
-            if self._turn.failure is None:
-                self._submit(CancelTurn(self.session, self._turn.item))
-            del self._turns[self._turn.item]
-            self._turn = None
-        self._end_listening()
-        self._send(wire.cleared())
-
-    def _end_listening(self) -> None:
-        self._floor = self._recent.end
-        self._recent.keep_from(self._floor)
-        self._speaking = False
-        self._out.append(EndListening())
-
-    # --- text ------------------------------------------------------------------------------------
-
-    def _text(self, turn: Turn, event: TextCommitted) -> None:
-        wanted = turn.settings.logprobs
-        if event.text:
-            turn.text.append(event.text)
-            logprobs = event.logprobs or []
-            if wanted:
-                turn.logprobs.extend(logprobs)
-            self._send(
-                wire.transcription_delta(turn.item, event.text, logprobs if wanted else None)
-            )
-        if event.words and turn.settings.words:
-            self._send(wire.words(turn.item, event.words))
-
-    def _completed(self, turn: Turn, event: TurnCompleted, now: float) -> None:
-        transcript = "".join(turn.text)
-        assert transcript == event.text, (transcript, event.text)
-        assert turn.committed_at is not None, "the engine completed a turn that was not ended"
-        del self._turns[turn.item]
-        item = self._conversation.get(turn.item)
-        if item is not None:
-            item.transcript = transcript
-        self._send(
-            wire.transcription_completed(
-                turn.item,
-                transcript,
-                turn.seconds,
-                event.language,
-                turn.logprobs if turn.settings.logprobs else None,
-            )
-        )
-        self._out.append(TurnFinished(turn.item, turn.seconds, now - turn.committed_at))
-
-    def _failed(self, turn: Turn, failure: TurnFailed) -> None:
-        del self._turns[turn.item]
-        self._send(wire.transcription_failed(turn.item, turn_refused(failure)))
-        self._out.append(TurnFinished(turn.item, turn.seconds, None))
-
-    # --- settings and errors ---------------------------------------------------------------------
+    # --- settings --------------------------------------------------------------------------------
 
     def _update(self, event: SessionUpdate) -> None:
-        old, was_manual = self._settings, self._settings.turn_detection is None
-        self._settings = old.merged(event.session, self._models, event.event_id)
-        if self._settings.model != old.model:
-            self._out.append(UseModel(self._settings.model))
+        old = self._settings
+        new = old.merged(event.session, self._models, event.event_id)
+        if new.converse is None and len(self._dialogue.responses):
+            raise still_answering(event.event_id)
+        self._settings = new
+        if new.main_model != old.main_model:
+            self._emitter.put(UseModel(new.main_model))
         self._tune()
-        self._send(wire.session_updated(self._session_on_wire()))
-        # Switched on in mid-speech: the open turn goes on, and is announced now so that the
-        # coming speech_stopped has its speech_started.
-        if was_manual and self._settings.turn_detection is not None:
-            if self._turn is not None and self._speaking:
-                self._speech_started(self._turn.start)
+        self._emitter.send(wire.session_updated(self._session_on_wire()))
+        self._dialogue.tune(new)
+        self._listening.tune(new)
 
     def _tune(self) -> None:
-        self._out.append(Tune(self._settings.format, self._settings.vad()))
+        self._emitter.put(Tune(self._settings.format, self._settings.vad()))
 
-    def _session_on_wire(self) -> dict[str, Any]:
+    def _session_on_wire(self) -> wire.Json:
         return self._settings.on_wire(self.session, self._expires_at)
 
-    def _send(self, event: dict[str, Any]) -> None:
-        # type and event_id first: it is what a person looks for in a log of frames.
-        head = {"type": event["type"], "event_id": self._ids("event")}
-        self._out.append(Send({**head, **event}))
-
-    def _submit(self, message: StartTurn | AppendAudio | EndTurn | CancelTurn) -> None:
-        self._out.append(Submit(message))
-
     def _take(self) -> list[Output]:
-        out, self._out = self._out, []
-        return out
-
-
-def _milliseconds(sample: int) -> int:
-    return sample * 1000 // SAMPLE_RATE
+        self._dialogue.settle()
+        return self._emitter.take()

@@ -3,39 +3,166 @@
 from __future__ import annotations
 
 from engine.messages import EngineFailed, TurnFailed
+from gateway.realtime.checks import ProtocolError, shown
 from gateway.realtime.events import (
+    ClientEvent,
     Commit,
-    Conversational,
-    ItemDelete,
-    ItemRetrieve,
-    ProtocolError,
-    shown,
+    ItemCreate,
+    ItemTruncate,
+    ResponseCancel,
 )
 
 
-def conversational(event: Conversational) -> ProtocolError:
-    if event.type == "response.cancel":  # clients look for this code and these first words
-        return ProtocolError(
-            "Cancellation failed: no active response found; transcription sessions do not respond",
-            code="response_cancel_not_active",
-            param="type",
-            event_id=event.event_id,
-        )
+def no_conversation(event: ClientEvent) -> ProtocolError:
+    """A transcription session."""
+    if isinstance(event, ResponseCancel):
+        return no_response(event, "; transcription sessions do not respond")
     return ProtocolError(
         f"type: expected an event of a transcription session, got {shown(event.type)}; "
-        "transcription sessions do not respond and take no items",
+        "transcription sessions do not respond and take no items (session.update with "
+        'type "realtime" makes one that does, if a served model answers)',
         code="unsupported_event",
         param="type",
         event_id=event.event_id,
     )
 
 
-def no_item(event: ItemRetrieve | ItemDelete) -> ProtocolError:
+def no_response(event: ResponseCancel, why: str = "") -> ProtocolError:
+    """Clients look for this code and these first words."""
+    named = event.response_id
+    if named is not None and not why:
+        why = f"; expected the id of a response under way, got {shown(named)}"
     return ProtocolError(
-        f"item_id: expected the id of an item of this session, got {shown(event.item_id)}",
+        f"Cancellation failed: no active response found{why}",
+        code="response_cancel_not_active",
+        param="type" if named is None else "response_id",
+        event_id=event.event_id,
+    )
+
+
+def no_item(item_id: str, event_id: str | None, param: str = "item_id") -> ProtocolError:
+    return ProtocolError(
+        f"{param}: expected the id of an item of this session, got {shown(item_id)}",
         code="item_not_found",
+        param=param,
+        event_id=event_id,
+    )
+
+
+def same_item(event: ItemCreate) -> ProtocolError:
+    return ProtocolError(
+        f"item.id: expected an id that no item of this session has, got {shown(event.item.id)}",
+        code="item_create_duplicate_item_id",
+        param="item.id",
+        event_id=event.event_id,
+    )
+
+
+def too_many_items(limit: int, event_id: str | None) -> ProtocolError:
+    return ProtocolError(
+        f"item: expected at most {limit} items in a session, all are there; delete some first",
+        code="too_many_items",
+        param="item",
+        event_id=event_id,
+    )
+
+
+def too_much_text(limit: int, path: str, event_id: str | None) -> ProtocolError:
+    return ProtocolError(
+        f"{path}: expected at most {limit} characters in the conversation together, got more; "
+        "delete items first",
+        code="conversation_too_large",
+        param=path,
+        event_id=event_id,
+    )
+
+
+def nothing_to_cut(event: ItemTruncate) -> ProtocolError:
+    return ProtocolError(
+        f"item_id: expected an assistant's item with audio, got {shown(event.item_id)}; "
+        "answers are text here, there is no audio to cut",
+        code="invalid_value",
         param="item_id",
         event_id=event.event_id,
+    )
+
+
+def cannot_see(path: str, model: str, event_id: str | None, what: str = "image") -> ProtocolError:
+    return ProtocolError(
+        f"{path}: expected no {what}, {shown(model)} cannot see; got one",
+        code=f"unsupported_{what}",
+        param=path,
+        event_id=event_id,
+    )
+
+
+def cannot_hear(path: str, event_id: str | None) -> ProtocolError:
+    return ProtocolError(
+        f"{path}: expected no audio, no served model transcribes; got some",
+        code="unsupported_audio",
+        param=path,
+        event_id=event_id,
+    )
+
+
+def no_new_audio(path: str, event_id: str | None) -> ProtocolError:
+    return ProtocolError(
+        f"{path}: expected text and images; make an item of the audio first and refer to it",
+        code="unsupported_audio",
+        param=path,
+        event_id=event_id,
+    )
+
+
+def busy(response_id: str, event_id: str | None) -> ProtocolError:
+    return ProtocolError(
+        f"Conversation already has an active response in progress: {response_id}. Wait until the "
+        "response is finished before creating a new one.",
+        code="conversation_already_has_active_response",
+        event_id=event_id,
+    )
+
+
+def too_many_responses(limit: int, event_id: str | None) -> ProtocolError:
+    return ProtocolError(
+        f"response: expected at most {limit} responses under way at once, all are; wait for one",
+        code="too_many_responses",
+        param="response",
+        event_id=event_id,
+    )
+
+
+def still_answering(event_id: str | None) -> ProtocolError:
+    return ProtocolError(
+        'session.type: expected "realtime" while a response is under way, got "transcription"',
+        code="invalid_value",
+        param="session.type",
+        event_id=event_id,
+    )
+
+
+def nothing_to_answer() -> ProtocolError:
+    return ProtocolError(
+        "the conversation: expected text or a picture to answer, or instructions; got none",
+        code="nothing_to_answer",
+    )
+
+
+def untranscribed(item_id: str) -> ProtocolError:
+    return ProtocolError(
+        f"item {item_id}: expected speech that could be transcribed; its transcription failed",
+        code="transcription_failed",
+        type="server_error",
+    )
+
+
+def backwards(timestamp_ms: int, newest_ms: int, event_id: str | None) -> ProtocolError:
+    return ProtocolError(
+        f"timestamp_ms: expected at least that of the frame before ({newest_ms}), "
+        f"got {timestamp_ms}",
+        code="invalid_value",
+        param="timestamp_ms",
+        event_id=event_id,
     )
 
 

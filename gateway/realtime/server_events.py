@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.messages import TokenLogprob, Word
-from gateway.realtime.events import ProtocolError
+from engine.messages import AnswerUsage, TokenLogprob, Word
+from gateway.realtime.checks import ProtocolError
 
 Json = dict[str, Any]
 
@@ -87,11 +87,13 @@ def _logprobs(logprobs: Sequence[TokenLogprob]) -> list[Json]:
     return [{"token": p.token, "logprob": p.logprob, "bytes": list(p.bytes)} for p in logprobs]
 
 
-def transcription_delta(item_id: str, delta: str, logprobs: Sequence[TokenLogprob] | None) -> Json:
+def transcription_delta(
+    item_id: str, content_index: int, delta: str, logprobs: Sequence[TokenLogprob] | None
+) -> Json:
     event = {
         "type": f"{_TRANSCRIPTION}.delta",
         "item_id": item_id,
-        "content_index": 0,
+        "content_index": content_index,
         "delta": delta,
     }
     return event if logprobs is None else {**event, "logprobs": _logprobs(logprobs)}
@@ -99,6 +101,7 @@ def transcription_delta(item_id: str, delta: str, logprobs: Sequence[TokenLogpro
 
 def transcription_completed(
     item_id: str,
+    content_index: int,
     transcript: str,
     seconds: float,
     language: str | None,
@@ -107,7 +110,7 @@ def transcription_completed(
     event: Json = {
         "type": f"{_TRANSCRIPTION}.completed",
         "item_id": item_id,
-        "content_index": 0,
+        "content_index": content_index,
         "transcript": transcript,
         "usage": {"type": "duration", "seconds": round(seconds, 3)},
     }
@@ -118,36 +121,138 @@ def transcription_completed(
     return event
 
 
-def transcription_failed(item_id: str, problem: ProtocolError) -> Json:
+def transcription_failed(item_id: str, content_index: int, problem: ProtocolError) -> Json:
     error = {"type": problem.type, "code": problem.code, "message": problem.message}
     if problem.param is not None:
         error["param"] = problem.param
     return {
         "type": f"{_TRANSCRIPTION}.failed",
         "item_id": item_id,
-        "content_index": 0,
+        "content_index": content_index,
         "error": error,
     }
 
 
-def provisional(item_id: str, text: str) -> Json:
+def provisional(item_id: str, content_index: int, text: str) -> Json:
     """Extension, only on request: text that may still change; replaces the last provisional."""
     return {
         "type": "lookhear.input_audio_transcription.provisional",
         "item_id": item_id,
-        "content_index": 0,
+        "content_index": content_index,
         "text": text,
     }
 
 
-def words(item_id: str, words: Sequence[Word]) -> Json:
+def words(item_id: str, content_index: int, words: Sequence[Word]) -> Json:
     """Extension, only on request: word times in seconds from the start of the item's audio."""
     return {
         "type": "lookhear.input_audio_transcription.words",
         "item_id": item_id,
-        "content_index": 0,
+        "content_index": content_index,
         "words": [
             {"word": w.word, "start": w.start, "end": w.end, "probability": w.probability}
             for w in words
         ],
     }
+
+
+# --- responses -----------------------------------------------------------------------------------
+
+
+def response_created(response: Json) -> Json:
+    return {"type": "response.created", "response": response}
+
+
+def response_done(response: Json) -> Json:
+    return {"type": "response.done", "response": response}
+
+
+def output_item_added(response_id: str, item: Json) -> Json:
+    return {
+        "type": "response.output_item.added",
+        "response_id": response_id,
+        "output_index": 0,
+        "item": item,
+    }
+
+
+def output_item_done(response_id: str, item: Json) -> Json:
+    return {**output_item_added(response_id, item), "type": "response.output_item.done"}
+
+
+def _of_part(type: str, response_id: str, item_id: str) -> Json:
+    """A response has one item, the item one part."""
+    return {
+        "type": type,
+        "response_id": response_id,
+        "item_id": item_id,
+        "output_index": 0,
+        "content_index": 0,
+    }
+
+
+def content_part_added(response_id: str, item_id: str) -> Json:
+    event = _of_part("response.content_part.added", response_id, item_id)
+    return {**event, "part": {"type": "text", "text": ""}}
+
+
+def content_part_done(response_id: str, item_id: str, text: str) -> Json:
+    event = _of_part("response.content_part.done", response_id, item_id)
+    return {**event, "part": {"type": "text", "text": text}}
+
+
+def output_text_delta(response_id: str, item_id: str, delta: str) -> Json:
+    return {**_of_part("response.output_text.delta", response_id, item_id), "delta": delta}
+
+
+def output_text_done(response_id: str, item_id: str, text: str) -> Json:
+    return {**_of_part("response.output_text.done", response_id, item_id), "text": text}
+
+
+def reasoning_delta(response_id: str, item_id: str, delta: str) -> Json:
+    """Extension, only on request: the model's thinking, which is not part of its answer."""
+    return {**_of_part("lookhear.response.reasoning.delta", response_id, item_id), "delta": delta}
+
+
+def status_details(status: str, reason: str | None, problem: ProtocolError | None) -> Json:
+    details: Json = {"type": status}
+    if reason is not None:
+        details["reason"] = reason
+    if problem is not None:
+        details["error"] = {
+            "type": problem.type,
+            "code": problem.code,
+            "message": problem.message,
+        }
+    return details
+
+
+def usage(usage: AnswerUsage) -> Json:
+    """Tokens; frames of videos are counted with the images."""
+    seen = usage.image + usage.video
+    return {
+        "total_tokens": usage.prompt + usage.output,
+        "input_tokens": usage.prompt,
+        "output_tokens": usage.output,
+        "input_token_details": {
+            "text_tokens": usage.prompt - seen,
+            "audio_tokens": 0,
+            "image_tokens": seen,
+            "cached_tokens": usage.cached,
+        },
+        "output_token_details": {"text_tokens": usage.output, "audio_tokens": 0},
+    }
+
+
+def frame_kept(timestamp_ms: int, frames: int) -> Json:
+    """Extension, only on request: the frame differed enough; `frames` are held now."""
+    return {
+        "type": "lookhear.input_video_frame.kept",
+        "timestamp_ms": timestamp_ms,
+        "frames": frames,
+    }
+
+
+def frames_cleared() -> Json:
+    """Extension: the answer to `lookhear.input_video_frame.clear`."""
+    return {"type": "lookhear.input_video_frame.cleared"}

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import secrets
 from collections.abc import Sequence
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -19,18 +20,15 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from engine.client import EngineUnavailable
 from engine.messages import SAMPLE_RATE, EngineFailed, Event
 from gateway.log import LOGGER, log_event
-from gateway.realtime.events import (
-    Append,
-    ClientEvent,
-    Commit,
-    ProtocolError,
-    parse_client_event,
-)
+from gateway.realtime.checks import ProtocolError
+from gateway.realtime.dialogue import DialogueLimits
+from gateway.realtime.events import Append, ClientEvent, Commit, parse_client_event
 from gateway.realtime.hearing import Hearing
 from gateway.realtime.outputs import (
     Close,
     EndListening,
     Output,
+    ResponseFinished,
     Send,
     Submit,
     Tune,
@@ -40,6 +38,7 @@ from gateway.realtime.outputs import (
 from gateway.realtime.protocol import RealtimeProtocol
 from gateway.realtime.queues import ByteQueue
 from gateway.realtime.refusals import binary_frame
+from gateway.realtime.wanted import WantedAudio, load
 from gateway.services import Engine, Services
 
 INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
@@ -62,8 +61,10 @@ class RealtimeSession:
         services: Services,
         *,
         requested_model: str | None,
+        transcribes: bool,
         expires_at: int | None,
     ) -> None:
+        """transcribes: the URL asks for a transcription session, whatever the model."""
         config = services.config
         self.id = services.ids("sess")
         self.ended = asyncio.Event()
@@ -77,7 +78,10 @@ class RealtimeSession:
             ids=services.ids,
             max_turn_seconds=config.max_turn_seconds,
             max_items=config.max_items,
+            transcribes=transcribes,
             expires_at=expires_at,
+            limits=DialogueLimits(config.max_pictures, config.max_request_pixels),
+            seeds=lambda: secrets.randbits(63),
         )
         settings = self._protocol.settings
         self._hearing = Hearing(services.silero, settings.format, settings.vad())
@@ -90,6 +94,7 @@ class RealtimeSession:
         self._bytes_in = 0
         self._bytes_out = 0
         self._turns_failed = 0
+        self._responses = 0
         self._errors = 0
         self._reason: str | None = None
 
@@ -205,11 +210,32 @@ class RealtimeSession:
             if isinstance(event, ProtocolError):
                 self._apply(self._protocol.refuse(event))
             else:
-                self._apply(self._protocol.receive(event, now=self._services.clock()))
+                await self._receive(event)
         await self._hear(appends, flush=False)
+
+    async def _receive(self, event: ClientEvent) -> None:
+        """What the event points at is loaded first; later frames wait for it."""
+        services = self._services
+        media = None
+        wanted = self._protocol.wanted(event)
+        if any(isinstance(want, WantedAudio) for want in wanted):
+            await self._room_for_turns()
+        if wanted:
+            try:
+                media = await load(
+                    wanted, services.pictures.image, services.in_thread, event.event_id
+                )
+            except ProtocolError as problem:
+                self._apply(self._protocol.refuse(problem))
+                return
+        self._apply(self._protocol.receive(event, now=services.clock(), media=media))
 
     async def _hear(self, appends: Sequence[Append], *, flush: bool) -> None:
         if not appends and not flush:
+            return
+        if not self._protocol.can_hear:
+            if appends:
+                self._apply(self._protocol.refuse_audio(appends[0].event_id))
             return
         await self._room_for_turns()
         chunks = [append.audio for append in appends]
@@ -263,6 +289,8 @@ class RealtimeSession:
                     self._hearing.end_turn()
                 case TurnFinished():
                     self._count(output)
+                case ResponseFinished():
+                    self._responses += 1
                 case Close():
                     self._close(output)
 
@@ -332,7 +360,8 @@ class RealtimeSession:
             session=self.id,
             client=f"{client.host}:{client.port}" if client else None,
             user_agent=self._websocket.headers.get("user-agent"),
-            model=self._protocol.settings.model,
+            model=self._protocol.settings.main_model,
+            responses=self._responses,
             turns=self._protocol.turns_committed,
             turns_failed=self._turns_failed,
             errors=self._errors,

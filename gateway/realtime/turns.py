@@ -16,7 +16,8 @@ Samples = NDArray[np.float32]
 
 @dataclass(slots=True)
 class Turn:
-    """item: the conversation item it becomes. start: its first sample on the session's clock.
+    """item: the conversation item it becomes, with content_index the part. start: its first
+    sample on the session's clock. name: what the engine calls it; `item` unless set.
 
     Open until it is committed; then it waits for the engine, and is forgotten once it completed
     or failed. A failure before the commit is kept and told after it.
@@ -25,14 +26,20 @@ class Turn:
     item: str
     start: int
     settings: SessionSettings
+    content_index: int = 0
+    name: str = ""
     length: int = 0  # samples given to the engine
     voiced_until: int = 0  # samples from `start`
     announced: bool = False  # speech_started was sent, speech_stopped not yet
     overflowed: bool = False  # audio beyond the limit was refused, and the client told
     committed_at: float | None = None  # seconds, on the caller's clock
+    wants_answer: bool = False  # a realtime session's: answer it once it is transcribed
     failure: TurnFailed | None = None
     text: list[str] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.name = self.name or self.item
 
     @property
     def end(self) -> int:

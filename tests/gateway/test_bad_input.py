@@ -135,7 +135,7 @@ BAD: dict[str, tuple[Any, str, str | None, list[str]]] = {
         f"{AUDIO}.turn_detection.eagerness", ["'low'", "wild"],
     ),
     "include unknown": (
-        update(include=["everything"]), "invalid_value", "session.include.0",
+        update(include=["everything"]), "invalid_value", "session.include[0]",
         ["logprobs", "everything"],
     ),
     "extension no boolean": (

@@ -328,7 +328,9 @@ def test_only_the_newest_items_are_kept() -> None:
     ],
 )
 def test_transcription_sessions_do_not_converse(event: str, code: str) -> None:
-    (problem,) = Script().client(event, event_id="e")
+    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}
+    fields = {"item": said, "item_id": "item_1", "content_index": 0, "audio_end_ms": 0}
+    (problem,) = Script().client(event, event_id="e", **fields)
     assert problem["error"]["code"] == code
     assert "do not respond" in problem["error"]["message"]
     assert problem["error"]["event_id"] == "e"
@@ -351,6 +353,5 @@ def test_silence_costs_nothing() -> None:
     for _ in range(50):
         script.hear(1.0, voiced_until=0)
     assert script.started == {}
-    assert len(script.protocol._recent.slice(script.protocol._recent.start, script.position)) == (
-        round((0.3 + 0.5) * SECOND)
-    )
+    recent = script.protocol._listening._recent
+    assert len(recent.slice(recent.start, script.position)) == (round((0.3 + 0.5) * SECOND))

@@ -1,0 +1,118 @@
+"""What client events point at, and how it is loaded: fetched on the event loop, decoded in threads.
+
+The protocol says what it wants before it takes an event, and gets it by its path in the event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as pillow
+
+from gateway.chat.pictures import Picture
+from gateway.errors import ApiError
+from gateway.realtime.camera import Seen
+from gateway.realtime.checks import ProtocolError
+from media.pcm import AudioFormat, PcmStream
+from media.similarity import thumbnail
+
+T = TypeVar("T")
+
+Samples = NDArray[np.float32]
+Media = Mapping[str, Picture | Seen | Samples]
+"""By path in the event: images, frames of the camera, [n] samples at 16 kHz."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedImage:
+    """url: data:, http(s): or, if the server allows, file:."""
+
+    path: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFrame:
+    """Of the camera: at most max_pixels, and with its thumbnail."""
+
+    path: str
+    url: str
+    max_pixels: int
+
+
+@dataclass(frozen=True, slots=True)
+class WantedAudio:
+    path: str
+    audio: bytes
+    format: AudioFormat
+
+
+Wanted = WantedImage | WantedFrame | WantedAudio
+
+
+class Loader(Protocol):
+    """`gateway.chat.pictures.Pictures.image`."""
+
+    def __call__(self, url: str, path: str) -> Awaitable[Picture]: ...
+
+
+class InThread(Protocol):
+    """`Services.in_thread`."""
+
+    async def __call__(self, work: Callable[[], T], /) -> T: ...
+
+
+async def load(
+    wanted: Sequence[Wanted], load_image: Loader, in_thread: InThread, event_id: str | None
+) -> Media:
+    """One after the other. Raises ProtocolError, which names the path of what cannot be used."""
+    media: dict[str, Picture | Seen | Samples] = {}
+    for want in wanted:
+        if isinstance(want, WantedAudio):
+            media[want.path] = await in_thread(_decoding(want))
+            continue
+        try:
+            picture = await load_image(want.url, want.path)
+        except ApiError as error:
+            raise ProtocolError(
+                error.message,
+                code=error.code or "invalid_image",
+                param=error.param,
+                event_id=event_id,
+            ) from None
+        if isinstance(want, WantedFrame):
+            media[want.path] = await in_thread(_seeing(picture, want.max_pixels))
+        else:
+            media[want.path] = picture
+    return media
+
+
+def _decoding(want: WantedAudio) -> Callable[[], Samples]:
+    def decode() -> Samples:
+        stream = PcmStream(want.format)
+        return np.concatenate([stream.feed(want.audio), stream.flush()])
+
+    return decode
+
+
+def _seeing(picture: Picture, max_pixels: int) -> Callable[[], Seen]:
+    def see() -> Seen:
+        small = scaled(picture, max_pixels)
+        return Seen(small, thumbnail(small.pixels))
+
+    return see
+
+
+def scaled(picture: Picture, max_pixels: int) -> Picture:
+    """The picture itself if it is small enough, else a smaller one with a name of its own."""
+    if picture.num_pixels <= max_pixels:
+        return picture
+    height, width = picture.pixels.shape[:2]
+    factor = (max_pixels / picture.num_pixels) ** 0.5
+    size = max(1, int(width * factor)), max(1, int(height * factor))
+    image = pillow.fromarray(picture.pixels).resize(size, pillow.Resampling.BOX)
+    return Picture(f"{picture.name}-{size[0]}x{size[1]}", np.asarray(image, dtype=np.uint8))
