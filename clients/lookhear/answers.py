@@ -22,7 +22,6 @@ from lookhear.errors import ProtocolError
 class QuestionHeard:
     """The transcript of a question that was spoken."""
 
-    item_id: str
     text: str
 
 

@@ -14,10 +14,11 @@ from typing import cast
 
 from rich.console import Console
 
+from lookhear import chat_command
 from lookhear.audio import Microphone, Source
 from lookhear.client import DEFAULT_URL, AsyncClient
 from lookhear.display import LiveTranscript, progress
-from lookhear.errors import AddressError, LookhearError, NotInstalled
+from lookhear.errors import AddressError, LookhearError, NotInstalled, UsageError
 from lookhear.events import TurnCompleted, as_json
 from lookhear.server import ServerFailed, ServerProcess, is_running, server_installed
 from lookhear.subtitles import FORMATS
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except LookhearError as error:
         print(f"lookhear: {error}", file=sys.stderr)
-        return 2 if isinstance(error, (AddressError, NotInstalled)) else 1
+        return 2 if isinstance(error, (AddressError, NotInstalled, UsageError)) else 1
 
 
 def _plugin(entry: metadata.EntryPoint, argv: list[str]) -> int:
@@ -62,7 +63,7 @@ def _plugin(entry: metadata.EntryPoint, argv: list[str]) -> int:
 
 def _parser(plugins: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="lookhear", description="Live transcription: client, demo and server."
+        prog="lookhear", description="Live transcription and chat: client, demo and server."
     )
     parser.add_argument("--version", action="version", version=f"lookhear {_version()}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -76,9 +77,7 @@ def _parser(plugins: Sequence[str]) -> argparse.ArgumentParser:
     transcribe.add_argument(
         "--live", action="store_true", help="stream it at the speed of speech, text as it comes"
     )
-    transcribe.add_argument("--server", metavar="URL", help="for example http://127.0.0.1:8000")
-    transcribe.add_argument("--api-key", metavar="KEY", help="or set LOOKHEAR_API_KEY")
-    transcribe.add_argument("--model", metavar="ID", help="default: the server's first")
+    _add_server_arguments(transcribe)
     transcribe.add_argument("--language", metavar="CODE", help="default: found by the model")
     transcribe.add_argument(
         "--format", choices=["text", "json", *FORMATS], default="text", help="default: text"
@@ -87,6 +86,16 @@ def _parser(plugins: Sequence[str]) -> argparse.ArgumentParser:
         "--json", dest="format", action="store_const", const="json", help="same as --format json"
     )
     transcribe.set_defaults(run=_transcribe)
+    chat = commands.add_parser(
+        "chat",
+        help="ask about pictures and videos, or talk",
+        description="Ask QUESTION, perhaps about pictures; without one, converse. Uses the server "
+        f"at --server, else one that runs at {DEFAULT_URL}, else a private one that is started and "
+        "ended.",
+    )
+    chat_command.add_arguments(chat)
+    _add_server_arguments(chat)
+    chat.set_defaults(run=_chat)
     demo = commands.add_parser(
         "demo",
         help="start a server on the demo model and stream a recording to it",
@@ -104,6 +113,12 @@ def _parser(plugins: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
+def _add_server_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--server", metavar="URL", help="for example http://127.0.0.1:8000")
+    parser.add_argument("--api-key", metavar="KEY", help="or set LOOKHEAR_API_KEY")
+    parser.add_argument("--model", metavar="ID", help="default: the server's first that can")
+
+
 def _version() -> str:
     try:
         return metadata.version("lookhear")
@@ -117,9 +132,18 @@ def _demo(parsed: argparse.Namespace) -> int:
     return run(once=parsed.once, port=parsed.port, file=parsed.file, model=parsed.model)
 
 
+def _chat(parsed: argparse.Namespace) -> int:
+    chat_command.check(parsed)
+    served = chat_command.served_models(parsed)
+    with _server(parsed, Console(stderr=True), served) as (url, parsed.model):
+        return chat_command.run(parsed, url)
+
+
 def _transcribe(parsed: argparse.Namespace) -> int:
     progress_console = Console(stderr=True)
-    with _server(parsed, progress_console) as (url, parsed.model):
+    # The private server serves what was asked for and nothing else.
+    served = [parsed.model] if parsed.model else []
+    with _server(parsed, progress_console, served) as (url, parsed.model):
         client = AsyncClient(url, parsed.api_key)
         if parsed.live or parsed.file == "-":
             return asyncio.run(_live(client, parsed))
@@ -127,8 +151,11 @@ def _transcribe(parsed: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _server(parsed: argparse.Namespace, console: Console) -> Iterator[tuple[str, str | None]]:
-    """The server to use, the named one, the running one, or a private one; and the model there."""
+def _server(
+    parsed: argparse.Namespace, console: Console, served: Sequence[str]
+) -> Iterator[tuple[str, str | None]]:
+    """The server to use, the named one, the running one, or a private one that serves `served`; and
+    the model there."""
     default = AsyncClient(parsed.server or DEFAULT_URL, parsed.api_key).server
     if parsed.server is not None or is_running(default):
         yield default.base_url, parsed.model
@@ -137,8 +164,7 @@ def _server(parsed: argparse.Namespace, console: Console) -> Iterator[tuple[str,
         raise NotInstalled(
             f"no server at {DEFAULT_URL}: name one with --server URL, or {NEEDS_SERVER}"
         )
-    # The private server serves what was asked for and nothing else.
-    arguments = ["--model", parsed.model] if parsed.model else []
+    arguments = [word for model in served for word in ("--model", model)]
     console.print(f"no server at {DEFAULT_URL}: starting a private one", style="dim")
     with contextlib.ExitStack() as stack:
         with progress(console, "starting the server") as report:

@@ -14,12 +14,16 @@ class AddressError(LookhearError, ValueError):
     """The server's address is not one."""
 
 
+class UsageError(LookhearError):
+    """Options of a command that do not go together."""
+
+
 class NotInstalled(LookhearError):
     """An optional part of the package is needed; the message says how to install it."""
 
 
 class SourceError(LookhearError):
-    """The audio cannot be read: no such file, not audio, no microphone."""
+    """What is to be sent cannot be read: no such file, not audio, no microphone."""
 
 
 class ConnectionFailed(LookhearError):

@@ -13,6 +13,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from lookhear.answers import AnswerEvent, QuestionHeard
+
 
 @dataclass(frozen=True, slots=True)
 class SessionReady:
@@ -116,6 +118,6 @@ Event = (
 )
 
 
-def as_json(event: Event) -> dict[str, Any]:
+def as_json(event: Event | AnswerEvent | QuestionHeard) -> dict[str, Any]:
     """The event as plain data, its class name under `event`."""
     return {"event": type(event).__name__, **dataclasses.asdict(event)}

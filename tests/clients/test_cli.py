@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import sys
-import threading
 from collections.abc import Iterator
 from importlib import metadata
 from importlib.metadata import EntryPoint, EntryPoints
@@ -21,28 +19,16 @@ from lookhear.errors import LookhearError
 from lookhear.events import TurnCompleted
 from lookhear.subtitles import srt, vtt
 from tests.clients.counting_server import CountingServer, said, speech
+from tests.clients.threads import on_thread
 
 WORDS = [101, 102]
 
 
 @pytest.fixture
 def counting() -> Iterator[CountingServer]:
-    """A counting server on a thread of its own: the command has its own event loop."""
-    started, stop = threading.Event(), asyncio.Event()
-    counting, loop = CountingServer(), asyncio.new_event_loop()
-
-    async def serve() -> None:
-        async with counting.running():
-            started.set()
-            await stop.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    started.wait()
-    yield counting
-    loop.call_soon_threadsafe(stop.set)
-    thread.join()
-    loop.close()
+    counting = CountingServer()
+    with on_thread(counting.running()):
+        yield counting
 
 
 @pytest.fixture

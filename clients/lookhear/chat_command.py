@@ -1,0 +1,154 @@
+"""`lookhear chat`: one question, typed, piped or spoken; or a conversation on the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from lookhear.answers import AnswerEvent, QuestionHeard
+from lookhear.audio import Microphone, Source
+from lookhear.chat_display import AnswerDisplay
+from lookhear.chat_loop import ChatLoop
+from lookhear.client import AsyncClient, Client
+from lookhear.content import is_url
+from lookhear.errors import SourceError, UsageError
+from lookhear.events import as_json
+
+# What a private server serves if no model is named: what looks, and what hears.
+LOOKS, HEARS = "demo-qwen3-vl", "demo-qwen3-asr"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "question", metavar="QUESTION", nargs="?", help="without one: a conversation, or stdin"
+    )
+    parser.add_argument(
+        "--image", metavar="FILE", action="append", default=[], help="or a URL; may be repeated"
+    )
+    parser.add_argument(
+        "--video", metavar="FILE", action="append", default=[], help="or a URL; may be repeated"
+    )
+    parser.add_argument(
+        "--audio", metavar="FILE", help="the question, spoken; `-` records until Ctrl-C"
+    )
+    parser.add_argument("--system", metavar="TEXT", help="how to answer")
+    parser.add_argument("--max-tokens", metavar="N", type=int, help="of an answer")
+    parser.add_argument("--temperature", metavar="T", type=float, help="0: always the same")
+    parser.add_argument("--json", action="store_true", help="an event per line")
+
+
+def check(parsed: argparse.Namespace) -> None:
+    """Before any server is started: whether it can be asked, with stdin read. UsageError."""
+    for medium in (*parsed.image, *parsed.video, *([parsed.audio] if parsed.audio else [])):
+        if medium != "-" and not is_url(medium) and not Path(medium).is_file():
+            raise SourceError(f"no such file: {medium}")
+    if parsed.audio is not None:
+        if parsed.question is not None:
+            raise UsageError("chat: expected a QUESTION or --audio, got both")
+        if parsed.video:
+            raise UsageError("chat: --audio goes with --image, not with --video")
+        if parsed.temperature is not None:
+            raise UsageError("chat: --audio does not go with --temperature")
+        if is_url(parsed.audio):
+            raise UsageError(f"chat: --audio: expected a file, got {parsed.audio}")
+        return
+    if parsed.question is None and not sys.stdin.isatty():
+        parsed.question = sys.stdin.read().strip()
+    elif parsed.question is None and parsed.json:
+        raise UsageError("chat: --json needs a QUESTION")
+    if parsed.question is not None and not parsed.question.strip():
+        raise UsageError("chat: the question is empty")
+
+
+def served_models(parsed: argparse.Namespace) -> Sequence[str]:
+    """What a private server is to serve."""
+    return [parsed.model or LOOKS, *([HEARS] if parsed.audio is not None else [])]
+
+
+def run(parsed: argparse.Namespace, url: str) -> int:
+    """Ask, and print. Exit status. LookhearError."""
+    if parsed.audio is not None:
+        return asyncio.run(_spoken(parsed, AsyncClient(url, parsed.api_key)))
+    settings: dict[str, Any] = {
+        "model": parsed.model,
+        "max_tokens": parsed.max_tokens,
+        "temperature": parsed.temperature,
+    }
+    console = Console(highlight=False)
+    with Client(url, parsed.api_key) as client:
+        if parsed.question is None:
+            loop = ChatLoop(client, console, settings, parsed.system)
+            loop.show_media(parsed.image, parsed.video)
+            loop.run()
+            return 0
+        answer = client.chat(
+            parsed.question,
+            images=parsed.image,
+            videos=parsed.video,
+            system=parsed.system,
+            **settings,
+        )
+        with answer, _Printer(console, parsed.json) as printer:
+            for event in answer.events():
+                printer.show(event)
+    return 0
+
+
+async def _spoken(parsed: argparse.Namespace, client: AsyncClient) -> int:
+    """The question is a recording: it travels with the pictures over one socket."""
+    console = Console(highlight=False)
+    source: Source = parsed.audio
+    conversation = client.conversation(
+        model=parsed.model, instructions=parsed.system, max_tokens=parsed.max_tokens
+    )
+    async with conversation as talk:
+        for image in parsed.image:
+            await talk.add_image(image)
+        loop = asyncio.get_running_loop()
+        if parsed.audio == "-":
+            source = microphone = Microphone()
+            # The first Ctrl-C ends the question, the next one the program.
+            loop.add_signal_handler(signal.SIGINT, microphone.stop)
+            Console(stderr=True).print("ask; Ctrl-C ends the question", style="dim")
+        try:
+            question = await talk.add_audio(source)
+        finally:
+            if parsed.audio == "-":
+                loop.remove_signal_handler(signal.SIGINT)
+        question = question.strip()
+        if parsed.json:
+            _print_json(QuestionHeard(question))
+        else:
+            console.print(Text(question, style="bold cyan"), soft_wrap=True)
+        async with talk.respond() as answer:
+            with _Printer(console, parsed.json) as printer:
+                async for event in answer.events():
+                    printer.show(event)
+    return 0
+
+
+class _Printer(AnswerDisplay):
+    """As people or programs read it."""
+
+    def __init__(self, console: Console, as_lines: bool) -> None:
+        super().__init__(console)
+        self._as_lines = as_lines
+
+    def show(self, event: AnswerEvent) -> None:
+        if self._as_lines:
+            _print_json(event)
+        else:
+            super().show(event)
+
+
+def _print_json(event: AnswerEvent | QuestionHeard) -> None:
+    print(json.dumps(as_json(event), ensure_ascii=False), flush=True)
