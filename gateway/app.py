@@ -15,6 +15,7 @@ from starlette.routing import Route, WebSocketRoute
 
 from gateway import browser, health, transcriptions
 from gateway.access import Access
+from gateway.chat.endpoint import chat_completions
 from gateway.config import GatewayConfig
 from gateway.errors import ApiError, answer_api_error, answer_bug, answer_http_exception
 from gateway.metrics import Metrics
@@ -82,6 +83,7 @@ def create_app(
             WebSocketRoute("/v1/realtime", realtime),
             Route("/v1/audio/transcriptions", transcriptions.transcriptions, methods=["POST"]),
             Route("/v1/audio/translations", transcriptions.translations, methods=["POST"]),
+            Route("/v1/chat/completions", chat_completions, methods=["POST"]),
             Route("/v1/models", health.models),
             Route("/v1/models/{id:path}", health.model),
             Route("/health", health.health),

@@ -72,4 +72,5 @@ def _on_wire(card: ModelCard) -> dict[str, Any]:
         "architecture": card.architecture,
         "languages": card.languages,
         "parameters": card.parameters,
+        "abilities": card.abilities,
     }

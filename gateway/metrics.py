@@ -40,6 +40,15 @@ class Metrics:
             registry=r,
             buckets=_SECONDS,
         )
+        self.answers = Counter(
+            "lookhear_answers", "Answers of chats, by how they ended", ["outcome"], registry=r
+        )
+        self.first_token = Histogram(
+            "lookhear_first_token_seconds",
+            "From a question to the first token of its answer",
+            registry=r,
+            buckets=_SECONDS,
+        )
         self.errors = Counter(
             "lookhear_errors", "Error events sent to clients, by code", ["code"], registry=r
         )

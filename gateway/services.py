@@ -60,7 +60,7 @@ class Engine(Protocol):
 
 @dataclass(slots=True)
 class Services:
-    """clock: seconds, monotonic. pictures: loads what messages point at."""
+    """clock: seconds, monotonic. now: Unix seconds. pictures: loads what messages point at."""
 
     config: GatewayConfig
     engine: Engine
@@ -69,6 +69,7 @@ class Services:
     silero: SileroModel
     threads: ThreadPoolExecutor
     clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
     ids: Callable[[str], str] = new_id
     closing: bool = False
     file_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FILES_AT_ONCE))
@@ -101,12 +102,24 @@ class Services:
             pass  # a client that does not read hears no goodbye
 
 
-def served(name: str | None, engine: Engine) -> ModelCard:
-    """The card of a served model, the default one for None. Raises ApiError (404)."""
+def served(name: str | None, engine: Engine, ability: str | None = None) -> ModelCard:
+    """The card of a served model that has the ability; for None the first of those.
+
+    Raises ApiError: 404 if there is no such model, 400 if it cannot do that.
+    """
     cards = engine.models
-    for card in cards:
+    able = [card for card in cards if ability is None or card.can(ability)]
+    for card in able:
         if name is None or card.id == name:
             return card
+    if name is None or any(card.id == name for card in cards):
+        can = f"can {ability} ({', '.join(repr(card.id) for card in able) or 'none is served'})"
+        raise ApiError(
+            400,
+            f"model: expected one that {can}, got {'none' if name is None else repr(name)}",
+            code="unsupported_model",
+            param="model",
+        )
     raise ApiError(
         404,
         f"model: expected a served model ({', '.join(repr(card.id) for card in cards)}), "

@@ -22,7 +22,7 @@ from gateway import subtitles
 from gateway.disconnect import Gone, until_gone
 from gateway.errors import ApiError
 from gateway.realtime.refusals import is_clients_fault
-from gateway.realtime.settings import language_code
+from gateway.realtime.models import language_code
 from gateway.services import Engine, Services, served, services
 from gateway.uploads import limited
 from media.decode import Audio, MediaError, decode_audio
@@ -206,7 +206,7 @@ def _text(form: FormData, name: str) -> str | None:
 
 
 def _settings(form: FormData, engine: Engine, task: str) -> TranscriptionSettings:
-    card = served(_text(form, "model") or None, engine)
+    card = served(_text(form, "model") or None, engine, "transcribe")
     language = language_code(_text(form, "language")) if task == "transcribe" else None
     if language is not None and card.languages and language not in card.languages:
         known = f"one of {', '.join(card.languages)}"

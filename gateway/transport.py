@@ -17,6 +17,7 @@ PATHS = (
     "/ready",
     "/v1/audio/transcriptions",
     "/v1/audio/translations",
+    "/v1/chat/completions",
     "/v1/models",
 )
 

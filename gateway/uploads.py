@@ -8,11 +8,12 @@ from starlette.types import Message
 from gateway.errors import ApiError
 
 
-def limited(request: Request, limit: int) -> Request:
-    """The same request; reading more than `limit` bytes of its body raises ApiError 413."""
+def limited(request: Request, limit: int, param: str = "file") -> Request:
+    """The same request; reading more than `limit` bytes of its body raises ApiError 413. param:
+    what is large, if the body is."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
-        raise _too_large(limit, int(declared))
+        raise _too_large(limit, int(declared), param)
     received = 0
 
     async def receive() -> Message:
@@ -20,16 +21,16 @@ def limited(request: Request, limit: int) -> Request:
         message = await request.receive()
         received += len(message.get("body", b""))
         if received > limit:
-            raise _too_large(limit, received)
+            raise _too_large(limit, received, param)
         return message
 
     return Request(request.scope, receive)
 
 
-def _too_large(limit: int, got: int) -> ApiError:
+def _too_large(limit: int, got: int, param: str) -> ApiError:
     return ApiError(
         413,
-        f"file: expected a request of at most {limit} bytes, got {got} or more",
-        code="file_too_large",
-        param="file",
+        f"{param}: expected a request of at most {limit} bytes, got {got} or more",
+        code="file_too_large" if param == "file" else "request_too_large",
+        param=param,
     )

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
+from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import Running, running
 
 
@@ -18,4 +19,11 @@ async def gateway() -> AsyncIterator[Running]:
 async def shared() -> AsyncIterator[Running]:
     """One gateway for a module: what one test did to it must not show in the next."""
     async with running() as it:
+        yield it
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def seeing() -> AsyncIterator[Running]:
+    """As `shared`, of an engine that chats and sees too."""
+    async with running(engine=FakeEngine(sees=True)) as it:
         yield it

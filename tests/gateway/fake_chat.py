@@ -191,7 +191,7 @@ class FakeChat:
                     key = start.session, name
                     if key not in self.pictures:
                         return self._failed(
-                            start, "unknown_picture", f"expected a held picture, got {name}", m, p
+                            start, "invalid_value", f"expected a held picture, got {name}", m, p
                         )
                     tokens = picture_tokens(self.pictures[key])
                     prompt += tokens

@@ -17,6 +17,7 @@ from gateway.chat.pictures import Picture, Pictures
 from gateway.config import GatewayConfig
 from gateway.errors import ApiError
 from gateway.fetch import Fetcher
+from tests.gateway.chatting import data_url, png
 
 pytestmark = pytest.mark.asyncio
 
@@ -31,16 +32,6 @@ async def at_once(work: Callable[[], T], /) -> T:
 
 def pictures(config: GatewayConfig | None = None) -> Pictures:
     return Pictures(config or GatewayConfig(), Fetcher(at_once), at_once)
-
-
-def png(width: int, height: int, color: tuple[int, int, int] = (200, 30, 30)) -> bytes:
-    file = io.BytesIO()
-    pillow.new("RGB", (width, height), color).save(file, "png")
-    return file.getvalue()
-
-
-def data_url(data: bytes, kind: str = "image/png") -> str:
-    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
 async def refused(url: str, loader: Pictures, kind: str = "image") -> ApiError:

@@ -154,7 +154,8 @@ def test_options_reach_the_configurations() -> None:
 def test_options_of_media_reach_the_configuration(tmp_path: Path) -> None:
     options = serve_parser().parse_args(
         ["--allow-network", "10.1.0.0/16", "--allow-network", "::1", "--media-folder",
-         str(tmp_path), "--fetch-timeout-seconds", "3", "--max-image-pixels", "1000", "--max-pictures", "5"]
+         str(tmp_path), "--fetch-timeout-seconds", "3", "--max-image-pixels", "1000",
+         "--max-pictures", "5"]
     )  # fmt: skip
     config = gateway_config(options, {})
     assert [str(network) for network in config.allow_networks] == ["10.1.0.0/16", "::1/128"]
@@ -194,7 +195,7 @@ def test_models_lists_what_is_packaged(
     assert command.models([]) == 0
     out = capsys.readouterr().out
     assert "demo-whisper" in out and "demo-qwen3-asr" in out and "recordings" not in out
-    assert "any Whisper or Qwen3-ASR" in out
+    assert "any Whisper, Qwen3, Qwen3-ASR or Qwen3-VL" in out
 
 
 async def test_models_of_a_running_server(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,134 @@
+"""One question put to the engine, and its answers as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from engine.client import EngineUnavailable
+from engine.messages import (
+    AnswerCompleted,
+    AnswerFailed,
+    AnswerSettings,
+    AnswerStarted,
+    AnswerText,
+    CancelAnswer,
+    EngineFailed,
+    Event,
+    HoldPicture,
+    StartAnswer,
+)
+from gateway.chat.loading import Question
+from gateway.chat.parameters import FIELDS, setting_param, with_seed
+from gateway.errors import ApiError
+from gateway.realtime.refusals import is_clients_fault
+from gateway.services import Services
+
+__all__ = ["AnswerEvent", "Answers"]
+
+AnswerEvent = AnswerStarted | AnswerText | AnswerCompleted
+
+
+class Answers:
+    """A session of the engine that lives as long as one request.
+
+    Whoever makes one calls `close`, however it ends: what is not answered by then is cancelled.
+    Every method but `close` raises ApiError: 400 for what the engine refuses, 503 if it is gone.
+    """
+
+    def __init__(self, gateway: Services) -> None:
+        self._gateway = gateway
+        self._engine = gateway.engine
+        self._session = gateway.ids("chat")
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._open: dict[str, int] = {}  # name -> choice
+        self._first: tuple[int, AnswerEvent] | None = None
+        self._paths: list[list[str]] = []
+        self._asked_at = gateway.clock()
+        self._is_closed = False
+        self._engine.open_session(self._session, self._events.put_nowait)
+
+    def ask(self, question: Question, settings: AnswerSettings, choices: int) -> None:
+        """Choices share the prompt and differ in their seeds. The question's pictures are handed
+        over: they are gone from it."""
+        model = settings.model
+        self._paths = question.paths
+        self._asked_at = self._gateway.clock()
+        try:
+            self._engine.use_model(self._session, model)
+            for name, picture in question.pictures.items():
+                self._engine.send(HoldPicture(self._session, model, name, picture.pixels))
+            question.pictures.clear()
+            for choice in range(choices):
+                name = f"answer_{choice}"
+                chosen = replace(settings, seed=with_seed(settings.seed, choice))
+                self._engine.send(StartAnswer(self._session, name, chosen, question.messages))
+                self._open[name] = choice
+        except EngineUnavailable as error:
+            raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
+
+    async def begin(self) -> None:
+        """Until the first thing comes of it: then the engine has taken the question."""
+        self._first = await self._next()
+        self._gateway.metrics.first_token.observe(self._gateway.clock() - self._asked_at)
+
+    async def events(self) -> AsyncIterator[tuple[int, AnswerEvent]]:
+        """(choice, event) in the order in which they come, until all choices are complete."""
+        if self._first is not None:
+            first, self._first = self._first, None
+            yield first
+        while self._open:
+            yield await self._next()
+
+    async def _next(self) -> tuple[int, AnswerEvent]:
+        event = await self._events.get()
+        match event:
+            case AnswerStarted() | AnswerText():
+                return self._open[event.answer], event
+            case AnswerCompleted():
+                self._gateway.metrics.answers.labels(event.reason).inc()
+                return self._open.pop(event.answer), event
+            case AnswerFailed():
+                self._open.pop(event.answer, None)
+                self._gateway.metrics.answers.labels("failed").inc()
+                raise self._refusal(event)
+            case EngineFailed():
+                self._open.clear()
+                self._gateway.metrics.answers.labels("failed").inc()
+                raise ApiError(
+                    503, f"the engine stopped: {event.message}; try again", code=event.code
+                )
+            case _:
+                raise AssertionError(event)
+
+    def _refusal(self, event: AnswerFailed) -> ApiError:
+        """The engine's refusal, about the part or the setting that is to blame."""
+        if event.message_index is not None:
+            paths = self._paths[event.message_index]
+            path = paths[event.part_index] if event.part_index is not None else (
+                f"messages[{event.message_index}]"
+            )  # fmt: skip
+            return ApiError(400, f"{path}: {event.message}", code=event.code, param=path)
+        message, param = event.message, setting_param(event.message)
+        if event.code == "context_length_exceeded" or is_clients_fault(event.code):
+            if param is not None:  # by its name on the wire
+                name = next(name for name, field in FIELDS.items() if field == param)
+                message = param + message.removeprefix(name)
+            elif event.code == "context_length_exceeded":
+                param = "messages"
+            return ApiError(400, message, code=event.code, param=param)
+        is_busy = event.code.startswith("too_many_")
+        return ApiError(503 if is_busy else 500, message, code=event.code)
+
+    def close(self) -> None:
+        """The end of the request, for whatever reason."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for name in self._open:
+            self._gateway.metrics.answers.labels("cancelled").inc()
+            with contextlib.suppress(EngineUnavailable):
+                self._engine.send(CancelAnswer(self._session, name))
+        self._engine.close_session(self._session)

@@ -1,0 +1,188 @@
+"""Answers as OpenAI's chat completion objects, whole or in chunks.
+
+`reasoning_content` and the counts of video tokens are the extensions that vLLM's clients know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.messages import (
+    AnswerCompleted,
+    AnswerStarted,
+    AnswerText,
+    AnswerUsage,
+    ChosenToken,
+    ModelCard,
+)
+from gateway.chat.answers import AnswerEvent
+
+__all__ = ["Chunks", "Heading", "completion", "fingerprint"]
+
+NEVER = -9999.0  # OpenAI's number for what is as good as impossible; JSON has no infinity
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What every object about one request repeats. created: Unix seconds."""
+
+    id: str
+    created: int
+    model: str
+    fingerprint: str
+
+    def on_wire(self, object: str) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "object": object,
+            "created": self.created,
+            "model": self.model,
+            "system_fingerprint": self.fingerprint,
+        }
+
+
+def fingerprint(card: ModelCard) -> str:
+    """The same as long as the same weights are served under the same name."""
+    text = f"{card.id} {card.created} {card.parameters}"
+    return f"fp_{hashlib.blake2b(text.encode(), digest_size=5).hexdigest()}"
+
+
+@dataclass(slots=True)
+class _Choice:
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    tokens: list[ChosenToken] | None = None
+    usage: AnswerUsage = AnswerUsage()
+    reason: str = "stop"
+
+    def take(self, event: AnswerEvent) -> None:
+        match event:
+            case AnswerStarted():
+                self.usage = event.usage
+            case AnswerText():
+                (self.reasoning if event.is_reasoning else self.text).append(event.text)
+                if event.tokens is not None and not event.is_reasoning:
+                    self.tokens = self.tokens or []
+                    self.tokens += event.tokens
+            case AnswerCompleted():
+                self.usage, self.reason = event.usage, event.reason
+
+    def on_wire(self, index: int) -> dict[str, Any]:
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": "".join(self.text),
+            "refusal": None,
+        }
+        if self.reasoning:
+            message["reasoning_content"] = "".join(self.reasoning)
+        return {
+            "index": index,
+            "message": message,
+            "logprobs": logprobs(self.tokens),
+            "finish_reason": self.reason,
+        }
+
+
+def completion(
+    heading: Heading, choices: int, events: Iterable[tuple[int, AnswerEvent]]
+) -> dict[str, Any]:
+    """The body of an answer that is not streamed."""
+    parts = [_Choice() for _ in range(choices)]
+    for choice, event in events:
+        parts[choice].take(event)
+    return {
+        **heading.on_wire("chat.completion"),
+        "choices": [part.on_wire(index) for index, part in enumerate(parts)],
+        "usage": usage([part.usage for part in parts]),
+    }
+
+
+class Chunks:
+    """The chunks of a streamed answer."""
+
+    def __init__(self, heading: Heading, choices: int, *, include_usage: bool) -> None:
+        self._heading = heading.on_wire("chat.completion.chunk")
+        self._include_usage = include_usage
+        self._usages = [AnswerUsage()] * choices
+        self._begun: set[int] = set()
+
+    def of(self, choice: int, event: AnswerEvent) -> list[dict[str, Any]]:
+        """What one event becomes. The first chunk of a choice has its role."""
+        chunks = []
+        if choice not in self._begun:
+            self._begun.add(choice)
+            chunks.append(self._chunk(choice, {"role": "assistant", "content": ""}))
+        match event:
+            case AnswerStarted():
+                self._usages[choice] = event.usage
+            case AnswerText():
+                name = "reasoning_content" if event.is_reasoning else "content"
+                tokens = None if event.is_reasoning else event.tokens
+                if event.text or tokens:
+                    chunks.append(self._chunk(choice, {name: event.text}, logprobs(tokens)))
+            case AnswerCompleted():
+                self._usages[choice] = event.usage
+                chunks.append(self._chunk(choice, {}, reason=event.reason))
+        return chunks
+
+    def end(self) -> list[dict[str, Any]]:
+        """What follows when every choice is complete."""
+        if not self._include_usage:
+            return []
+        return [{**self._heading, "choices": [], "usage": usage(self._usages)}]
+
+    def _chunk(
+        self,
+        choice: int,
+        delta: dict[str, Any],
+        logprobs: dict[str, Any] | None = None,
+        reason: str | None = None,
+    ) -> dict[str, Any]:
+        chunk = {
+            **self._heading,
+            "choices": [
+                {"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
+            ],
+        }
+        return {**chunk, "usage": None} if self._include_usage else chunk
+
+
+def usage(choices: Sequence[AnswerUsage]) -> dict[str, Any]:
+    """The prompt counts once, however many answers there are to it. Recordings count as the text
+    that was made of them, so there are no audio tokens."""
+    prompt = max(each.prompt for each in choices)
+    output = sum(each.output for each in choices)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": output,
+        "total_tokens": prompt + output,
+        "prompt_tokens_details": {
+            "cached_tokens": min(each.cached for each in choices),
+            "audio_tokens": 0,
+            "image_tokens": max(each.image for each in choices),
+            "video_tokens": max(each.video for each in choices),
+        },
+        "completion_tokens_details": {
+            "reasoning_tokens": sum(each.reasoning for each in choices),
+        },
+    }
+
+
+def logprobs(tokens: list[ChosenToken] | None) -> dict[str, Any] | None:
+    if tokens is None:
+        return None
+    content = [
+        {
+            **_token(token.token, token.logprob, token.bytes),
+            "top_logprobs": [_token(top.token, top.logprob, top.bytes) for top in token.top],
+        }
+        for token in tokens
+    ]
+    return {"content": content, "refusal": None}
+
+
+def _token(token: str, logprob: float, bytes: list[int]) -> dict[str, Any]:
+    return {"token": token, "logprob": max(logprob, NEVER), "bytes": bytes}

@@ -1,0 +1,128 @@
+"""`POST /v1/chat/completions`: messages in, answers out, streamed or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from engine.messages import ModelCard
+from gateway.chat.answers import Answers
+from gateway.chat.completions import Chunks, Heading, completion, fingerprint
+from gateway.chat.loading import Question, check_abilities, load
+from gateway.chat.messages import Line, parse_messages
+from gateway.chat.parameters import Parameters, parse_parameters, wrong_type
+from gateway.disconnect import Gone, until_gone
+from gateway.errors import ApiError, error_body
+from gateway.services import Services, served, services
+from gateway.uploads import limited
+
+HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+
+
+async def chat_completions(request: Request) -> Response:
+    gateway = services(request)
+    if not gateway.takes_work:
+        raise ApiError(503, "the engine is not ready; try again", code="engine_not_ready")
+    try:
+        asked, question, card = await _prepared(request, gateway)
+        return await _answer(request, gateway, asked, question, card)
+    except Gone:  # nobody reads the answer; the engine has dropped the work
+        raise ApiError(499, "the client hung up") from None
+
+
+async def _prepared(request: Request, gateway: Services) -> tuple[Parameters, Question, ModelCard]:
+    """The request, read and checked. Its body may be large: nothing here outlives the call."""
+    body = await limited(request, gateway.config.max_upload_bytes, "body").body()
+    max_media = gateway.config.max_pictures
+    asked, lines = await gateway.in_thread(lambda: _parse(body, max_media))
+    card = served(asked.model, gateway.engine, "chat")
+    check_abilities(lines, card, gateway)
+    if not gateway.engine.is_ready(card.id):
+        raise ApiError(
+            503, f"the engine of {card.id} is not ready; try again", code="engine_not_ready"
+        )
+    return asked, await until_gone(request, load(lines, gateway)), card
+
+
+async def _answer(
+    request: Request,
+    gateway: Services,
+    asked: Parameters,
+    question: Question,
+    card: ModelCard,
+) -> Response:
+    heading = Heading(
+        id=gateway.ids("chatcmpl").replace("_", "-", 1),
+        created=int(gateway.now()),
+        model=card.id,
+        fingerprint=fingerprint(card),
+    )
+    answers = Answers(gateway)
+    try:
+        answers.ask(question, asked.settings(card.id), asked.choices)
+        # What the engine refuses is still an error of its own, not a stream that breaks off.
+        await until_gone(request, answers.begin())
+        if asked.stream:
+            chunks = Chunks(heading, asked.choices, include_usage=asked.include_usage)
+            return _EventStream(_stream(answers, chunks), answers)
+        events = await until_gone(request, _all(answers))
+    except BaseException:
+        answers.close()
+        raise
+    answers.close()
+    return JSONResponse(completion(heading, asked.choices, events))
+
+
+class _EventStream(StreamingResponse):
+    """Server-sent events. However the response ends, its answers end with it."""
+
+    def __init__(self, content: AsyncIterator[str], answers: Answers) -> None:
+        super().__init__(content, media_type="text/event-stream", headers=HEADERS)
+        self._answers = answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._answers.close()
+
+
+async def _stream(answers: Answers, chunks: Chunks) -> AsyncIterator[str]:
+    try:
+        async for choice, event in answers.events():
+            for chunk in chunks.of(choice, event):
+                yield _data(chunk)
+        for chunk in chunks.end():
+            yield _data(chunk)
+    except ApiError as error:  # too late for a status
+        yield _data(error_body(error.message, error.type, error.code, error.param))
+    else:
+        yield "data: [DONE]\n\n"
+
+
+def _data(body: dict[str, Any]) -> str:
+    return f"data: {json.dumps(body, ensure_ascii=False, separators=(',', ':'))}\n\n"
+
+
+async def _all(answers: Answers) -> list[Any]:
+    return [event async for event in answers.events()]
+
+
+def _parse(body: bytes, max_media: int) -> tuple[Parameters, list[Line]]:
+    """In a media thread: a body may be a hundred megabytes of base64."""
+    try:
+        data = json.loads(body)
+    except RecursionError:
+        raise ApiError(400, "body: expected JSON, got too deep a nesting", param="body") from None
+    except ValueError as error:
+        raise ApiError(
+            400, f"body: expected a JSON object, got what is not JSON ({error})", param="body"
+        ) from None
+    if not isinstance(data, dict):
+        raise wrong_type("body", "a JSON object", data)
+    return parse_parameters(data), parse_messages(data.get("messages"), max_media)

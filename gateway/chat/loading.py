@@ -1,0 +1,144 @@
+"""What a question needs before it is asked: its pictures decoded, its recordings transcribed."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from engine.client import EngineRequestError, EngineUnavailable
+from engine.messages import (
+    SAMPLE_RATE,
+    ChatMessage,
+    ImagePart,
+    ModelCard,
+    Part,
+    TextPart,
+    TranscribeFile,
+    TranscriptionSettings,
+    VideoPart,
+)
+from gateway.chat.messages import Line, Pointer, pointers
+from gateway.chat.pictures import Picture, PictureBudget, Samples
+from gateway.errors import ApiError
+from gateway.realtime.refusals import is_clients_fault
+from gateway.services import Services
+
+__all__ = ["Question", "check_abilities", "load"]
+
+AT_ONCE = 4  # media of one request that are fetched and decoded at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A conversation as the engine takes it. paths: of each part of each message in the request."""
+
+    messages: list[ChatMessage]
+    paths: list[list[str]]
+    pictures: dict[str, Picture] = field(default_factory=dict)
+
+
+def check_abilities(lines: list[Line], card: ModelCard, gateway: Services) -> None:
+    """Raises ApiError (400) for the first part that no served model can take."""
+    for pointer in pointers(lines):
+        if pointer.kind == "audio":
+            if transcriber(gateway) is None:
+                raise _unsupported(
+                    pointer, "no served model transcribes the speech of recordings", "a recording"
+                )
+        elif not card.can(pointer.kind):
+            noun = "images" if pointer.kind == "image" else "videos"
+            got = "an image" if pointer.kind == "image" else "a video"
+            raise _unsupported(pointer, f"{card.id} takes no {noun}", got)
+
+
+def transcriber(gateway: Services) -> ModelCard | None:
+    """The model that turns recordings in messages into text."""
+    cards = (card for card in gateway.engine.models if card.can("transcribe"))
+    return next(cards, None)
+
+
+async def load(lines: list[Line], gateway: Services) -> Question:
+    """Raises ApiError that names the place in the request."""
+    loader = _Loader(gateway)
+    results: dict[str, asyncio.Task[Part]] = {}
+    try:
+        async with asyncio.TaskGroup() as group:
+            for pointer in pointers(lines):
+                results[pointer.path] = group.create_task(loader.load(pointer))
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    messages = [
+        ChatMessage(
+            line.role,
+            [
+                results[part.path].result() if isinstance(part, Pointer) else part
+                for part in line.parts
+            ],
+        )
+        for line in lines
+    ]
+    return Question(messages, [line.paths for line in lines], loader.pictures)
+
+
+class _Loader:
+    """Loads for one request, within its budget."""
+
+    def __init__(self, gateway: Services) -> None:
+        self._gateway = gateway
+        self._budget: PictureBudget = gateway.pictures.budget()
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self.pictures: dict[str, Picture] = {}
+
+    async def load(self, pointer: Pointer) -> Part:
+        media = self._gateway.pictures
+        async with self._slots:
+            if pointer.kind == "image":
+                picture = await media.image(pointer.url, pointer.path)
+                self._keep([picture], pointer.path)
+                return ImagePart(picture.name, pointer.detail)
+            if pointer.kind == "video":
+                clip = await media.video(pointer.url, pointer.path)
+                self._keep(clip.frames, pointer.path)
+                return VideoPart([frame.name for frame in clip.frames], list(clip.seconds))
+            read = media.audio_base64 if pointer.is_base64 else media.audio
+            return TextPart(await self._transcript(await read(pointer.url, pointer.path), pointer))
+
+    def _keep(self, pictures: list[Picture], path: str) -> None:
+        self._budget.take(pictures, path)
+        self.pictures.update((picture.name, picture) for picture in pictures)
+
+    async def _transcript(self, samples: Samples, pointer: Pointer) -> str:
+        gateway = self._gateway
+        card = transcriber(gateway)
+        if card is None:  # the last one has gone since
+            raise _unsupported(pointer, "no served model transcribes", "a recording")
+        gateway.metrics.audio_seconds.labels("chat").inc(len(samples) / SAMPLE_RATE)
+        message = TranscribeFile(
+            request=gateway.ids("file"),
+            settings=TranscriptionSettings(model=card.id),
+            samples=samples,
+            timestamps=False,
+            temperature=0.0,
+        )
+        try:
+            async with gateway.file_slots:
+                return (await gateway.engine.transcribe_file(message)).text
+        except EngineRequestError as error:
+            mine = is_clients_fault(error.code)
+            raise ApiError(
+                400 if mine else 500,
+                f"{pointer.path}: {error}",
+                code=error.code,
+                param=pointer.path if mine else None,
+            ) from None
+        except EngineUnavailable as error:
+            raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
+
+
+def _unsupported(pointer: Pointer, why: str, got: str) -> ApiError:
+    return ApiError(
+        400,
+        f"{pointer.part}: expected text, {why}; got {got}",
+        code="unsupported_content",
+        param=pointer.part,
+    )

@@ -1,0 +1,167 @@
+"""The messages of a chat completion, checked before anything they point at is loaded.
+
+Every error is an `ApiError` (400) with the path of what is wrong: "messages[0].content[1].type".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engine.messages import TextPart
+from gateway.chat.parameters import wrong, wrong_type
+from gateway.errors import ApiError
+from gateway.realtime.checks import shown
+
+__all__ = ["Line", "Pointer", "parse_messages", "pointers"]
+
+ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+TOOL_ROLES = ("tool", "function")
+DETAILS = {"auto": "auto", "low": "low", "high": "high", "original": "high"}
+TYPES = ("text", "image_url", "video_url", "audio_url", "input_audio")
+
+Kind = Literal["image", "video", "audio"]
+POINTERS: dict[str, Kind] = {"image_url": "image", "video_url": "video", "audio_url": "audio"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Media that a message points at. url: or, if is_base64, the file itself. part: path of the
+    part; path: of the URL or the data in it."""
+
+    kind: Kind
+    url: str
+    part: str
+    path: str
+    detail: str = "auto"
+    is_base64: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One message. role: "system", "user" or "assistant". paths: of the parts, one each."""
+
+    role: str
+    parts: list[TextPart | Pointer]
+    paths: list[str]
+
+
+def pointers(lines: list[Line]) -> Iterator[Pointer]:
+    for line in lines:
+        for part in line.parts:
+            if isinstance(part, Pointer):
+                yield part
+
+
+def parse_messages(messages: object, max_media: int) -> list[Line]:
+    """max_media: media parts, at most. Raises ApiError."""
+    if messages is None:
+        raise wrong("messages", "a list of messages", "nothing", code="missing_required_parameter")
+    if not isinstance(messages, list):
+        raise wrong_type("messages", "a list of messages", messages)
+    if not messages:
+        raise wrong("messages", "at least one message", "an empty list")
+    lines = [_line(message, f"messages[{index}]") for index, message in enumerate(messages)]
+    for number, pointer in enumerate(pointers(lines), 1):
+        if number > max_media:
+            expected = f"at most {max_media} images, videos and recordings in a request"
+            raise wrong(pointer.part, expected, "more", code="too_many_pictures")
+    return lines
+
+
+def _line(message: object, path: str) -> Line:
+    if not isinstance(message, dict):
+        raise wrong_type(path, "an object with role and content", message)
+    given = message.get("role")
+    if given in TOOL_ROLES:
+        raise _unsupported(f"{path}.role", "this server does not call tools yet", given)
+    if not isinstance(given, str) or given not in ROLES:
+        raise wrong(f"{path}.role", "system, developer, user or assistant", shown(given))
+    role = ROLES[given]
+    for name in ("tool_calls", "function_call", "audio"):
+        if message.get(name) not in (None, []):
+            why = "this server neither calls tools nor speaks yet"
+            raise _unsupported(f"{path}.{name}", why, message[name])
+    content, where = message.get("content"), f"{path}.content"
+    if isinstance(content, str):
+        return Line(role, [TextPart(_unicode(content, where))], [where])
+    if not isinstance(content, list):
+        raise wrong_type(where, "a string or a list of parts", content)
+    if not content:
+        raise wrong(where, "at least one part", "an empty list")
+    places = [f"{where}[{index}]" for index in range(len(content))]
+    parts = [_part(part, place, role) for part, place in zip(content, places, strict=True)]
+    paths = [part.path if isinstance(part, Pointer) else place
+             for part, place in zip(parts, places, strict=True)]  # fmt: skip
+    return Line(role, parts, paths)
+
+
+def _part(part: object, path: str, role: str) -> TextPart | Pointer:
+    if not isinstance(part, dict):
+        raise wrong_type(path, "an object with a type", part)
+    type = part.get("type")
+    if type == "refusal" and role == "assistant":  # what a model would not say is text too
+        return TextPart(_text(part, "refusal", path))
+    if type not in TYPES:
+        raise wrong(f"{path}.type", f"one of {', '.join(TYPES)}", shown(type))
+    if type == "text":
+        return TextPart(_text(part, "text", path))
+    if role != "user":
+        raise wrong(f"{path}.type", f'"text" in a message of the {role}', shown(type))
+    if type == "input_audio":
+        return _recording(part, path)
+    return _pointer(part, str(type), path)
+
+
+def _pointer(part: dict[str, Any], type: str, path: str) -> Pointer:
+    """`image_url` and its like: an object with the URL, or just the URL."""
+    target, where = part.get(type), f"{path}.{type}"
+    kind = POINTERS[type]
+    if isinstance(target, str):
+        return Pointer(kind, _unicode(target, where), path, where)
+    if not isinstance(target, dict):
+        raise wrong_type(where, "an object with a url", target)
+    detail = target.get("detail") or "auto"
+    if kind == "image" and (not isinstance(detail, str) or detail not in DETAILS):
+        raise wrong(f"{where}.detail", "auto, low or high", shown(detail))
+    url = _text(target, "url", where)
+    return Pointer(kind, url, path, f"{where}.url", DETAILS[detail] if kind == "image" else "auto")
+
+
+def _recording(part: dict[str, Any], path: str) -> Pointer:
+    """format: what the sender calls it; the bytes decide."""
+    target, where = part.get("input_audio"), f"{path}.input_audio"
+    if not isinstance(target, dict):
+        raise wrong_type(where, "an object with data and format", target)
+    format = target.get("format")
+    if format is not None and not isinstance(format, str):
+        raise wrong_type(f"{where}.format", "a string", format)
+    data = _text(target, "data", where)
+    return Pointer("audio", data, path, f"{where}.data", is_base64=True)
+
+
+def _text(part: dict[str, Any], name: str, path: str) -> str:
+    value = part.get(name)
+    if not isinstance(value, str):
+        raise wrong_type(f"{path}.{name}", "a string", value)
+    return _unicode(value, f"{path}.{name}")
+
+
+def _unicode(text: str, path: str) -> str:
+    """Refuse lone surrogates: JSON can spell them, UTF-8 and tokenizers cannot."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise wrong(path, "valid Unicode text", "a lone surrogate") from None
+    return text
+
+
+def _unsupported(path: str, why: str, value: object) -> ApiError:
+    return ApiError(
+        400,
+        f"{path}: expected none, {why}; got {shown(value)}",
+        code="unsupported_parameter",
+        param=path,
+    )

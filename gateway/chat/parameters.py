@@ -1,0 +1,243 @@
+"""The body of a chat completion but for its messages: what may be set, and what is not there yet.
+
+What cannot be used is an `ApiError` (400) that names the field, says what was expected and what
+came. Unknown fields are ignored, as are those that only describe who asks.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+
+from engine.messages import AnswerSettings
+from gateway.errors import ApiError
+from gateway.realtime.checks import Text, WireModel, describe, kind, shown
+
+__all__ = ["ChatBody", "Parameters", "parse_parameters", "setting_param", "with_seed"]
+
+MAX_CHOICES = 8
+MAX_STOPS = 16
+MAX_DEPTH = 16  # of chat_template_kwargs
+INT64 = 1 << 63
+INT32 = 1 << 31
+
+# What a client may not ask for yet -> the values that ask for nothing, and why not.
+ABSENT: dict[str, tuple[tuple[Any, ...], str]] = {
+    "tools": ((None, []), "this server does not call tools yet"),
+    "tool_choice": ((None, "none"), "this server does not call tools yet"),
+    "functions": ((None, []), "this server does not call functions yet"),
+    "function_call": ((None, "none"), "this server does not call functions yet"),
+    "response_format": (
+        (None, {"type": "text"}),
+        "this server does not constrain answers to JSON or a schema yet",
+    ),
+    "structured_outputs": ((None, {}), "this server does not constrain answers yet"),
+    "guided_json": ((None,), "this server does not constrain answers yet"),
+    "guided_regex": ((None,), "this server does not constrain answers yet"),
+    "guided_choice": ((None,), "this server does not constrain answers yet"),
+    "guided_grammar": ((None,), "this server does not constrain answers yet"),
+    "modalities": ((None, [], ["text"]), "this server answers in text only"),
+    "audio": ((None,), "this server answers in text only"),
+    "prediction": ((None,), "this server takes no predicted outputs"),
+    "web_search_options": ((None,), "this server does not search the web"),
+    "prompt_logprobs": ((None,), "this server has log probabilities of answers only"),
+    "use_beam_search": ((None, False), "this server samples, it has no beams"),
+}
+# The field of the body for each setting that an engine's refusal may begin with.
+FIELDS = {
+    "model": "model",
+    "max_tokens": "max_completion_tokens",
+    "min_tokens": "min_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "repetition_penalty": "repetition_penalty",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "logit_bias": "logit_bias",
+    "seed": "seed",
+    "stop": "stop",
+    "stop_tokens": "stop_token_ids",
+    "ignore_end": "ignore_eos",
+    "logprobs": "top_logprobs",
+    "template": "chat_template_kwargs",
+    "messages": "messages",
+}
+
+
+def _stops(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _few_stops(stops: list[str]) -> list[str]:
+    if len(stops) > MAX_STOPS:
+        raise ValueError(f"expected at most {MAX_STOPS} texts, got {len(stops)}")
+    if not all(stops):
+        raise ValueError('expected texts that are not empty, got ""')
+    return stops
+
+
+def _token_ids(bias: dict[str, float]) -> dict[str, float]:
+    for token in bias:
+        if not (token.isascii() and token.isdecimal() and int(token[:11]) < INT32):
+            raise ValueError(f"expected token ids as names, got {shown(token)}")
+    return {str(int(token)): value for token, value in bias.items()}
+
+
+def _sendable(value: Any, depth: int = 0) -> Any:
+    """Refuse JSON that does not fit between two processes: numbers and nesting beyond bounds."""
+    if depth > MAX_DEPTH:
+        raise ValueError(f"expected at most {MAX_DEPTH} levels of nesting, got more")
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError("expected valid Unicode text, got a lone surrogate") from None
+    elif isinstance(value, int) and not -INT64 <= value < INT64:
+        raise ValueError("expected numbers of 64 bits, got a larger one")
+    elif isinstance(value, list):
+        for entry in value:
+            _sendable(entry, depth + 1)
+    elif isinstance(value, dict):
+        for name, entry in value.items():
+            _sendable(name, depth + 1)
+            _sendable(entry, depth + 1)
+    return value
+
+
+def _number(low: float, high: float) -> Any:
+    return Field(ge=low, le=high, allow_inf_nan=False)
+
+
+class StreamOptions(WireModel):
+    include_usage: bool | None = None
+
+
+class ChatBody(WireModel):
+    """The fields that are read, by their names on the wire. messages: checked by `messages.py`."""
+
+    model: Text | None = None
+    n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
+    min_tokens: Annotated[int, Field(ge=0, lt=INT32)] | None = None
+    temperature: Annotated[float, _number(0, 2)] | None = None
+    top_p: Annotated[float, _number(0, 1)] | None = None
+    top_k: Annotated[int, Field(ge=-1, lt=INT32)] | None = None
+    min_p: Annotated[float, _number(0, 1)] | None = None
+    repetition_penalty: Annotated[float, _number(0.01, 100)] | None = None
+    presence_penalty: Annotated[float, _number(-2, 2)] | None = None
+    frequency_penalty: Annotated[float, _number(-2, 2)] | None = None
+    logit_bias: (
+        Annotated[dict[Text, Annotated[float, _number(-100, 100)]], AfterValidator(_token_ids)]
+        | None
+    ) = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    seed: Annotated[int, Field(ge=-INT64, lt=INT64)] | None = None
+    stop: Annotated[list[Text], BeforeValidator(_stops), AfterValidator(_few_stops)] | None = None
+    stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
+    ignore_eos: bool | None = None
+    chat_template_kwargs: Annotated[dict[str, Any], AfterValidator(_sendable)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The checked parameters of one request."""
+
+    model: str | None
+    choices: int
+    stream: bool
+    include_usage: bool
+    body: ChatBody
+
+    def settings(self, model: str) -> AnswerSettings:
+        """Of the first choice, in the engine's words; see `with_seed` for the others."""
+        body = self.body
+        return AnswerSettings(
+            model=model,
+            max_tokens=body.max_completion_tokens or body.max_tokens,
+            min_tokens=body.min_tokens or 0,
+            temperature=body.temperature,
+            top_p=body.top_p,
+            top_k=None if body.top_k is None else max(0, body.top_k),  # -1 also is "off"
+            min_p=body.min_p,
+            repetition_penalty=body.repetition_penalty,
+            presence_penalty=body.presence_penalty or 0.0,
+            frequency_penalty=body.frequency_penalty or 0.0,
+            logit_bias=dict(body.logit_bias or {}),
+            seed=secrets.randbits(63) if body.seed is None else body.seed,
+            stop=list(body.stop or []),
+            stop_tokens=sorted(set(body.stop_token_ids or [])),
+            ignore_end=bool(body.ignore_eos),
+            logprobs=(body.top_logprobs or 0) if body.logprobs else None,
+            template=dict(body.chat_template_kwargs or {}),
+        )
+
+
+def with_seed(seed: int, choice: int) -> int:
+    """The seed of a choice: the first has the client's own, and none leaves 64 bits."""
+    return (seed + choice + INT64) % (2 * INT64) - INT64
+
+
+def parse_parameters(body: Mapping[str, Any]) -> Parameters:
+    """Raises ApiError, naming the field."""
+    for name, (harmless, why) in ABSENT.items():
+        if body.get(name) not in harmless:
+            raise ApiError(
+                400,
+                f"{name}: expected {shown(harmless[-1])} or nothing, {why}; "
+                f"got {shown(body[name])}",
+                code="unsupported_parameter",
+                param=name,
+            )
+    try:
+        checked = ChatBody.model_validate(body)
+    except ValidationError as error:
+        raise invalid(error) from None
+    if checked.top_logprobs is not None and not checked.logprobs:
+        raise wrong("top_logprobs", "logprobs true with it", shown(checked.logprobs))
+    if checked.stream_options is not None and not checked.stream:
+        raise wrong("stream_options", "stream true with it", shown(checked.stream))
+    most = checked.max_completion_tokens or checked.max_tokens
+    if most is not None and (checked.min_tokens or 0) > most:
+        raise wrong("min_tokens", f"at most the {most} tokens allowed", str(checked.min_tokens))
+    options = checked.stream_options or StreamOptions()
+    return Parameters(
+        model=checked.model or None,
+        choices=checked.n or 1,
+        stream=bool(checked.stream),
+        include_usage=bool(options.include_usage),
+        body=checked,
+    )
+
+
+def setting_param(message: str) -> str | None:
+    """The field that an engine's message blames: it begins with the setting's name."""
+    name = message.partition(":")[0].partition("[")[0]
+    return FIELDS.get(name)
+
+
+def wrong(param: str, expected: str, got: str, code: str = "invalid_value") -> ApiError:
+    return ApiError(400, f"{param}: expected {expected}, got {got}", code=code, param=param)
+
+
+def wrong_type(param: str, expected: str, value: object) -> ApiError:
+    return wrong(param, expected, f"{kind(value)}: {shown(value)}")
+
+
+def invalid(error: ValidationError) -> ApiError:
+    """What pydantic refused; numbers in the path are places in lists: a.0.b is a[0].b."""
+    message, path = describe(error)
+    param = re.sub(r"\.(\d+)", r"[\1]", path)
+    return ApiError(
+        400, param + message.removeprefix(path), code="invalid_value", param=param or None
+    )
