@@ -21,8 +21,8 @@ from engine.messages import (
 from gateway import subtitles
 from gateway.disconnect import Gone, until_gone
 from gateway.errors import ApiError
-from gateway.realtime.refusals import is_clients_fault
 from gateway.realtime.models import language_code
+from gateway.realtime.refusals import is_clients_fault
 from gateway.services import Engine, Services, served, services
 from gateway.uploads import limited
 from media.decode import Audio, MediaError, decode_audio
