@@ -14,7 +14,12 @@ from typing import Any
 from rich.table import Table
 
 # `model_type` of the checkpoints that the engine runs, and what people call them.
-SUPPORTED = {"whisper": "Whisper", "qwen3_asr": "Qwen3-ASR"}
+SUPPORTED = {
+    "whisper": "Whisper",
+    "qwen3": "Qwen3",
+    "qwen3_asr": "Qwen3-ASR",
+    "qwen3_vl": "Qwen3-VL",
+}
 TIMEOUT = 10.0  # seconds to wait for another server
 
 

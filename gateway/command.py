@@ -94,9 +94,9 @@ def models(argv: list[str]) -> int:
         console.print(catalogue.table(rows, f"served by {options.server}"))
         return 0
     console.print(catalogue.table([*catalogue.packaged(), *catalogue.downloaded()], None))
+    *kinds, last = catalogue.SUPPORTED.values()
     console.print(
-        f"Of the Hugging Face hub: any {' or '.join(catalogue.SUPPORTED.values())}, "
-        "lookhear serve --model REPO"
+        f"Of the Hugging Face hub: any {', '.join(kinds)} or {last}, lookhear serve --model REPO"
     )
     return 0
 

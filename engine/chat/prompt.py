@@ -96,7 +96,7 @@ class ChatPrompter:
         last = messages[-1]
         longer = [*messages[:-1], ChatMessage(last.role, [*last.parts, _LATER])]
         pieces = self._pieces(longer, None)
-        mark = next(i for i, p in enumerate(pieces) if p == Written(_LATER.text))
+        mark = max(i for i, p in enumerate(pieces) if p == Written(_LATER.text))
         return self._fill(pieces[:mark], session, messages, 0)
 
     def _pieces(

@@ -117,7 +117,7 @@ class ChatTemplate:
         def content(message: ChatMessage) -> str | list[dict[str, str]]:
             if not lists:
                 texts = [part.text for part in message.parts if isinstance(part, TextPart)]
-                return mark("\n".join(texts))
+                return "\n".join(map(mark, texts))
             parts = []
             for part in message.parts:
                 if isinstance(part, TextPart):

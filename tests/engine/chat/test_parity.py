@@ -1,0 +1,128 @@
+"""The whole way of a question against transformers' `generate`: the same greedy tokens, whatever
+the steps, the company and the caches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine.core import EngineCore
+from engine.messages import AnswerCompleted, ChatMessage, TextPart, VideoPart
+from engine.models.vision_encoder import patchify
+from engine.paged_request import PagedSequence
+from tests.checkpoints_vl import build_served_qwen3_vl
+from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, user
+
+NEW = 12
+SIZES = {"small": (20, 24), "wide": (24, 70), "tall": (60, 20)}
+FRAMES = [f"f{i}" for i in range(5)]
+QUESTIONS: dict[str, list[ChatMessage]] = {
+    "text": [user("Tell me a story")],
+    "one image": [user(image("small"), "What is it?")],
+    "several sizes": [user(image("small"), "and", image("wide"), image("tall"), "Which?")],
+    "video": [user("See", VideoPart(FRAMES, [0.0, 0.5, 1.0, 1.5, 2.0]), "Which way?")],
+    "all, later on": [
+        ChatMessage("system", [TextPart("Be brief.")]),
+        user(image("wide"), "What?"),
+        ChatMessage("assistant", [TextPart("A thing.")]),
+        user(VideoPart(FRAMES, [0.0, 0.5, 1.0, 1.5, 2.0]), image("tall"), "And now?"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    folder = tmp_path_factory.mktemp("vl")
+    return folder, build_served_qwen3_vl(folder, seed=3)
+
+
+class Watched:
+    """A core whose sequences are remembered: tokens of prompts and answers."""
+
+    def __init__(self, folder: Path, **changes: object) -> None:
+        self.core: EngineCore = make_core(folder, **changes)
+        self.sequences: dict[str, PagedSequence] = {}
+        place = self.core._runner.place
+
+        def watched(request: Any) -> Any:
+            sequence = place(request)
+            self.sequences[request.key] = sequence
+            return sequence
+
+        self.core._runner.place = watched  # type: ignore[method-assign]
+        for i, (name, (height, width)) in enumerate(SIZES.items()):
+            self.core.submit(hold(name, i, height=height, width=width))
+        for i, name in enumerate(FRAMES):
+            self.core.submit(hold(name, 10 + i, height=24, width=32))
+
+    def tokens(self, answer: str) -> list[int]:
+        return self.sequences[f"s/{answer}"].answer.tokens
+
+
+def theirs(pair: tuple[Path, Any], sequence: PagedSequence) -> list[int]:
+    """What transformers generates from the same prompt."""
+    model = pair[1]
+    dims = model.config.vision_config
+    tokens = list(sequence.request.tokens)
+    kinds = torch.zeros(1, len(tokens), dtype=torch.int64)
+    inputs: dict[str, Any] = {"mm_token_type_ids": kinds}
+    for kind, pad, pixels, grid in (
+        (1, model.config.image_token_id, "pixel_values", "image_grid_thw"),
+        (2, model.config.video_token_id, "pixel_values_videos", "video_grid_thw"),
+    ):
+        media = [(s, m) for s, m in sequence.request.media if tokens[s] == pad]
+        if not media:
+            continue
+        for start, medium in media:
+            kinds[0, start : start + medium.num_tokens] = kind
+        held = [torch.from_numpy(m.features) for _, m in media]
+        shapes = [[p.shape[2] // dims.patch_size, p.shape[3] // dims.patch_size] for p in held]
+        inputs[pixels] = torch.cat([patchify(p, _dims(dims)) for p in held])
+        # The slices of a video are one entry of their number; all have one size.
+        inputs[grid] = torch.tensor(
+            [[1, *shape] for shape in shapes] if kind == 1 else [[len(shapes), *shapes[0]]]
+        )
+    with torch.inference_mode():
+        whole = model.generate(
+            torch.tensor([tokens]), max_new_tokens=NEW, do_sample=False, **inputs
+        )
+    answer: list[int] = whole[0, len(tokens) :].tolist()
+    ends = model.generation_config.eos_token_id
+    return answer[:-1] if answer[-1] in ends else answer
+
+
+def _dims(config: Any) -> Any:
+    from engine.models.vision_encoder import VisionDims
+
+    return VisionDims.from_config(config.to_dict(), Path("config.json"))
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_greedy_tokens_are_those_of_generate(pair: tuple[Path, Any], name: str) -> None:
+    ours = Watched(pair[0])
+    ours.core.submit(ask(*QUESTIONS[name], max_tokens=NEW))
+    assert isinstance(done := outcome(rest(ours.core)), AnswerCompleted), done
+    assert ours.tokens("a") == theirs(pair, ours.sequences["s/a"])
+
+
+@pytest.mark.parametrize("budget", [17, 23, 40])
+def test_steps_company_and_caches_change_nothing(pair: tuple[Path, Any], budget: int) -> None:
+    """Budgets so small that prompts are cut inside pictures; then all of them again, cached."""
+    alone = {}
+    for name, messages in QUESTIONS.items():
+        ours = Watched(pair[0])
+        ours.core.submit(ask(*messages, max_tokens=NEW))
+        rest(ours.core)
+        alone[name] = ours.tokens("a")
+    ours = Watched(pair[0], token_budget=budget)
+    for again in ("", " again"):
+        for name, messages in QUESTIONS.items():
+            ours.core.submit(ask(*messages, max_tokens=NEW, answer=name + again))
+        events = rest(ours.core)
+        for name in QUESTIONS:
+            assert isinstance(outcome(events, name + again), AnswerCompleted)
+            assert ours.tokens(name + again) == alone[name]
+    assert ours.core.stats()["prompt_tokens_found"] > 100
