@@ -56,8 +56,6 @@ def check(parsed: argparse.Namespace) -> None:
             raise UsageError("chat: expected a QUESTION or --audio, got both")
         if parsed.video:
             raise UsageError("chat: --audio goes with --image, not with --video")
-        if parsed.temperature is not None:
-            raise UsageError("chat: --audio does not go with --temperature")
         if is_url(parsed.audio):
             raise UsageError(f"chat: --audio: expected a file, got {parsed.audio}")
         return
@@ -107,8 +105,12 @@ async def _spoken(parsed: argparse.Namespace, client: AsyncClient) -> int:
     """The question is a recording: it travels with the pictures over one socket."""
     console = Console(highlight=False)
     source: Source = parsed.audio
+    sampling = None if parsed.temperature is None else {"temperature": parsed.temperature}
     conversation = client.conversation(
-        model=parsed.model, instructions=parsed.system, max_tokens=parsed.max_tokens
+        model=parsed.model,
+        instructions=parsed.system,
+        max_tokens=parsed.max_tokens,
+        sampling=sampling,
     )
     async with conversation as talk:
         for image in parsed.image:

@@ -38,13 +38,16 @@ _TRANSCRIPTION = "conversation.item.input_audio_transcription."
 @dataclass(frozen=True, slots=True)
 class ConversationOptions:
     """What the session asks for; None is the server's default. transcription_model, language: of
-    spoken questions. answer_seconds: how long the server may be silent when it is to answer."""
+    spoken questions. sampling: lookhear's extension, for what OpenAI's sessions have no field for:
+    temperature, top_p, seed, reasoning, … answer_seconds: how long the server may be silent when it
+    is to answer."""
 
     model: str | None = None
     instructions: str | None = None
     max_tokens: int | None = None
     transcription_model: str | None = None
     language: str | None = None
+    sampling: Mapping[str, Any] | None = None
     answer_seconds: float = 600.0
 
     def session_update(self) -> dict[str, Any]:
@@ -61,6 +64,7 @@ class ConversationOptions:
             max_output_tokens=self.max_tokens,
             output_modalities=["text"],
             audio={"input": spoken},
+            lookhear=self.sampling and dict(self.sampling),
         )
         return {"type": "session.update", "session": session}
 
@@ -267,7 +271,7 @@ class Conversation:
                 transcript.set_result(
                     server_error(message["error"]) if failed else str(message["transcript"])
                 )
-        elif kind.startswith("response.") and self._response is not None:
+        elif kind.startswith(("response.", "lookhear.response.")) and self._response is not None:
             self._response.take(message)
 
     def _lost(self, error: LookhearError) -> None:

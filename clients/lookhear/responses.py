@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from lookhear.answers import AnswerCompleted, AnswerDelta, AnswerEvent, Usage
+from lookhear.answers import AnswerCompleted, AnswerDelta, AnswerEvent, ReasoningDelta, Usage
 from lookhear.errors import LookhearError, ServerError, server_error
 
 # As chat completions call them.
@@ -22,7 +22,7 @@ class Response:
     def __init__(self) -> None:
         self.done = asyncio.Event()
         self._id: str | None = None
-        self._text = ""
+        self._text = self._reasoning = ""
         # Not bounded: an answer is as long as a model's context at most.
         self._events: asyncio.Queue[AnswerEvent | LookhearError | None] = asyncio.Queue()
 
@@ -34,6 +34,9 @@ class Response:
             case "response.output_text.delta" if message["response_id"] == self._id:
                 self._text += message["delta"]
                 self._events.put_nowait(AnswerDelta(message["delta"]))
+            case "lookhear.response.reasoning.delta" if message["response_id"] == self._id:
+                self._reasoning += message["delta"]
+                self._events.put_nowait(ReasoningDelta(message["delta"]))
             case "response.done" if message["response"]["id"] == self._id:
                 self._end(self._outcome(message["response"]))
 
@@ -59,9 +62,8 @@ class Response:
             said = str(details.get("reason") or status)
             reason = _FINISH_REASONS.get(said, said)
         usage = response.get("usage")
-        return AnswerCompleted(
-            self._text, reason, usage=None if usage is None else Usage.from_response(usage)
-        )
+        counted = None if usage is None else Usage.from_response(usage)
+        return AnswerCompleted(self._text, reason, self._reasoning, counted)
 
     def _end(self, outcome: AnswerCompleted | LookhearError) -> None:
         self._events.put_nowait(outcome)

@@ -1,0 +1,105 @@
+"""Chat and conversations with our own gateway, its engine a fake that tells what it was shown."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from lookhear import AsyncClient, InvalidRequest, ModelNotFound, ReasoningDelta, message
+from tests.gateway.chatting import jpeg, png
+from tests.gateway.fake_engine import FakeEngine
+from tests.gateway.running import Running, running, tone
+
+
+@pytest.fixture
+async def gateway() -> AsyncIterator[Running]:
+    async with running(engine=FakeEngine(sees=True)) as gateway:
+        yield gateway
+
+
+async def test_questions_over_http(gateway: Running) -> None:
+    client = AsyncClient(gateway.http)
+    asked = client.chat("What?", images=[png(40, 30), jpeg(64, 32)], detail="low")
+    texts = [text async for text in asked]
+    assert "".join(texts) == "picture 40x30, picture 64x32, you said What?" and len(texts) > 3
+    assert asked.completed is not None and asked.completed.usage is not None
+    assert asked.completed.finish_reason == "stop" and asked.completed.usage.image == 4
+    said = [message("user", "One", images=[png()]), message("assistant", "a"), message("user", "2")]
+    again = await client.chat(said, max_tokens=2).read()
+    assert (again.text, again.finish_reason) == ("picture 40x30,", "length")
+
+
+async def test_thoughts_are_told_apart(gateway: Running) -> None:
+    thinking = {"chat_template_kwargs": {"enable_thinking": True}}
+    client = AsyncClient(gateway.http)
+    whole = await client.chat("What?", extra=thinking).read()
+    assert whole.text == "you said What?" and whole.reasoning.strip() == "let me look"
+    async with client.conversation(sampling={**thinking, "reasoning": True}) as talk:
+        await talk.add_text("What?")
+        events = [event async for event in talk.respond().events()]
+        assert isinstance(events[0], ReasoningDelta)
+
+
+async def test_what_is_refused_names_its_place(gateway: Running) -> None:
+    client = AsyncClient(gateway.http)
+    with pytest.raises(InvalidRequest, match="image") as caught:
+        await client.chat("What?", images=[b"no picture"]).read()
+    assert caught.value.param is not None and "messages[0].content[0]" in caught.value.param
+    with pytest.raises(ModelNotFound):
+        await client.chat("What?", model="no/such").read()
+    async with client.conversation() as talk:
+        with pytest.raises(InvalidRequest) as caught:
+            await talk.add_image(b"no picture")
+        assert caught.value.param == "item.content[0].image_url"
+        await talk.add_text("Still here?")
+        assert (await talk.respond().read()).text == "you said Still here?"
+
+
+@pytest.mark.parametrize("model", [None, "fake/vision"])
+async def test_a_conversation(gateway: Running, model: str | None) -> None:
+    client = AsyncClient(gateway.http)
+    async with client.conversation(model=model, transcription_model="fake/whisper") as talk:
+        assert talk.model == "fake/vision"
+        picture = await talk.add_image(png())
+        assert await talk.add_audio(iter([tone(0.5)])) == "w0 w1 w2 w3 w4"
+        answer = talk.respond()
+        assert "".join([text async for text in answer]) == (
+            "picture 40x30, you said w0 w1 w2 w3 w4"
+        )
+        assert answer.completed is not None and answer.completed.usage is not None
+        assert answer.completed.usage.image == 2
+        await talk.delete(picture)
+        await talk.add_text("And now?")
+        assert (await talk.respond(max_tokens=2).read()).finish_reason == "length"
+
+
+async def test_leaving_early_cancels(gateway: Running) -> None:
+    client, chat = AsyncClient(gateway.http), gateway.engine.chat
+    chat.hold = True
+    async with client.conversation() as talk:
+        await talk.add_text("What?")
+        async with talk.respond() as answer:
+            assert await anext(answer) == "you"
+        assert len(chat.cancelled) == 1
+        chat.hold = False
+        await talk.add_text("And?")
+        assert (await talk.respond().read()).text == "you said And?"
+
+
+async def test_no_ears_and_no_eyes() -> None:
+    engine = FakeEngine(sees=True)
+    engine.models = [model for model in engine.models if model.can("chat")]
+    async with running(engine=engine) as gateway:
+        async with AsyncClient(gateway.http).conversation() as talk:
+            with pytest.raises(InvalidRequest, match="transcri"):
+                await talk.add_audio(iter([tone(0.5)]))
+            await talk.add_text("What?")
+            assert (await talk.respond().read()).text == "you said What?"
+    async with running() as gateway:
+        client = AsyncClient(gateway.http)
+        with pytest.raises(InvalidRequest):
+            await client.chat("What?").read()
+        with pytest.raises(InvalidRequest):
+            async with client.conversation():
+                raise AssertionError("entered")
