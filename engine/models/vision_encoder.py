@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from engine.models.loader import CheckpointError
@@ -241,7 +240,7 @@ class VisionEncoder:
             q, k = rope(qk, cos, sin)[None].chunk(2, dim=2)
             y = [attention(q[:, a:b], k[:, a:b], v[None, a:b])[0] for a, b in bounds]
             x = x + linear(torch.cat(y).flatten(1), layer.out)
-            inside = F.gelu(linear(_norm(layer.ffn_norm, x), layer.up), approximate="tanh")
+            inside = linear(_norm(layer.ffn_norm, x), layer.up, "gelu_tanh")
             x = x + linear(inside, layer.down)
             if index in dims.deepstack:
                 merger = weights.deepstack[dims.deepstack.index(index)]
