@@ -19,8 +19,8 @@ from lookhear.audio import Microphone, Source
 from lookhear.chat_display import AnswerDisplay
 from lookhear.chat_loop import ChatLoop
 from lookhear.client import AsyncClient, Client
-from lookhear.content import is_url
-from lookhear.errors import SourceError, UsageError
+from lookhear.content import is_url, named
+from lookhear.errors import InvalidRequest, SourceError, UsageError
 from lookhear.events import as_json
 
 # What a private server serves if no model is named: what looks, and what hears.
@@ -95,9 +95,13 @@ def run(parsed: argparse.Namespace, url: str) -> int:
             system=parsed.system,
             **settings,
         )
-        with answer, _Printer(console, parsed.json) as printer:
-            for event in answer.events():
-                printer.show(event)
+        try:
+            with answer, _Printer(console, parsed.json) as printer:
+                for event in answer.events():
+                    printer.show(event)
+        except InvalidRequest as error:
+            asked = int(parsed.system is not None)  # where the question stands
+            raise named(error, [*parsed.image, *parsed.video], asked) from error
     return 0
 
 
@@ -114,7 +118,11 @@ async def _spoken(parsed: argparse.Namespace, client: AsyncClient) -> int:
     )
     async with conversation as talk:
         for image in parsed.image:
-            await talk.add_image(image)
+            try:
+                await talk.add_image(image)
+            except InvalidRequest as error:
+                said = error.message.removeprefix(f"{error.param}: ")
+                raise InvalidRequest(f"{image}: {said}", error.code, error.param) from error
         loop = asyncio.get_running_loop()
         if parsed.audio == "-":
             source = microphone = Microphone()

@@ -14,14 +14,14 @@ from rich.text import Text
 from lookhear.answers import AnswerDelta, BlockingAnswer
 from lookhear.chat_display import AnswerDisplay
 from lookhear.client import Client
-from lookhear.content import is_url, message
+from lookhear.content import is_url, message, named
 from lookhear.errors import InvalidRequest, LookhearError
 
 HELP = (
     ("/image FILE …", "show pictures, then ask about them"),
     ("/video FILE …", "show videos"),
     ("/clear", "forget everything and begin anew"),
-    ("/quit", "or Ctrl-D: end. Ctrl-C stops an answer, and at the prompt it ends"),
+    ("/quit", "end, as Ctrl-D does; Ctrl-C stops an answer"),
 )
 
 
@@ -99,6 +99,7 @@ class ChatLoop:
 
     def _ask(self, line: str) -> None:
         question = message("user", line, images=self._images, videos=self._videos)
+        media = [*self._images, *self._videos]
         answer = self._client.chat([*self._messages, question], **self._settings)
         said = ""
         try:
@@ -111,7 +112,7 @@ class ChatLoop:
             self._videos.clear()
             if error.code == "context_length_exceeded":
                 self._note("/clear begins anew")
-            raise
+            raise named(error, media, len(self._messages)) from error
         if said:  # else it was stopped before it began: as if it had not been asked
             self._messages += [question, message("assistant", said)]
             self._images.clear()

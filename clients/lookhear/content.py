@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lookhear.errors import SourceError
+from lookhear.errors import InvalidRequest, SourceError
 
 Medium = str | os.PathLike[str] | bytes
 
@@ -109,3 +109,15 @@ def message(
     if text:
         parts.append({"type": "text", "text": text})
     return {"role": role, "content": parts}
+
+
+def named(error: InvalidRequest, media: Sequence[Medium], message_index: int) -> InvalidRequest:
+    """The same refusal in words of the person who gave these media with message `message_index`:
+    the name of the file, where the server could only say which part of the request it was."""
+    place = re.match(rf"messages\[{message_index}\]\.content\[(\d+)\]", error.param or "")
+    if place is None or error.param is None or int(place[1]) >= len(media):
+        return error
+    medium = media[int(place[1])]
+    name = "the given bytes" if isinstance(medium, bytes) else os.fspath(medium)
+    said = error.message.removeprefix(error.param).removeprefix(": ")
+    return InvalidRequest(f"{name}: {said}", error.code, error.param)

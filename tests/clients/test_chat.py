@@ -25,7 +25,7 @@ from lookhear import (
     Usage,
     message,
 )
-from lookhear.content import audio_part, is_url, media_type, medium_url
+from lookhear.content import audio_part, is_url, media_type, medium_url, named
 from lookhear.server import free_port
 from tests.clients.chat_server import ChatServer, answer, chunk
 
@@ -219,3 +219,14 @@ def test_a_file_is_what_it_begins_with() -> None:
     assert media_type(b"no idea") == "application/octet-stream"
     assert medium_url(b"GIF89a").startswith("data:image/gif;base64,")
     assert audio_part(b"OggS")["audio_url"]["url"] == "data:audio/ogg;base64,T2dnUw=="
+
+
+def test_a_refused_medium_is_called_by_its_name() -> None:
+    place = "messages[2].content[1].image_url.url"
+    refusal = InvalidRequest(f"{place}: expected a picture", "invalid_image", place)
+    told = named(refusal, ["a.png", Path("b.png")], 2)
+    assert (str(told), told.code, told.param) == ("b.png: expected a picture", refusal.code, place)
+    assert str(named(refusal, [b"", b""], 2)) == "the given bytes: expected a picture"
+    for untouched in (named(refusal, ["a.png"], 2), named(refusal, ["a", "b"], 0)):
+        assert untouched is refusal
+    assert named(other := InvalidRequest("no"), ["a"], 0) is other

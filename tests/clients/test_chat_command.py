@@ -145,14 +145,17 @@ def test_refusals_are_one_line(
     question: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    message = "messages[0].content[0].image_url.url: expected a picture, got text"
-    chat.refusal = (400, json.dumps({"error": {"message": message}}).encode())
-    assert cli.main(["chat", "--server", chat.url, "--image", picture, "What?"]) == 1
-    assert capsys.readouterr().err == f"lookhear: {message}\n"
-    talking.refuse["conversation.item.create"] = {"message": "expected a picture"}
+    place, problem = "messages[0].content[1].image_url.url", "expected a picture, got text"
+    error = {"message": f"{place}: {problem}", "param": place}
+    chat.refusal = (400, json.dumps({"error": error}).encode())
+    images = ["--image", "https://a/b.png", "--image", picture]
+    assert cli.main(["chat", "--server", chat.url, *images, "What?"]) == 1
+    assert capsys.readouterr().err == f"lookhear: {picture}: {problem}\n"
+    place = "item.content[0].image_url"
+    talking.refuse["conversation.item.create"] = {"message": f"{place}: {problem}", "param": place}
     command = ["chat", "--server", talking.url, "--image", picture, "--audio", question]
     assert cli.main(command) == 1
-    assert capsys.readouterr().err == "lookhear: expected a picture\n"
+    assert capsys.readouterr().err == f"lookhear: {picture}: {problem}\n"
     command[2] = f"http://127.0.0.1:{free_port()}"
     assert cli.main(command) == 1
     assert "cannot reach" in capsys.readouterr().err
