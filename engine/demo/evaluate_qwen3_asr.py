@@ -20,6 +20,7 @@ import torch
 from engine.demo.evaluate_whisper import Item, Rate, Samples, cut_short, load_items, silent_waves
 from engine.demo.grammar import LANGUAGES
 from engine.demo.speech import SAMPLE_RATE
+from engine.demo.spoken_questions import is_held_out
 from engine.models.qwen3_asr_prompt import Answer, language_code, parse_answer
 
 BATCH = 16
@@ -105,6 +106,19 @@ def transcription(
             code = None if answer.language is None else language_code(answer.language)
             named.setdefault(item.group, []).append(code == item.entry["language"])
     return rate.table(), {group: _mean(right) for group, right in sorted(named.items())}
+
+
+def questions(model: Transcriber, data: Path, every: int = 1) -> dict[str, float]:
+    """Word error rate of spoken questions about pictures (English is not told): by voice split,
+    and of those that training never asked."""
+    rate = Rate()
+    for batch in _batches(load_items(data, "questions.json")[::every], "questions"):
+        for item, answer in zip(batch, model.answers([i.samples for i in batch]), strict=True):
+            asked = item.entry["text"]
+            rate.add("seen" if item.entry["seen_voice"] else "unseen", asked, answer.text)
+            if is_held_out(asked):
+                rate.add("held_out_sentence", asked, answer.text)
+    return rate.table()
 
 
 def forced(model: Transcriber, items: list[Item]) -> dict[str, float]:
@@ -211,6 +225,7 @@ def evaluate(folder: Path, data: Path, every: int = 1) -> dict[str, Any]:
         "utterances": len(items),
         "wer": rates,
         "language": named,
+        "questions": questions(model, data, every),
         "wer_language_forced": forced(model, items),
         "silence": silence(model),
         "cut_off": cut_off(model, items),

@@ -43,11 +43,11 @@ class Item:
         return f"{self.entry['language']}_{'seen' if self.entry['seen_voice'] else 'unseen'}"
 
 
-def load_items(folder: Path) -> list[Item]:
-    """All utterances of `manifest.json`, decoded from Opus, with a little silence around."""
+def load_items(folder: Path, manifest: str = "manifest.json") -> list[Item]:
+    """All utterances of the manifest, decoded from Opus, with a little silence around."""
     import soundfile
 
-    entries = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    entries = json.loads((folder / manifest).read_text(encoding="utf-8"))
     audio = {}
     for name in sorted({entry["file"] for entry in entries}):
         samples, rate = soundfile.read(folder / name, dtype="float32")

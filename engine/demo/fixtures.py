@@ -67,7 +67,8 @@ def _entry(clip: Clip, file: str, at: float, seen: bool) -> dict[str, Any]:
 def write_split(folder: Path, corpus: Corpus, name: str, seen: bool) -> list[dict[str, Any]]:
     """One Opus file per language with all clips of the split; returns their manifest entries."""
     entries = []
-    for language in LANGUAGES:
+    spoken = {clip.language for clip in corpus.clips}
+    for language in (known for known in LANGUAGES if known in spoken):
         file = f"{language}_{name}.opus"
         gap = np.zeros(int(GAP_SECONDS * SAMPLE_RATE), dtype=np.int16)
         parts: list[NDArray[np.int16]] = [gap]

@@ -74,11 +74,6 @@ def losses(net: Network, batch: Batch, smoothing: float) -> Tensor:
     return torch.stack([token, phoneme, recall, aligned])
 
 
-def learning_rate(plan: Plan, step: int, progress: float) -> float:
-    """Linear warm-up by steps, then linear decay by elapsed time to 2 %."""
-    return plan.rate * min(1.0, (step + 1) / plan.warmup) * max(0.02, 1.0 - progress)
-
-
 def window(rng: np.random.Generator, progress: float) -> int:
     """Seconds of the next batch: one sentence at first, then more and more several of them."""
     chance = 0.04 if progress < 0.25 else min(0.7, 0.04 + 2.2 * (progress - 0.25))
@@ -115,13 +110,26 @@ class Run:
 
     def batch(self, progress: float) -> Batch:
         self.maker.mix.cut = 0.2 if progress < 0.04 else 0.4
-        seconds = window(self.shared, progress)
+        seconds = self.window(progress)
         examples: list[Listening] = []
         for _ in range(max(1, self.plan.seconds_per_rank // seconds)):
-            example = self.maker.draw(seconds)
+            example = self.source().draw(seconds)
             assert isinstance(example, Listening), example
             examples.append(example)
         return collate(examples, self.tokenizer.token(END_OF_TEXT), self.logmel, self.rng)
+
+    def window(self, progress: float) -> int:
+        """Seconds of the next batch, the same on all ranks."""
+        return window(self.shared, progress)
+
+    def source(self) -> AsrExampleMaker:
+        """Who draws the next example."""
+        return self.maker
+
+    def learning_rate(self, progress: float) -> float:
+        """Linear warm-up by steps, then linear decay by elapsed time to 2 %."""
+        warm = min(1.0, (self.step + 1) / self.plan.warmup)
+        return self.plan.rate * warm * max(0.02, 1.0 - progress)
 
     def save(self, spent: float) -> None:
         state = {
@@ -150,14 +158,14 @@ class Run:
             file.write(line + "\n")
 
 
-def worker(rank: int, plan: Plan) -> None:
+def worker(rank: int, plan: Plan, kind: type[Run] = Run) -> None:
     """One rank of the training run; rank 0 logs, reports and saves."""
     torch.set_num_threads(1)
     torch.manual_seed(plan.seed)
     if plan.ranks > 1:
         store = f"file://{plan.out}/rendezvous"
         dist.init_process_group("gloo", init_method=store, rank=rank, world_size=plan.ranks)
-    run = Run(rank, plan)
+    run = kind(rank, plan)
     if rank == 0:
         write_folder(run.net, run.out / "tokenizer", run.out / "current")
     started = time.monotonic() - run.spent
@@ -173,7 +181,7 @@ def worker(rank: int, plan: Plan) -> None:
         progress = average_gradients(run.net, plan.ranks, elapsed)
         torch.nn.utils.clip_grad_norm_(run.net.parameters(), 1.0)
         for group in run.optimizer.param_groups:
-            group["lr"] = learning_rate(plan, run.step, progress)
+            group["lr"] = run.learning_rate(progress)
         run.optimizer.step()
         run.step += 1
         sums, count = sums + parts.detach(), count + 1

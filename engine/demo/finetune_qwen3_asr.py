@@ -1,0 +1,109 @@
+"""Teach a trained demo-qwen3-asr the spoken questions about pictures, and keep what it knows.
+
+`python -m engine.demo.finetune_qwen3_asr --run RUN --out DIR` goes on from the state of a run of
+`train_qwen3_asr`. About half of the examples ask questions, alone, in a row, and among
+sentences of the grammar by the same speaker; the others are as in the training before. The encoder
+stays as it is: it hears the sounds of English already, and not to learn halves the work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.demo import corpus as spoken
+from engine.demo import spoken_questions
+from engine.demo.examples import Mix
+from engine.demo.qwen3_asr_examples import AsrExampleMaker
+from engine.demo.qwen3_asr_greedy import word_errors
+from engine.demo.train_qwen3_asr import Plan, Run, worker
+
+QUESTIONS = 0.5
+"""Share of the examples."""
+WINDOWS = {2: 0.19, 3: 0.2, 4: 0.14, 5: 0.05, 6: 0.08, 8: 0.12, 12: 0.08, 16: 0.06, 20: 0.04}
+WINDOWS |= {24: 0.04}
+"""Steps by window length (seconds): questions are short, and long windows must not be forgotten."""
+HIGH_RATE, LOW_RATE = 8e-4, 3e-5
+LEVEL = 0.5
+"""Part of the time at the high rate; then it falls exponentially to the low one."""
+
+
+def learning_rate(progress: float) -> float:
+    """Level, then falling."""
+    fallen = max(0.0, progress - LEVEL) / (1 - LEVEL)
+    return float(HIGH_RATE * (LOW_RATE / HIGH_RATE) ** fallen)
+
+
+class Finetune(Run):
+    """One rank that draws from two corpora; `questions` are beside `data` in its folder."""
+
+    def __init__(self, rank: int, plan: Plan) -> None:
+        super().__init__(rank, plan)
+        self.net.model.audio_tower.requires_grad_(False)
+        asked = spoken.load(self.out / "questions", "questions")
+        # Silence is the other maker's: this corpus has no words of other languages to expect.
+        mix = Mix(prompt=0.2, silence=0.0)
+        classes = self.maker.phoneme_ids
+        self.asker = AsrExampleMaker(asked, self.tokenizer, classes, self.rng, mix)
+
+    def window(self, progress: float) -> int:
+        share = np.array(list(WINDOWS.values()))
+        return int(self.shared.choice(list(WINDOWS), p=share / share.sum()))
+
+    def source(self) -> AsrExampleMaker:
+        return self.asker if self.rng.random() < QUESTIONS else self.maker
+
+    def learning_rate(self, progress: float) -> float:
+        return min(1.0, (self.step + 1) / self.plan.warmup) * learning_rate(progress)
+
+    def report(self, loss: float, each: int = 10) -> None:
+        super().report(loss, each)
+        for split in ("questions_seen", "questions_unseen"):
+            corpus = spoken.load(self.out / "questions", split)
+            rate = word_errors(self.net, self.tokenizer, corpus, corpus.clips, self.logmel)
+            print(f"{split} {rate:.4f}", flush=True)
+
+
+def prepare(run: Path, plan: Plan) -> None:
+    """A folder like the run's, at step 0 of its last state, with the questions; once."""
+    out = Path(plan.out)
+    out.mkdir(parents=True, exist_ok=True)
+    if not (out / "data").exists():
+        (out / "data").symlink_to((run / "data").resolve())
+        shutil.copytree(run / "tokenizer", out / "tokenizer")
+    if not (out / "state.pt").exists():
+        state = torch.load(run / "state.pt", weights_only=True)
+        torch.save({**state, "step": 0, "spent": 0.0}, out / "state.pt")
+    spoken_questions.build(out / "questions", plan.seed, plan.ranks)
+    (out / "plan.json").write_text(json.dumps(asdict(plan)))
+    (out / "rendezvous").unlink(missing_ok=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run", type=Path, required=True, help="folder of train_qwen3_asr")
+    parser.add_argument("--out", required=True, help="folder for questions, state and log")
+    parser.add_argument("--minutes", type=float, default=13.0)
+    parser.add_argument("--seed", type=int, default=1000)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--max-steps", type=int, default=0, help="0: until the time is over")
+    options = vars(parser.parse_args())
+    run = options.pop("run")
+    plan = Plan(**options, warmup=20, seconds_per_rank=48)
+    prepare(run, plan)
+    if plan.ranks == 1:
+        worker(0, plan, Finetune)
+        return
+    multiprocessing: Any = torch.multiprocessing
+    multiprocessing.spawn(worker, args=(plan, Finetune), nprocs=plan.ranks)
+
+
+if __name__ == "__main__":
+    main()
