@@ -16,6 +16,7 @@ from engine.messages import (
     CancelTurn,
     EndTurn,
     Event,
+    ModelCard,
     StartTurn,
     TextCommitted,
     TextProvisional,
@@ -24,10 +25,12 @@ from engine.messages import (
     TurnFailed,
     Word,
 )
-from gateway.realtime.events import Append, ProtocolError, parse_client_event
+from gateway.realtime.checks import ProtocolError
+from gateway.realtime.events import Append, ClientEvent, parse_client_event
 from gateway.realtime.hearing import Heard
 from gateway.realtime.outputs import Close, Output, Send, Submit, TurnFinished
 from gateway.realtime.protocol import RealtimeProtocol
+from gateway.realtime.wanted import Media
 from media.vad import VadEvent
 from tests.gateway.fake_engine import CARDS
 from tests.gateway.strict import check
@@ -43,14 +46,23 @@ def counted_ids() -> Callable[[str], str]:
 class Script:
     """Feeds a RealtimeProtocol and keeps what it puts out."""
 
-    def __init__(self, *, requested_model: str | None = None, max_turn: float = 3600) -> None:
+    def __init__(
+        self,
+        *,
+        requested_model: str | None = None,
+        max_turn: float = 3600,
+        max_items: int = 5,
+        models: Sequence[ModelCard] = CARDS,
+        **options: Any,
+    ) -> None:
         self.protocol = RealtimeProtocol(
             session=SESSION,
-            models=CARDS,
+            models=models,
             requested_model=requested_model,
             ids=counted_ids(),
             max_turn_seconds=max_turn,
-            max_items=5,
+            max_items=max_items,
+            **options,
         )
         self.now = 100.0
         self.position = 0
@@ -74,7 +86,16 @@ class Script:
         except ProtocolError as problem:
             return self._take(self.protocol.refuse(problem))
         assert not isinstance(event, Append)
-        return self._take(self.protocol.receive(event, now=self.now))
+        try:
+            media = self.load(event)
+        except ProtocolError as problem:
+            return self._take(self.protocol.refuse(problem))
+        return self._take(self.protocol.receive(event, now=self.now, media=media))
+
+    def load(self, event: ClientEvent) -> Media:
+        """What the event points at."""
+        assert self.protocol.wanted(event) == []
+        return {}
 
     def update(self, session: dict[str, Any] | None = None, **fields: Any) -> list[dict[str, Any]]:
         session = {"type": "transcription", **(session or {})}
@@ -149,10 +170,10 @@ class Script:
         self.frames.extend(self.last)
         for output in outputs:
             if isinstance(output, Submit):
-                self._submitted(output.message)
+                self.submitted(output.message)
         return self.last
 
-    def _submitted(self, message: object) -> None:
+    def submitted(self, message: object) -> None:
         match message:
             case StartTurn():
                 assert message.turn not in self.started
