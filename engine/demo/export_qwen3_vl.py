@@ -23,6 +23,7 @@ from engine.demo.qwen3_vl_tokenizer import (
 )
 from engine.qwen_tokenizer import QwenTokenizer
 
+PATCH_BIAS = "model.visual.patch_embed.proj.bias"
 TOKEN_PIXELS = (PATCH * MERGE) ** 2
 IMAGE_TOKENS = (16, 49)
 VIDEO_TOKENS = (64, 128)
@@ -140,6 +141,7 @@ def write_folder(net: Network, tokenizer_folder: Path, folder: Path) -> None:
         for name, weight in net.state_dict().items()
         if name.startswith("model.")
     }
+    weights[PATCH_BIAS] = net.model.visual.patch_embed.standard_bias().detach().contiguous()
     save_file(weights, str(draft / "model.safetensors"), metadata={"format": "pt"})
     # Read by our engine alone: a camera's frames have no total to share.
     _write(draft / "lookhear.json", {"frame_tokens": LIVE_FRAME_TOKENS})

@@ -95,6 +95,17 @@ class ConversationMaker:
         self.tokenizer, self.rng, self.mix = tokenizer, rng, mix
         self._encode = lru_cache(maxsize=50_000)(lambda text: tuple(tokenizer.encode(text)))
 
+    def pictures(self, height: int, width: int) -> Example:
+        """An image or two slices of a clip, and no word about them."""
+        maker = PictureMaker(self.rng, height, width)
+        if self.rng.random() < 0.8:
+            mix = self.mix
+            scene = draw_scene(self.rng, mix.most_shapes, mix.writing, maker.aspect)
+            return Example(pictures=[maker.image(scene)])
+        clip = self._draw_clip(maker.aspect, 0)
+        slices = maker.clip(clip, doubled=False)
+        return Example(pictures=self.rng.sample(slices, min(2, len(slices))))
+
     def images(self, height: int, width: int, turns: int) -> Example:
         """A conversation of so many questions about one to three images."""
         rng = self.rng

@@ -19,6 +19,7 @@ from engine.demo.qwen3_asr_network import RMSNorm, TextLayer, rotate
 
 PATCH, MERGE, FRAMES, CHANNELS = 16, 2, 2, 3
 PATCH_VALUES = CHANNELS * FRAMES * PATCH**2
+LIGHT = 0.75
 
 
 @dataclass(frozen=True)
@@ -104,13 +105,22 @@ class Merger(nn.Module):
 
 
 class PatchEmbed(nn.Module):
+    """Learns from pixels less LIGHT, which nearly all backgrounds are: else a step changes every
+    patch by the sum of 1,536 weights' steps, and little is learnt for long. See `standard_bias`."""
+
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.proj = nn.Conv3d(CHANNELS, size.width, (FRAMES, PATCH, PATCH), (FRAMES, PATCH, PATCH))
 
     def forward(self, x: Tensor) -> Tensor:
         # A convolution whose stride is its size: one product per patch.
-        return F.linear(x, self.proj.weight.flatten(1), self.proj.bias)
+        return F.linear(x - LIGHT, self.proj.weight.flatten(1), self.proj.bias)
+
+    def standard_bias(self) -> Tensor:
+        """The bias that does the same to pixels as they are."""
+        bias = self.proj.bias
+        assert bias is not None
+        return bias - LIGHT * self.proj.weight.flatten(1).sum(1)
 
 
 class Visual(nn.Module):

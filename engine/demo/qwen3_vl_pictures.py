@@ -46,7 +46,7 @@ class PictureMaker:
 
     def canvas(self, things: Sequence[Thing]) -> Canvas:
         """As large as it is seen, or larger, to be resized."""
-        scale = 1.0 if self.rng.random() < 0.6 else self.rng.uniform(1.0, 2.6)
+        scale = 1.0 if self.rng.random() < 0.7 else self.rng.uniform(1.0, 2.6)
         stretch = 1.0 if scale == 1.0 else self.rng.uniform(0.93, 1.07)
         height = round(TOKEN * self.height * scale * stretch)
         width = round(TOKEN * self.width * scale)
@@ -96,16 +96,18 @@ class PictureMaker:
         labels = np.zeros((self.height * self.width, under.TOKEN_LABELS), np.float32)
         cover = [self._tokens(thing) for thing in things]
         mover = None if clip is None else clip.motion.thing
+        shown: list[Thing] = []
         for index in range(len(things)):
             if index == mover and clip is not None and {*pair} <= clip.hidden:
                 continue
             for stage in stages:
                 under.mark(labels, stage[index], self._tokens(stage[index]))
+                shown.append(stage[index])
         if clip is not None:
             for name in _changes(clip, *pair):
                 for stage in stages:
                     under.mark_motion(labels, name, self._tokens(stage[clip.motion.thing]))
-        patch_labels = under.letter_labels(letters, MERGE * self.height, MERGE * self.width)
+        patch_labels = under.patch_labels(shown, letters, MERGE * self.height, MERGE * self.width)
         places = tuple(np.flatnonzero(tokens) for tokens in cover)
         return Picture(frames, things, places, labels, patch_labels[self._blocks])
 

@@ -1,7 +1,8 @@
 """What lies under each visual token and each patch of a drawn picture: labels to learn from.
 
 Of a token (32 x 32 pixels): which coloured shapes, which word, which digits of a number, which cell
-of the picture, and what moves there. Of a patch (16 x 16): which letters and digits.
+of the picture, and what moves there. Of a patch (16 x 16): which letters and digits,
+colours and shapes.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ AT_DIGITS = AT_WORDS + len(WORDS)
 AT_CELLS = AT_DIGITS + 30
 AT_MOTION = AT_CELLS + 9
 MOTIONS = ("blinks", "jumps", "left", "right", "up", "down")
-TOKEN_LABELS = AT_MOTION + len(MOTIONS)
-PATCH_LABELS = len(LETTERS)
+AT_PARTS = AT_MOTION + len(MOTIONS)
+PARTS = (*COLOURS, *SHAPES)  # what coloured shapes have in common
+TOKEN_LABELS = AT_PARTS + len(PARTS)
+PATCH_LABELS = len(LETTERS) + len(PARTS)
 
 
 def covered(box: Box, height: int, width: int, least: float = 0.12) -> NDArray[np.bool_]:
@@ -58,15 +61,23 @@ def mark(labels: Labels, thing: Thing, where: NDArray[np.bool_]) -> None:
     else:
         labels[where, COLOURS.index(thing.colour) * len(SHAPES) + SHAPES.index(thing.kind)] = 1
         labels[where, AT_CELLS + thing.cell] = 1
+        for part in (thing.colour, thing.kind):
+            labels[where, AT_PARTS + PARTS.index(part)] = 1
 
 
 def mark_motion(labels: Labels, motion: str, where: NDArray[np.bool_]) -> None:
     labels[where, AT_MOTION + MOTIONS.index(motion)] = 1
 
 
-def letter_labels(letters: Sequence[tuple[str, Box]], height: int, width: int) -> Labels:
+def patch_labels(
+    things: Sequence[Thing], letters: Sequence[tuple[str, Box]], height: int, width: int
+) -> Labels:
     """`[height * width, PATCH_LABELS]`, by rows. height, width: in patches."""
     labels = np.zeros((height * width, PATCH_LABELS), np.float32)
     for letter, box in letters:
         labels[covered(box, height, width, 0.2).ravel(), LETTERS.index(letter)] = 1
+    for thing in things:
+        where = covered(extent(thing), height, width, 0.25).ravel()
+        for part in (thing.colour, thing.kind) if thing.is_shape else ():
+            labels[where, len(LETTERS) + PARTS.index(part)] = 1
     return labels

@@ -38,12 +38,13 @@ ASKED_LAYER, ANSWERED_LAYER = 1, 2
 PATCH_LABEL_LAYER = 3
 LOSSES = ("token", "under token", "under patch", "asked", "answered")
 EVALUATION_SEED = 990_000
-VIDEO_FROM = 0.12  # of the time; pictures alone are learnt faster at first
+VIDEO_FROM = 0.22  # of the time; pictures alone are learnt faster at first
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run needs to be repeated. images, videos: about so many per rank and step."""
+    """What a run needs to be repeated. images, videos: about so many per rank and step;
+    pictures: while the encoder learns alone, for the part `alone` of the time."""
 
     out: str
     minutes: float = 80.0
@@ -53,13 +54,15 @@ class Plan:
     videos: int = 4
     turns: int = 6
     rate: float = 1.5e-3
-    warmup: int = 150
+    warmup: int = 100
     smoothing: float = 0.02
     under_token: float = 0.06
     under_patch: float = 0.06
     asked: float = 0.15
     answered: float = 0.25
     max_steps: int = 0
+    pictures: int = 28
+    alone: float = 0.14
 
 
 def losses(net: Network, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -86,6 +89,17 @@ def losses(net: Network, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor
     return torch.stack(parts), right, keep
 
 
+def label_losses(net: Network, batch: Batch) -> Tensor:
+    """`[5]` as `losses` has them, of the encoder alone: only what is under tokens and patches."""
+    with torch.autocast("cpu", torch.bfloat16):
+        seen, inside = net.model.visual(batch.patches, *batch.grid)
+        tokens = net.token_labels(seen[0])
+        patches = net.patch_labels(inside[PATCH_LABEL_LAYER])
+    nothing = torch.zeros(())
+    parts = [_labelled(tokens, batch.token_labels), _labelled(patches, batch.patch_labels)]
+    return torch.stack([nothing, *parts, nothing, nothing])
+
+
 def _labelled(guesses: Tensor, labels: Tensor) -> Tensor:
     """Binary cross-entropy, summed over the labels of a place."""
     if len(labels) == 0:
@@ -100,11 +114,9 @@ def learning_rate(plan: Plan, step: int, progress: float) -> float:
 
 
 def mix_at(progress: float) -> Mix:
-    """Easy first: one or two shapes, soon more; writing a little later."""
-    if progress < 0.02:
-        return Mix(most_shapes=2, writing=0.1)
-    if progress < 0.06:
-        return Mix(most_shapes=3, writing=0.4)
+    """Easy first: few shapes, soon more."""
+    if progress < 0.015:
+        return Mix(most_shapes=3, writing=0.3)
     return Mix(most_shapes=MOST_SHAPES, writing=0.65)
 
 
@@ -116,9 +128,11 @@ class Run:
         self.tokenizer = QwenTokenizer.from_folder(self.out / "tokenizer")
         vocabulary = max(self.tokenizer.added.values()) + 1
         self.net = Network(Size(), vocabulary, under.TOKEN_LABELS, under.PATCH_LABELS)
-        self.optimizer = torch.optim.AdamW(
-            self.net.parameters(), lr=plan.rate, betas=(0.9, 0.98), fused=True
-        )
+        # Its 1,536 inputs are much alike: their steps add up.
+        patches = list(self.net.model.visual.patch_embed.parameters())
+        others = [p for p in self.net.parameters() if all(p is not q for q in patches)]
+        groups = [{"params": others, "scale": 1.0}, {"params": patches, "scale": 0.3}]
+        self.optimizer = torch.optim.AdamW(groups, lr=plan.rate, betas=(0.9, 0.98), fused=True)
         self.step, self.spent = 0, 0.0
         if (self.out / "state.pt").exists():
             state = torch.load(self.out / "state.pt", weights_only=True)
@@ -130,8 +144,14 @@ class Run:
         self.maker = ConversationMaker(self.tokenizer, self.rng, mix_at(0))
 
     def batches(self, progress: float) -> list[Batch]:
-        """Images, and from some time on clips or frames of a camera, of one size each."""
+        """Pictures without words at first; then images, and from some time on clips or frames of
+        a camera too, of one size each."""
         self.maker.mix = mix_at(progress)
+        if progress < self.plan.alone:
+            height, width = image_grid(self.shared)
+            count = max(4, round(self.plan.pictures * 25 / (height * width)))
+            drawn = [self.maker.pictures(height, width) for _ in range(count)]
+            return [collate(drawn, height, width, self.tokenizer)]
         made = [self._images()]
         if progress > VIDEO_FROM:
             made.append(self._clips() if self.shared.random() < 0.55 else self._frames())
@@ -228,7 +248,10 @@ def worker(rank: int, plan: Plan) -> None:
         drawing += time.monotonic() - now
         run.optimizer.zero_grad()
         for index, batch in enumerate(batches):
-            parts, _, _ = losses(run.net, batch, plan.smoothing)
+            if batch.tokens.shape[1]:
+                parts, _, _ = losses(run.net, batch, plan.smoothing)
+            else:
+                parts = 5.0 * label_losses(run.net, batch)
             # As many answers as there are, whichever batch they are in.
             (parts @ weights * (0.65, 0.35)[index]).backward()  # type: ignore[no-untyped-call]
             sums[index] += parts.detach()
@@ -236,7 +259,7 @@ def worker(rank: int, plan: Plan) -> None:
         progress = average_gradients(run.net, plan.ranks, elapsed)
         torch.nn.utils.clip_grad_norm_(run.net.parameters(), 1.0)
         for group in run.optimizer.param_groups:
-            group["lr"] = learning_rate(plan, run.step, progress)
+            group["lr"] = group["scale"] * learning_rate(plan, run.step, progress)
         run.optimizer.step()
         run.step += 1
         count += 1
