@@ -53,8 +53,10 @@ def check_abilities(lines: list[Line], card: ModelCard, gateway: Services) -> No
 
 def transcriber(gateway: Services) -> ModelCard | None:
     """The model that turns recordings in messages into text."""
-    cards = (card for card in gateway.engine.models if card.can("transcribe"))
-    return next(cards, None)
+    engine = gateway.engine
+    cards = [card for card in engine.models if card.can("transcribe")]
+    up = [card for card in cards if engine.is_ready(card.id)]
+    return next(iter([*up, *cards]), None)
 
 
 async def load(lines: list[Line], gateway: Services) -> Question:

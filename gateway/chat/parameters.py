@@ -23,6 +23,7 @@ __all__ = ["ChatBody", "Parameters", "parse_parameters", "setting_param", "with_
 MAX_CHOICES = 8
 MAX_STOPS = 16
 MAX_DEPTH = 16  # of chat_template_kwargs
+TEMPLATE_OWN = ("messages", "add_generation_prompt", "self")  # not the client's to set
 INT64 = 1 << 63
 INT32 = 1 << 31
 
@@ -111,6 +112,14 @@ def _sendable(value: Any, depth: int = 0) -> Any:
     return value
 
 
+def _variables(values: dict[str, Any]) -> dict[str, Any]:
+    for name in TEMPLATE_OWN:
+        if name in values:
+            raise ValueError(f"expected variables of the chat template, got {shown(name)}")
+    _sendable(values)
+    return values
+
+
 def _number(low: float, high: float) -> Any:
     return Field(ge=low, le=high, allow_inf_nan=False)
 
@@ -146,7 +155,7 @@ class ChatBody(WireModel):
     stop: Annotated[list[Text], BeforeValidator(_stops), AfterValidator(_few_stops)] | None = None
     stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
     ignore_eos: bool | None = None
-    chat_template_kwargs: Annotated[dict[str, Any], AfterValidator(_sendable)] | None = None
+    chat_template_kwargs: Annotated[dict[str, Any], AfterValidator(_variables)] | None = None
 
 
 @dataclass(frozen=True, slots=True)

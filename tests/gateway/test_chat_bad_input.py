@@ -225,6 +225,7 @@ async def test_a_message_that_cannot_be_used(
         ({"chat_template_kwargs": 5}, "chat_template_kwargs", "object"),
         ({"chat_template_kwargs": {"a": 2**64}}, "chat_template_kwargs", "64 bits"),
         ({"chat_template_kwargs": {"a": "\ud800"}}, "chat_template_kwargs", "surrogate"),
+        ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs", "variables"),
         ({"tools": [{"type": "function"}]}, "tools", "does not call tools yet"),
         ({"tool_choice": "auto"}, "tool_choice", "does not call tools yet"),
         ({"functions": [{}]}, "functions", "functions"),

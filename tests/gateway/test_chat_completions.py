@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 from openai import AsyncOpenAI
 
+from engine.client import EngineRequestError
 from engine.messages import AnswerSettings, ImagePart, TextPart, VideoPart
 from gateway.config import GatewayConfig
 from tests.gateway.chatting import (
@@ -336,6 +337,36 @@ async def test_the_death_of_the_engine() -> None:
         check_completion((await ask(http, user("a"))).json())
         engine.ready = False
         assert (await ask(http, user("a"))).status_code == 503
+
+
+async def test_an_engine_that_goes_while_a_question_is_prepared(
+    http: httpx.AsyncClient, seeing: Running
+) -> None:
+    engine = seeing.engine
+    engine.file_gate = asyncio.Event()
+    recording = {"data": base64.b64encode(wav(0.5)).decode(), "format": "wav"}
+    part = {"type": "input_audio", "input_audio": recording}
+    request = asyncio.create_task(ask(http, user(part)))
+    await engine.wait_for(lambda: bool(engine.files))
+    engine.down.add("fake/vision")
+    engine.file_gate.set()
+    answer = await request
+    assert answer.status_code == 503
+    assert answer.json()["error"]["code"] == "engine_unavailable"
+    assert not engine.sessions
+
+
+async def test_another_model_transcribes_while_the_first_is_down(
+    http: httpx.AsyncClient, seeing: Running
+) -> None:
+    seeing.engine.down.add("fake/whisper")
+    part = {"type": "audio_url", "audio_url": data_url(wav(0.5), "audio/wav")}
+    check_completion((await ask(http, user(part))).json())
+    assert [file.settings.model for file in seeing.engine.files] == ["fake-english"]
+    seeing.engine.file_error = EngineRequestError("audio_too_long", "file: expected at most 5 s")
+    answer = await ask(http, user(part))
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "messages[0].content[0].audio_url"
 
 
 async def test_models_that_do_not_chat(http: httpx.AsyncClient) -> None:

@@ -1,0 +1,133 @@
+"""Chat completions of a real engine: a Qwen3-VL with random weights, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from engine.client import EngineClient
+from engine.config import EngineConfig
+from tests.checkpoints_vl import build_served_qwen3_vl
+from tests.gateway.chatting import URL, ask, client, frames, image, png, text, user
+from tests.gateway.running import Running, running
+from tests.gateway.strict import check_chunks, check_completion
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+QUESTION = user(image(png(64, 48)), text("what is it"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def seeing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    folder: Path = tmp_path_factory.mktemp("vl")
+    build_served_qwen3_vl(folder)
+    config = EngineConfig(
+        model=str(folder),
+        served_name="vl",
+        device="cpu",
+        dtype="float32",
+        threads=1,
+        kv_cache_gigabytes=0.05,
+    )
+    engine = await EngineClient.start([config])
+    try:
+        async with running(engine=cast(Any, engine)) as it:
+            yield it
+    finally:
+        await engine.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def http(seeing: Running) -> AsyncIterator[httpx.AsyncClient]:
+    async with client(seeing) as it:
+        yield it
+
+
+async def question(http: httpx.AsyncClient, **fields: Any) -> httpx.Response:
+    return await ask(http, QUESTION, **{"model": "vl", "max_tokens": 12, **fields})
+
+
+async def test_a_picture_is_found_by_the_next_request(http: httpx.AsyncClient) -> None:
+    first = check_completion((await question(http)).json())
+    again = await question(http, stream=True, stream_options={"include_usage": True})
+    chunks = check_chunks(frames(again), usage=True)
+    said = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert said == first.choices[0].message.content
+    usage, before = chunks[-1].usage, first.usage
+    assert usage is not None and usage.prompt_tokens_details is not None and before is not None
+    assert usage.prompt_tokens == before.prompt_tokens
+    details = usage.prompt_tokens_details
+    assert (details.cached_tokens or 0) >= 48
+    assert details.model_dump()["image_tokens"] == 48
+
+
+async def test_choices_and_log_probabilities(http: httpx.AsyncClient) -> None:
+    answer = await question(
+        http, n=3, temperature=1.0, seed=7, logprobs=True, top_logprobs=2, ignore_eos=True
+    )
+    choices = check_completion(answer.json()).choices
+    assert len({choice.message.content for choice in choices}) > 1
+    for choice in choices:
+        assert choice.logprobs is not None and choice.logprobs.content is not None
+        assert len(choice.logprobs.content) == 12
+        assert all(len(token.top_logprobs) == 2 for token in choice.logprobs.content)
+    same = await question(http, n=3, temperature=1.0, seed=7, ignore_eos=True)
+    texts = [choice.message.content for choice in check_completion(same.json()).choices]
+    assert texts == [choice.message.content for choice in choices]
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "code"),
+    [
+        ({"logit_bias": {"999999": 1}}, "logit_bias", "invalid_value"),
+        ({"stop_token_ids": [99999]}, "stop_token_ids", "invalid_value"),
+        ({"messages": [user("a " * 2000)]}, "messages", "context_length_exceeded"),
+        (
+            {"messages": [user(image(png(2000, 2)))]},
+            "messages[0].content[0].image_url.url",
+            "invalid_image",
+        ),
+        (
+            {"messages": [user(*(image(png(90, 90, (n, 0, 0)), detail="high") for n in range(9)))]},
+            "messages[0].content[",
+            "context_length_exceeded",
+        ),
+    ],
+)
+async def test_what_the_engine_refuses(
+    http: httpx.AsyncClient, fields: dict[str, Any], param: str, code: str
+) -> None:
+    for stream in (False, True):
+        answer = await question(http, stream=stream, **fields)
+        error = answer.json()["error"]
+        assert answer.status_code == 400
+        assert error["code"] == code
+        assert error["param"].startswith(param)
+    check_completion((await question(http)).json())
+
+
+async def test_the_engine_dies_in_the_middle_of_an_answer(
+    http: httpx.AsyncClient, seeing: Running
+) -> None:
+    body = {"messages": [QUESTION], "stream": True, "max_tokens": 400, "ignore_eos": True}
+    async with http.stream("POST", URL, json=body) as answer:
+        lines = answer.aiter_lines()
+        await anext(lines)
+        listing = subprocess.run(
+            ["ps", "-ww", "-o", "pid=,command=", "--ppid", str(os.getpid())],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        (engine,) = [line for line in listing.splitlines() if "engine.process" in line]
+        os.kill(int(engine.split()[0]), signal.SIGKILL)
+        rest = [line async for line in lines if line]
+    assert '"code":"engine_died"' in rest[-1]
