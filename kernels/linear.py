@@ -91,8 +91,8 @@ def pack_linear(
 
 
 def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tensor:
-    """x W^T + b, then nothing ("none"), the exact GELU ("gelu") or its approximation by a hyperbolic
-    tangent ("gelu_tanh").
+    """x W^T + b, then nothing ("none"), the exact GELU ("gelu") or its approximation by a
+    hyperbolic tangent ("gelu_tanh").
 
     x: [..., in] in the weights' dtype, float32 for half. Returns [..., out] in x's dtype.
     """
