@@ -44,18 +44,21 @@ class Waiter:
 
 
 class Channel:
-    """on_message: told every event but errors, before its waiter is. on_lost: told once why the
-    socket is gone. answer_seconds: how long the server may be silent when a reply is due."""
+    """on_message: told every event but errors, before its waiter is. on_error: told the errors that
+    nobody waits for, and which event of ours they name. on_lost: told once why the socket is gone.
+    answer_seconds: how long the server may be silent when a reply is due."""
 
     def __init__(
         self,
         server: Server,
         on_message: Callable[[Message], None],
+        on_error: Callable[[str, ServerError], None],
         on_lost: Callable[[LookhearError], None],
         answer_seconds: float,
     ) -> None:
         self._server = server
         self._on_message = on_message
+        self._on_error = on_error
         self._on_lost = on_lost
         self._answer_seconds = answer_seconds
         self._socket: ClientConnection | None = None
@@ -147,7 +150,7 @@ class Channel:
                 return
 
     def _take_error(self, payload: object) -> None:
-        """To whoever it concerns. One that concerns nobody any more is dropped."""
+        """To whoever it concerns."""
         if not isinstance(payload, Mapping):
             raise ProtocolError(f"error event: expected an object under `error`, got {payload!r}")
         error = server_error(payload)
@@ -159,6 +162,7 @@ class Channel:
             if not waiter.reply.done() and cause in (None, "", waiter.event_id):
                 waiter.reply.set_exception(error)
                 return
+        self._on_error(str(cause), error)
 
 
 def new_event_id() -> str:

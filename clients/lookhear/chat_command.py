@@ -109,12 +109,12 @@ async def _spoken(parsed: argparse.Namespace, client: AsyncClient) -> int:
     """The question is a recording: it travels with the pictures over one socket."""
     console = Console(highlight=False)
     source: Source = parsed.audio
-    sampling = None if parsed.temperature is None else {"temperature": parsed.temperature}
+    extension = None if parsed.temperature is None else {"temperature": parsed.temperature}
     conversation = client.conversation(
         model=parsed.model,
         instructions=parsed.system,
         max_tokens=parsed.max_tokens,
-        sampling=sampling,
+        extension=extension,
     )
     async with conversation as talk:
         for image in parsed.image:

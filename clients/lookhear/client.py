@@ -204,13 +204,13 @@ class AsyncClient:
         max_tokens: int | None = None,
         transcription_model: str | None = None,
         language: str | None = None,
-        sampling: Mapping[str, Any] | None = None,
+        extension: Mapping[str, Any] | None = None,
     ) -> Conversation:
         """A conversation over one WebSocket: `async with client.conversation() as talk: ...`
 
         model: what answers, None is the server's choice. instructions: the system message.
-        transcription_model, language: of spoken questions. sampling: temperature, top_p, seed, …,
-        and `reasoning: True` for `ReasoningDelta` events (lookhear servers only).
+        transcription_model, language: of spoken questions. extension: for lookhear servers
+        only: temperature, top_p, seed, camera, …, and `reasoning: True` for `ReasoningDelta`s.
         """
         options = ConversationOptions(
             model=model,
@@ -218,7 +218,7 @@ class AsyncClient:
             max_tokens=max_tokens,
             transcription_model=transcription_model,
             language=language,
-            sampling=sampling,
+            extension=extension,
         )
         return Conversation(self.server, options)
 

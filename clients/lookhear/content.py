@@ -119,5 +119,7 @@ def named(error: InvalidRequest, media: Sequence[Medium], message_index: int) ->
         return error
     medium = media[int(place[1])]
     name = "the given bytes" if isinstance(medium, bytes) else os.fspath(medium)
+    if name.startswith("data:"):
+        name = "the given URL"
     said = error.message.removeprefix(error.param).removeprefix(": ")
     return InvalidRequest(f"{name}: {said}", error.code, error.param)

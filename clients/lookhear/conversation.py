@@ -26,28 +26,29 @@ from lookhear.answers import Answer, AnswerEvent
 from lookhear.audio import Microphone, Source, at_pace, read_source
 from lookhear.channel import Channel, Message, Waiter, new_event_id
 from lookhear.content import Medium, medium_url
-from lookhear.errors import LookhearError, server_error
+from lookhear.errors import LookhearError, ServerError, server_error
 from lookhear.replay import RATE, SAMPLE_BYTES
 from lookhear.responses import Response
 
 _MAX_APPEND_BYTES = RATE * SAMPLE_BYTES  # a second
 _CANCEL_SECONDS = 10.0  # how long a cancelled answer may take to end
+_FRAME = "frame_"  # how the names of events begin that carry one
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationOptions:
     """What the session asks for; None is the server's default. transcription_model, language: of
-    spoken questions. sampling: lookhear's extension, for what OpenAI's sessions have no field for:
-    temperature, top_p, seed, reasoning, … answer_seconds: how long the server may be silent when it
-    is to answer."""
+    spoken questions. extension: the session's `lookhear` object, for what OpenAI's sessions have no
+    field for: temperature, top_p, seed, reasoning, camera, … answer_seconds: how long the server
+    may be silent when it is to answer."""
 
     model: str | None = None
     instructions: str | None = None
     max_tokens: int | None = None
     transcription_model: str | None = None
     language: str | None = None
-    sampling: Mapping[str, Any] | None = None
+    extension: Mapping[str, Any] | None = None
     answer_seconds: float = 600.0
 
     def session_update(self) -> dict[str, Any]:
@@ -64,7 +65,7 @@ class ConversationOptions:
             max_output_tokens=self.max_tokens,
             output_modalities=["text"],
             audio={"input": spoken},
-            lookhear=self.sampling and dict(self.sampling),
+            lookhear=self.extension and dict(self.extension),
         )
         return {"type": "session.update", "session": session}
 
@@ -78,10 +79,11 @@ class Conversation:
 
     def __init__(self, server: Server, options: ConversationOptions) -> None:
         self._options = options
-        self._channel = Channel(server, self._take, self._lost, options.answer_seconds)
+        self._channel = Channel(server, self._take, self._stray, self._lost, options.answer_seconds)
         # Of committed speech, by item; an error in place of text if there is none.
         self._transcripts: dict[str, asyncio.Future[str | LookhearError]] = {}
         self._response: Response | None = None  # the one being written
+        self._frame_error: ServerError | None = None  # about a frame that was sent earlier
         self.model: str | None = None  # what answers, once connected and if the server says
 
     async def __aenter__(self) -> Self:
@@ -203,6 +205,35 @@ class Conversation:
                 lambda m: m["type"] == "input_audio_buffer.cleared",
             )
 
+    async def show_frame(self, image: Medium, seconds: float) -> None:
+        """A frame of a live camera, as a picture file's path or bytes (lookhear servers only).
+
+        seconds: when it was taken, on any clock that does not run backwards. Frames may come at any
+        rate: the server keeps what changed, thins out what is old, and reads ahead, so that the
+        next answer is about what is seen now and comes at once. Not acknowledged: what was wrong
+        with a frame is raised by the next call of this.
+        """
+        if (error := self._frame_error) is not None:
+            self._frame_error = None
+            raise error
+        url = await asyncio.to_thread(medium_url, image)
+        await self._channel.send(
+            {
+                "type": "lookhear.input_video_frame.append",
+                "event_id": f"{_FRAME}{secrets.token_hex(12)}",
+                "image": url,
+                "timestamp_ms": round(seconds * 1000),
+            }
+        )
+
+    async def forget_frames(self) -> None:
+        """What the camera showed is taken out of the conversation."""
+        await self._channel.ask(
+            {"type": "lookhear.input_video_frame.clear"},
+            lambda m: m["type"] == "lookhear.input_video_frame.cleared",
+        )
+        self._frame_error = None  # it was about one that is gone
+
     async def delete(self, item_id: str) -> None:
         """Take a message out of the conversation."""
         await self._channel.ask(
@@ -273,6 +304,11 @@ class Conversation:
                 )
         elif kind.startswith(("response.", "lookhear.response.")) and self._response is not None:
             self._response.take(message)
+
+    def _stray(self, event_id: str, error: ServerError) -> None:
+        """Only frames are sent without waiting; what else comes late is about what was given up."""
+        if event_id.startswith(_FRAME):
+            self._frame_error = error
 
     def _lost(self, error: LookhearError) -> None:
         for transcript in self._transcripts.values():

@@ -35,7 +35,7 @@ async def test_thoughts_are_told_apart(gateway: Running) -> None:
     client = AsyncClient(gateway.http)
     whole = await client.chat("What?", extra=thinking).read()
     assert whole.text == "you said What?" and whole.reasoning.strip() == "let me look"
-    async with client.conversation(sampling={**thinking, "reasoning": True}) as talk:
+    async with client.conversation(extension={**thinking, "reasoning": True}) as talk:
         await talk.add_text("What?")
         events = [event async for event in talk.respond().events()]
         assert isinstance(events[0], ReasoningDelta)
@@ -72,6 +72,22 @@ async def test_a_conversation(gateway: Running, model: str | None) -> None:
         await talk.delete(picture)
         await talk.add_text("And now?")
         assert (await talk.respond(max_tokens=2).read()).finish_reason == "length"
+
+
+async def test_a_camera(gateway: Running) -> None:
+    async with AsyncClient(gateway.http).conversation() as talk:
+        for second in range(5):
+            await talk.show_frame(png(color=(50 * second, 0, 0)), float(second))
+        await talk.add_text("What now?")
+        assert (await talk.respond().read()).text == "video 5 x 40x30, you said What now?"
+        await talk.show_frame(b"no picture", 5.0)
+        await talk.forget_frames()
+        await talk.show_frame(png(), 0.0)
+        await talk.show_frame(b"no picture", 1.0)
+        await talk.add_text("And now?")  # answered in order, so the error is here
+        with pytest.raises(InvalidRequest, match="image"):
+            await talk.show_frame(png(), 2.0)
+        assert (await talk.respond().read()).text == "video 1 x 40x30, you said And now?"
 
 
 async def test_leaving_early_cancels(gateway: Running) -> None:
