@@ -54,6 +54,10 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--max-turn-seconds", type=float, default=gateway.max_turn_seconds, metavar="S",
         help="audio between two commits, or in one file (default: %(default)s)")  # fmt: skip
 
+    add("--max-upload-bytes", type=int, default=gateway.max_upload_bytes, metavar="N",
+        help="of one HTTP request, files and pictures in it included "
+        "(default: %(default)s)")  # fmt: skip
+
     media = parser.add_argument_group("media", "What messages may point at with URLs.")
     add = media.add_argument
     add("--allow-network", action="append", default=[], metavar="CIDR",
@@ -118,6 +122,7 @@ def gateway_config(options: argparse.Namespace, environ: Mapping[str, str]) -> G
         max_sessions=options.max_sessions,
         max_session_seconds=options.max_session_seconds,
         max_turn_seconds=options.max_turn_seconds,
+        max_upload_bytes=options.max_upload_bytes,
         media_threads=max(2, (os.cpu_count() or 2) // 2),
         allow_networks=tuple(_network(text) for text in options.allow_network),
         media_folder=options.media_folder,

@@ -43,12 +43,13 @@ class Answers:
         self._engine = gateway.engine
         self._session = gateway.ids("chat")
         self._events: asyncio.Queue[Event] = asyncio.Queue()
-        self._open: dict[str, int] = {}  # name -> choice
+        self._open: dict[str, int] = {}  # name -> choice, until the reader has heard its end
+        self._unfinished: set[str] = set()  # until the engine has said its end
         self._first: tuple[int, AnswerEvent] | None = None
         self._paths: list[list[str]] = []
         self._asked_at = gateway.clock()
         self._is_closed = False
-        self._engine.open_session(self._session, self._events.put_nowait)
+        self._engine.open_session(self._session, self._hear)
 
     def ask(self, question: Question, settings: AnswerSettings, choices: int) -> None:
         """Choices share the prompt and differ in their seeds. The question's pictures are handed
@@ -66,8 +67,18 @@ class Answers:
                 chosen = replace(settings, seed=with_seed(settings.seed, choice))
                 self._engine.send(StartAnswer(self._session, name, chosen, question.messages))
                 self._open[name] = choice
+                self._unfinished.add(name)
         except EngineUnavailable as error:
             raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
+
+    def _hear(self, event: Event) -> None:
+        """As soon as the engine is done it forgets the session, pictures and all, however slowly
+        the client reads."""
+        self._events.put_nowait(event)
+        if isinstance(event, AnswerCompleted | AnswerFailed):
+            self._unfinished.discard(event.answer)
+            if not self._unfinished:
+                self._engine.close_session(self._session)
 
     async def begin(self) -> None:
         """Until the first thing comes of it: then the engine has taken the question."""
@@ -127,7 +138,7 @@ class Answers:
         if self._is_closed:
             return
         self._is_closed = True
-        for name in self._open:
+        for name in self._unfinished & self._open.keys():
             self._gateway.metrics.answers.labels("cancelled").inc()
             with contextlib.suppress(EngineUnavailable):
                 self._engine.send(CancelAnswer(self._session, name))

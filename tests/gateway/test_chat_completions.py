@@ -9,13 +9,25 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+import numpy as np
 import openai
 import pytest
 import pytest_asyncio
 from openai import AsyncOpenAI
+from pydantic import ValidationError
 
 from engine.client import EngineRequestError
-from engine.messages import AnswerSettings, ImagePart, TextPart, VideoPart
+from engine.messages import (
+    AnswerCompleted,
+    AnswerSettings,
+    ChatMessage,
+    ImagePart,
+    TextPart,
+    VideoPart,
+)
+from gateway.chat.answers import Answers
+from gateway.chat.loading import Question
+from gateway.chat.pictures import Picture
 from gateway.config import GatewayConfig
 from tests.gateway.chatting import (
     URL,
@@ -312,6 +324,22 @@ async def test_answers_of_one_request_come_as_they_are_made(
     ]
 
 
+async def test_the_engine_forgets_before_a_slow_client_has_read(seeing: Running) -> None:
+    seeing.engine.be_well()
+    picture = Picture("name", np.zeros((3, 4, 3), np.uint8))
+    messages = [ChatMessage("user", [ImagePart("name"), TextPart("a b")])]
+    question = Question(messages, [["x", "y"]], {"name": picture})
+    answers = Answers(seeing.services)
+    answers.ask(question, AnswerSettings("fake/vision"), 2)
+    assert not question.pictures, "handed over"
+    await seeing.engine.wait_for(lambda: not seeing.engine.sessions)
+    assert not seeing.engine.chat.pictures
+    events = [event async for _, event in answers.events()]
+    assert [type(event) for event in events[-2:]] == [AnswerCompleted] * 2
+    answers.close()
+    assert not seeing.engine.chat.cancelled
+
+
 async def test_the_death_of_the_engine() -> None:
     async with running(engine=FakeEngine(sees=True)) as gateway, client(gateway) as http:
         engine = gateway.engine
@@ -401,3 +429,22 @@ async def test_metrics_and_keys() -> None:
         assert 'lookhear_answers_total{outcome="length"} 1.0' in numbers
         assert "lookhear_first_token_seconds_count 2.0" in numbers
         assert '{path="/v1/chat/completions",status="200"} 2.0' in numbers
+
+
+async def test_the_oracle_refuses_what_a_strict_client_would(http: httpx.AsyncClient) -> None:
+    good = frames(await ask(http, user("a"), stream=True))
+    check_chunks(good)
+    first = json.loads(good[0])
+    wrong: dict[str, list[str]] = {
+        "no end": good[:-1],
+        "no role": good[1:],
+        "no reason": [*good[:-2], good[-1]],
+        "two ends": [*good[:-1], good[-2], good[-1]],
+        "another id": [json.dumps({**first, "id": "other"}), *good[1:]],
+        "usage unasked": [json.dumps({**first, "usage": None}), *good[1:]],
+        "a number as text": [json.dumps({**first, "created": "1"}), *good[1:]],
+    }
+    for name, chunks in wrong.items():
+        with pytest.raises((AssertionError, ValidationError)):
+            check_chunks(chunks)
+            raise LookupError(name)

@@ -155,12 +155,13 @@ def test_options_of_media_reach_the_configuration(tmp_path: Path) -> None:
     options = serve_parser().parse_args(
         ["--allow-network", "10.1.0.0/16", "--allow-network", "::1", "--media-folder",
          str(tmp_path), "--fetch-timeout-seconds", "3", "--max-image-pixels", "1000",
-         "--max-pictures", "5"]
+         "--max-pictures", "5", "--max-upload-bytes", "2000"]
     )  # fmt: skip
     config = gateway_config(options, {})
     assert [str(network) for network in config.allow_networks] == ["10.1.0.0/16", "::1/128"]
     assert (config.media_folder, config.fetch_timeout_seconds) == (tmp_path, 3.0)
     assert (config.max_image_pixels, config.max_pictures) == (1000, 5)
+    assert config.max_upload_bytes == 2000
     plain = gateway_config(serve_parser().parse_args([]), {})
     assert (plain.allow_networks, plain.media_folder) == ((), None)
 
