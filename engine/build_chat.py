@@ -49,7 +49,7 @@ def build_qwen3_vl(
         model.medium,
         PixelRules.from_folder(folder, dims).limited(config.max_picture_tokens),
         PixelRules.from_folder(folder, dims, video=True),
-        Traits.from_folder(folder).live_frame_tokens,
+        Traits.from_folder(folder).frame_tokens,
     )
     return _parts(config, folder, model, model.decoder, eyes, dtype, model.num_parameters)
 
@@ -93,11 +93,11 @@ def _parts(
 
 
 def _num_blocks(config: EngineConfig, decoder: Qwen3Model, context: int) -> int:
-    """As many as the memory allows, but no more than can be of use: every row as long as it may be,
-    and as much again for what sessions come back to."""
+    """As many as the memory allows, but no more than are of use: prompts are seldom as long as they
+    may be, so what half of the rows could need leaves room for what sessions come back to."""
     dims = decoder.dims
     element = torch.empty(0, dtype=decoder.dtype).element_size()
     block_bytes = 2 * BLOCK_TOKENS * dims.layers * dims.kv_heads * dims.head_dim * element
     longest = math.ceil(context / BLOCK_TOKENS)
-    useful = 2 * config.max_rows * longest
+    useful = max(2, config.max_rows // 2) * longest
     return 1 + max(longest, min(useful, int(config.kv_cache_gigabytes * 2**30) // block_bytes))

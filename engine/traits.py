@@ -13,13 +13,13 @@ class Traits:
     """short_windows: the encoder was trained on windows shorter than the published 30 s.
     longest_window_seconds: and on none longer than this (Qwen3-ASR: the longest clip it was trained
     on). carries_text: earlier text in the prompt helps it (openai/whisper's
-    `condition_on_previous_text`). live_frame_tokens: of one frame of a video that goes on, at most.
+    `condition_on_previous_text`). frame_tokens: of one frame of a video that goes on, at most.
     """
 
     short_windows: bool = False
     longest_window_seconds: float | None = None
     carries_text: bool = True
-    live_frame_tokens: int = 256
+    frame_tokens: int = 256
 
     @classmethod
     def from_folder(cls, folder: Path) -> Traits:
@@ -34,9 +34,9 @@ class Traits:
             raise CheckpointError(
                 f"{path}: longest_window_seconds: expected 4 to 120, got {longest!r}"
             )
-        tokens = data.get("live_frame_tokens", cls().live_frame_tokens)
+        tokens = data.get("frame_tokens", cls().frame_tokens)
         if type(tokens) is not int or tokens < 1:
-            raise CheckpointError(f"{path}: live_frame_tokens: expected 1 or more, got {tokens!r}")
+            raise CheckpointError(f"{path}: frame_tokens: expected 1 or more, got {tokens!r}")
         return cls(
             data.get("short_windows", cls().short_windows),
             longest,

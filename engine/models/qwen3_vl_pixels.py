@@ -130,7 +130,8 @@ class PixelRules:
     def prepare(self, frames: Frames, size: Size) -> Pixels:
         """Resized and normalised: [frames, height, width, 3] bytes -> [frames, 3, *size]."""
         assert frames.dtype == np.uint8 and frames.shape[3] == 3, (frames.dtype, frames.shape)
-        x = torch.from_numpy(frames).permute(0, 3, 1, 2)
+        # What came by a socket is read-only, which torch does not know.
+        x = torch.tensor(frames).permute(0, 3, 1, 2)
         if x.shape[2:] != size:
             # Bytes in, bytes out: torch rounds between the two directions as Pillow does.
             x = F.interpolate(x, size, mode="bicubic", antialias=True, align_corners=False)
