@@ -88,10 +88,10 @@ class Camera:
             self.frames = older[1::2] + newer
         return gone
 
-    def halve(self) -> list[Frame]:
-        """Forget the older half, the context being full. -> the frames that are gone."""
-        half = len(self.frames) // 2
-        gone, self.frames = self.frames[:half], self.frames[half:]
+    def forget(self, frames: list[Frame]) -> list[Frame]:
+        """-> those of them that were still there; they are gone."""
+        gone = [frame for frame in self.frames if frame in frames]
+        self.frames = [frame for frame in self.frames if frame not in gone]
         return gone
 
     def clear(self) -> list[Frame]:

@@ -51,7 +51,7 @@ class AudioContent:
 Content = TextContent | ImageContent | AudioContent
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Item:
     """A message. status: "in_progress" (an answer being written), "completed", "incomplete"."""
 

@@ -296,23 +296,12 @@ class Dialogue:
         response.after = self._conversation.before(response.item)
         return response.after
 
-    def shorten(self, response: Response) -> bool:
-        """The older half of what was said before the present question is left out from now on, and
-        the older half of the frames forgotten. One that has a context of its own is not touched."""
-        if not response.sees_all:
-            return False
-        items = response.items
-        answers = [index for index, item in enumerate(items) if item.role == "assistant"]
-        past = items[: answers[-1] + 1] if answers else []
-        past = [item for item in past if item.role != "system"]
-        gone = past[: (len(past) + 1) // 2]
-        frames = self._camera.halve()
-        for frame in frames:
+    def on_shortened(self, response: Response) -> None:
+        """What did not fit stays out from now on, so that the next prompts begin alike."""
+        gone = (item.id for item in response.left_out)
+        self._left_out.update(id for id in gone if id in self._conversation)
+        for frame in self._camera.forget(response.frames_left_out):
             self._album.release(frame.picture)
-        self._left_out.update(item.id for item in gone if item.id in self._conversation)
-        response.items = [item for item in items if item not in gone]
-        response.frames = [frame for frame in response.frames if frame not in frames]
-        return bool(gone or frames)
 
     # --- as the Listener of speech ---------------------------------------------------------------
 

@@ -52,6 +52,8 @@ class Response:
     is_default: bool
     sees_all: bool
     after: str | None
+    left_out: list[Item] = field(default_factory=list)  # older ones, as the context was too long
+    frames_left_out: list[Frame] = field(default_factory=list)
     answer: str | None = None  # the engine's name of it, once it is asked
     tries: int = 0
     prompt: Prompt | None = None
@@ -67,8 +69,8 @@ class Speaker(Protocol):
     def insert_answer(self, response: Response) -> str | None:
         """Its item joins the conversation. -> the id of the item before it."""
 
-    def shorten(self, response: Response) -> bool:
-        """The context was too long: leave out the older half. False: nothing can be left out."""
+    def on_shortened(self, response: Response) -> None:
+        """An answer came once something was left out of its context."""
 
 
 class Responses:
@@ -193,6 +195,8 @@ class Responses:
 
     def _open(self, response: Response) -> None:
         response.started = True
+        if response.left_out or response.frames_left_out:
+            self._speaker.on_shortened(response)
         item = response.item
         self._emitter.send(wire.output_item_added(response.id, item.on_wire()))
         if response.is_default:
@@ -213,22 +217,31 @@ class Responses:
             self._emitter.send(wire.reasoning_delta(*ids, event.text))
 
     def _failed(self, response: Response, event: AnswerFailed) -> None:
-        retry = (
-            event.code == TOO_LONG
-            and not response.started
-            and response.settings.truncation == "auto"
-        )
-        if retry:
-            self._release(response)
-            can_be_shorter = self._speaker.shorten(response)
-            self._keep(response)
-            if can_be_shorter:
-                self._ask(response)
-                return
+        if event.code == TOO_LONG and not response.started and self._shorten(response):
+            self._ask(response)
+            return
         place = response.prompt and response.prompt.place(event.message_index, event.part_index)
         message = f"{place}: {event.message}" if place else event.message
         problem = ProtocolError(message, code=event.code, type=_error_type(event.code))
         self._finish(response, "failed", problem=problem)
+
+    def _shorten(self, response: Response) -> bool:
+        """Leave out the older half of what was said before the present question, and of the frames.
+        False: there is nothing to leave out, or the client does not want it."""
+        if response.settings.truncation == "disabled" or not response.sees_all:
+            return False
+        items, frames = response.items, response.frames
+        answers = [index for index, item in enumerate(items) if item.role == "assistant"]
+        past = items[: answers[-1] + 1] if answers else []
+        past = [item for item in past if item.role != "system"]
+        gone, frames_gone = past[: (len(past) + 1) // 2], frames[: len(frames) // 2]
+        self._release(response)
+        response.items = [item for item in items if item not in gone]
+        response.frames = frames[len(frames_gone) :]
+        response.left_out += gone
+        response.frames_left_out += frames_gone
+        self._keep(response)
+        return bool(gone or frames_gone)
 
     def _finish(
         self,

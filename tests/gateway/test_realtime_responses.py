@@ -307,6 +307,25 @@ def test_a_conversation_that_is_too_long_loses_its_older_half() -> None:
     assert talk.prompt() == [*rest, ("user", "q4"), ("assistant", "a4"), ("user", "q5")]
 
 
+def test_what_is_too_long_by_itself_costs_no_memory() -> None:
+    talk = Talk()
+    for number in range(3):
+        talk.say_text(f"q{number}")
+        talk.respond()
+        talk.reply(f"a{number}")
+    talk.create(shown("a", "What?", id="big"))
+    talk.respond()
+    while talk.running:
+        messages = talk.asked[-1].messages
+        talk.break_off("context_length_exceeded", message=len(messages) - 1, part=0)
+    error = talk.done[-1]["status_details"]["error"]
+    assert error["message"] == "big.content[0].image_url: asked to fail"
+    assert talk.prompt() == [("user", "<a>", "What?")]
+    talk.client("conversation.item.delete", item_id="big")
+    talk.respond()
+    assert talk.prompt()[0] == ("user", "q0")
+
+
 def test_without_truncation_too_long_is_a_failure() -> None:
     talk = asked("one")
     talk.reply("A")
