@@ -167,7 +167,7 @@ class Examiner:
         """A question about the newest of up to eight frames of a camera."""
         height, width = rng.choice(SIZES)
         answerer = self.answerer
-        rules = answerer.images.limited(LIVE_FRAME_TOKENS)
+        rules = answerer.videos.limited(LIVE_FRAME_TOKENS)
         time, slices = rng.uniform(0, 3000), []
         scene = draw_scene(rng, aspect=width / height)
         for index in range(rng.randint(2, 8)):

@@ -37,5 +37,5 @@ def clip_grid(rng: random.Random) -> tuple[int, int, int]:
 
 
 def live_grid(rng: random.Random) -> tuple[int, int]:
-    """Height and width of a camera's frames."""
-    return _grid(rng, 12, LIVE_FRAME_TOKENS)
+    """Height and width of a camera's frames: near the limit, small frames being enlarged."""
+    return _grid(rng, LIVE_FRAME_TOKENS // 2, LIVE_FRAME_TOKENS + 5)

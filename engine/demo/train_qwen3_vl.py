@@ -38,7 +38,7 @@ ASKED_LAYER, ANSWERED_LAYER = 1, 2
 PATCH_LABEL_LAYER = 3
 LOSSES = ("token", "under token", "under patch", "asked", "answered")
 EVALUATION_SEED = 990_000
-VIDEO_FROM = 0.22  # of the time; pictures alone are learnt faster at first
+READING_UNTIL, VIDEO_FROM, PICTURES_UNTIL = 0.3, 0.4, 0.75  # of the time
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Plan:
     warmup: int = 100
     smoothing: float = 0.02
     under_token: float = 0.06
-    under_patch: float = 0.06
+    under_patch: float = 0.2
     asked: float = 0.15
     answered: float = 0.25
     max_steps: int = 0
     pictures: int = 28
-    alone: float = 0.14
+    alone: float = 0.3
 
 
 def losses(net: Network, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -114,9 +114,11 @@ def learning_rate(plan: Plan, step: int, progress: float) -> float:
 
 
 def mix_at(progress: float) -> Mix:
-    """Easy first: few shapes, soon more."""
+    """Easy first: few shapes; reading, which takes longest; then all as it is asked about."""
     if progress < 0.015:
         return Mix(most_shapes=3, writing=0.3)
+    if progress < READING_UNTIL:
+        return Mix(most_shapes=3, writing=0.9)
     return Mix(most_shapes=MOST_SHAPES, writing=0.65)
 
 
@@ -143,19 +145,26 @@ class Run:
         self.shared = random.Random(f"{plan.seed} shared {self.step}")
         self.maker = ConversationMaker(self.tokenizer, self.rng, mix_at(0))
 
-    def batches(self, progress: float) -> list[Batch]:
+    def batches(self, progress: float) -> list[tuple[float, Batch]]:
         """Pictures without words at first; then images, and from some time on clips or frames of
-        a camera too, of one size each."""
+        a camera too, of one size each. Each with its weight."""
         self.maker.mix = mix_at(progress)
         if progress < self.plan.alone:
-            height, width = image_grid(self.shared)
-            count = max(4, round(self.plan.pictures * 25 / (height * width)))
-            drawn = [self.maker.pictures(height, width) for _ in range(count)]
-            return [collate(drawn, height, width, self.tokenizer)]
-        made = [self._images()]
+            return [(5.0, self._pictures(self.plan.pictures))]
+        made = [(0.65, self._images())]
         if progress > VIDEO_FROM:
-            made.append(self._clips() if self.shared.random() < 0.55 else self._frames())
+            batch = self._clips() if self.shared.random() < 0.55 else self._frames()
+            made.append((0.35, batch))
+        if progress < PICTURES_UNTIL:
+            self.maker.mix = Mix(writing=1.0)
+            made.append((1.0, self._pictures(self.plan.pictures / 2)))
         return made
+
+    def _pictures(self, about: float) -> Batch:
+        height, width = image_grid(self.shared)
+        count = max(4, round(about * 25 / (height * width)))
+        drawn = [self.maker.pictures(height, width) for _ in range(count)]
+        return collate(drawn, height, width, self.tokenizer)
 
     def _images(self) -> Batch:
         height, width = image_grid(self.shared)
@@ -241,20 +250,21 @@ def worker(rank: int, plan: Plan) -> None:
     saved = logged = reported = time.monotonic()
     progress = run.spent / (plan.minutes * 60)
     weights = torch.tensor([1.0, plan.under_token, plan.under_patch, plan.asked, plan.answered])
-    sums, count, drawing, latest = torch.zeros(2, len(LOSSES)), 0, 0.0, 0.0
+    sums, count, drawing, latest = torch.zeros(3, len(LOSSES)), 0, 0.0, 0.0
     while progress < 1 and (not plan.max_steps or run.step < plan.max_steps):
         now = time.monotonic()
         batches = run.batches(progress)
         drawing += time.monotonic() - now
         run.optimizer.zero_grad()
-        for index, batch in enumerate(batches):
-            if batch.tokens.shape[1]:
-                parts, _, _ = losses(run.net, batch, plan.smoothing)
-            else:
-                parts = 5.0 * label_losses(run.net, batch)
-            # As many answers as there are, whichever batch they are in.
-            (parts @ weights * (0.65, 0.35)[index]).backward()  # type: ignore[no-untyped-call]
-            sums[index] += parts.detach()
+        for weight, batch in batches:
+            worded = bool(batch.tokens.shape[1])
+            parts = (
+                losses(run.net, batch, plan.smoothing)[0]
+                if worded
+                else label_losses(run.net, batch)
+            )
+            (weight * parts @ weights).backward()  # type: ignore[no-untyped-call]
+            sums[2 if not worded else 0 if weight > 0.5 else 1] += parts.detach()
         elapsed = (time.monotonic() - started) / (plan.minutes * 60)
         progress = average_gradients(run.net, plan.ranks, elapsed)
         torch.nn.utils.clip_grad_norm_(run.net.parameters(), 1.0)
@@ -271,10 +281,11 @@ def worker(rank: int, plan: Plan) -> None:
             print(
                 f"{time.strftime('%H:%M:%S')} step {run.step} {100 * progress:.1f}% {LOSSES}: "
                 f"images {_rounded(sums[0] / count)} videos {_rounded(sums[1] / count)} "
+                f"pictures alone {_rounded(sums[2] / count)} "
                 f"{(now - logged) / count:.3f} s/step, drawing {drawing / count:.3f}",
                 flush=True,
             )
-            sums, count, drawing, logged = torch.zeros(2, len(LOSSES)), 0, 0.0, now
+            sums, count, drawing, logged = torch.zeros(3, len(LOSSES)), 0, 0.0, now
         if now - saved > 240:
             run.save(now - started)
             saved = time.monotonic()
