@@ -35,7 +35,8 @@ class Prompt:
 
 
 def build_prompt(instructions: str, items: Sequence[Item], frames: Sequence[Frame]) -> Prompt:
-    """Items without text or pictures are left out. Frames stand where `camera` says."""
+    """Items without text or pictures are left out; what a user said in a row is one message.
+    Frames stand where `camera` says."""
     prompt = Prompt()
     if instructions:
         _add(prompt, "system", [(TextPart(instructions), "instructions")])
@@ -56,9 +57,18 @@ def build_prompt(instructions: str, items: Sequence[Item], frames: Sequence[Fram
 
 
 def _add(prompt: Prompt, role: str, parts: list[tuple[Part, str]]) -> None:
-    if parts:
-        prompt.messages.append(ChatMessage(role, [part for part, _ in parts]))
-        prompt.places.append([place for _, place in parts])
+    if not parts:
+        return
+    if role != "user" or not prompt.messages or prompt.messages[-1].role != role:
+        prompt.messages.append(ChatMessage(role, []))
+        prompt.places.append([])
+    # A picture, and then a question about it, are one turn, as in every model's training.
+    held, places = prompt.messages[-1].parts, prompt.places[-1]
+    if held and isinstance(held[-1], TextPart) and isinstance(parts[0][0], TextPart):
+        held.append(TextPart("\n"))
+        places.append(parts[0][1])
+    held += [part for part, _ in parts]
+    places += [place for _, place in parts]
 
 
 def _by_answer(items: Iterable[Item], frames: Iterable[Frame]) -> dict[str | None, list[Frame]]:

@@ -27,9 +27,7 @@ def test_items_stand_where_they_are_put() -> None:
     talk.respond()
     assert talk.prompt() == [
         ("system", "Be kind."),
-        ("user", "one"),
-        ("user", "two"),
-        ("user", "three"),
+        ("user", "one", "\n", "two", "\n", "three"),
         ("assistant", "four"),
     ]
 
@@ -135,7 +133,7 @@ def test_a_picture_is_sent_once_however_often_it_is_shown() -> None:
     talk.create(shown("a", "What is this?"))
     talk.respond()
     assert list(talk.held) == [("fake/vision", "a")]
-    assert talk.prompt() == [("user", "<a>"), ("user", "<a>", "What is this?")]
+    assert talk.prompt() == [("user", "<a>", "<a>", "What is this?")]
     talk.reply("A")
     talk.client("conversation.item.delete", item_id="first")
     assert talk.dropped == []
@@ -150,7 +148,7 @@ def test_pictures_are_read_ahead_while_nobody_waits() -> None:
     talk.say_text("Hi")
     assert talk.ahead == []
     talk.create(shown("a"))
-    assert [m.role for m in talk.ahead[-1].messages] == ["system", "user", "user"]
+    assert [m.role for m in talk.ahead[-1].messages] == ["system", "user"]
     talk.respond()
     talk.create(shown("b"))
     assert len(talk.ahead) == 1
@@ -256,7 +254,7 @@ def test_speech_that_cannot_be_transcribed_fails_who_waits_for_it() -> None:
     assert done["response"]["status_details"]["error"]["code"] == "transcription_failed"
     talk.say_text("Then this")
     talk.respond()
-    assert talk.prompt() == [("user", "<a>"), ("user", "Then this")]
+    assert talk.prompt() == [("user", "<a>", "Then this")]
 
 
 def test_a_deleted_question_is_not_waited_for() -> None:

@@ -229,9 +229,7 @@ def test_out_of_band_beside_the_conversation() -> None:
     assert "conversation_id" not in frames[0]["response"]
     assert talk.prompt() == [
         ("system", "Classify."),
-        ("user", "Hi"),
-        ("user", "Which language?"),
-        ("user", "<b>"),
+        ("user", "Hi", "\n", "Which language?", "<b>"),
     ]
     frames = talk.reply("English")
     assert not any(f["type"].startswith("conversation.") for f in frames)

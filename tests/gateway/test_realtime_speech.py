@@ -106,7 +106,7 @@ def test_speech_that_does_not_interrupt_is_answered_afterwards() -> None:
     assert kinds(talk.complete(item)) == ["completed"]
     frames = talk.end()
     assert kinds(frames)[-2:] == ["done", "created"]
-    assert talk.prompt()[-1] == ("user", "And then?")
+    assert talk.prompt()[-1] == ("user", "Tell me a story", "\n", "And then?")
 
 
 def test_who_speaks_on_is_answered_once() -> None:
@@ -119,7 +119,7 @@ def test_who_speaks_on_is_answered_once() -> None:
     second = next(reversed(talk.started))
     talk.say(second, "is this?")
     talk.complete(second)
-    assert talk.prompt() == [("user", "What"), ("user", "is this?")]
+    assert talk.prompt() == [("user", "What", "\n", "is this?")]
     assert len(talk.asked) == 1
 
 
