@@ -62,6 +62,7 @@ class Camera:
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
+        self.capacity: int | None = None  # how many the model's context turned out to hold
         self.newest_ms: int | None = None  # of the last one that was looked at
         self._last: Thumbnail | None = None  # of the last kept one
 
@@ -81,9 +82,11 @@ class Camera:
 
     def thin(self, max_frames: int) -> list[Frame]:
         """Make room if there are too many. -> the frames that are gone."""
+        limit = 2 * max_frames if self.capacity is None else min(2 * max_frames, self.capacity)
+        in_full = min(max_frames, max(1, limit // 2))
         gone: list[Frame] = []
-        while len(self.frames) > 2 * max_frames:
-            older, newer = self.frames[:-max_frames], self.frames[-max_frames:]
+        while len(self.frames) > limit:
+            older, newer = self.frames[:-in_full], self.frames[-in_full:]
             gone += older[0::2]
             self.frames = older[1::2] + newer
         return gone

@@ -96,6 +96,7 @@ class Dialogue:
 
     def tune(self, settings: SessionSettings) -> None:
         self._settings = settings
+        self._camera.capacity = None
         self._has_news = bool(len(self._album))
 
     @property
@@ -300,6 +301,8 @@ class Dialogue:
         """What did not fit stays out from now on, so that the next prompts begin alike."""
         gone = (item.id for item in response.left_out)
         self._left_out.update(id for id in gone if id in self._conversation)
+        if response.frames_left_out:
+            self._camera.capacity = len(response.frames)
         for frame in self._camera.forget(response.frames_left_out):
             self._album.release(frame.picture)
 

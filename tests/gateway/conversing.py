@@ -27,7 +27,7 @@ from gateway.realtime.camera import Seen
 from gateway.realtime.checks import ProtocolError
 from gateway.realtime.events import ClientEvent
 from gateway.realtime.wanted import Media, WantedAudio, WantedFrame, scaled
-from media.similarity import thumbnail
+from media.similarity import Thumbnail, thumbnail
 from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import CARDS
 from tests.gateway.scripted import SESSION, Script
@@ -67,6 +67,7 @@ class Talk(Script):
         self.begun: set[str] = set()
         self.ahead: list[ReadAhead] = []
         self.dropped: list[str] = []
+        self._thumbnails: dict[bytes, Thumbnail] = {}
         options = {"requested_model": VISION.id, "models": MODELS, "max_items": 50, **options}
         super().__init__(**options)
 
@@ -106,10 +107,17 @@ class Talk(Script):
             loaded = picture(name, width, height)
             if isinstance(want, WantedFrame):
                 loaded = scaled(loaded, want.max_pixels)
-                media[want.path] = Seen(loaded, thumbnail(loaded.pixels))
+                media[want.path] = Seen(loaded, self._thumbnail(loaded))
             else:
                 media[want.path] = loaded
         return media
+
+    def _thumbnail(self, picture: Picture) -> Thumbnail:
+        """Of a picture of one colour."""
+        colour = picture.pixels[0, 0].tobytes()
+        if colour not in self._thumbnails:
+            self._thumbnails[colour] = thumbnail(picture.pixels)
+        return self._thumbnails[colour]
 
     # --- engine ----------------------------------------------------------------------------------
 

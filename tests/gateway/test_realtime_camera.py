@@ -145,6 +145,11 @@ def test_a_context_that_is_full_loses_the_older_frames() -> None:
     assert talk.prompt() == [("user", "<<i k m o>>", "What?")]
     talk.reply("A")
     assert sorted(talk.dropped) == ["a", "c", "e", "g"]
+    for index, name in enumerate("bdfh"):  # as many as turned out to fit, and no more
+        talk.frame(name, 20_000 + 1000 * index)
+        assert len(pictures_of(talk.ahead[-1].messages)) <= 4
+    talk.respond()
+    assert pictures_of(talk.asked[-1].messages)[-2:] == ["f", "h"]
 
 
 def test_what_cannot_be_a_frame() -> None:

@@ -145,7 +145,7 @@ class Play(Talk):
                 self.end(answer)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=40))
 def test_every_story_keeps_the_promises(steps: list[tuple[Any, ...]]) -> None:
     play = Play()
@@ -214,7 +214,7 @@ def check_story(play: Play, response: str) -> None:
     assert (added in inside, ended in inside) == ("conversation_id" in done,) * 2
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(STEPS, max_size=25))
 def test_the_same_script_gives_the_same_frames(steps: list[tuple[Any, ...]]) -> None:
     plays = Play(), Play()
