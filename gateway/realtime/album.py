@@ -36,22 +36,26 @@ class Album:
     def pixels(self) -> int:
         return sum(picture.num_pixels for picture in self._pictures.values())
 
-    def check_room(self, pictures: Iterable[Picture], path: str, event_id: str | None) -> None:
-        """Raises ProtocolError if the session cannot hold these as well."""
-        new = {p.name: p for p in pictures if p.name not in self._pictures}
-        if not new:
-            return
-        code, message = None, ""
-        pixels = self.pixels + sum(picture.num_pixels for picture in new.values())
-        if len(self) + len(new) > self._max_pictures:
-            code = "too_many_pictures"
-            message = f"at most {self._max_pictures} different pictures in a session, got more"
-        elif pixels > self._max_pixels:
-            code = "pictures_too_large"
-            message = f"pictures of at most {self._max_pixels} pixels together, got {pixels}"
-        if code is not None:
+    def check_room(self, pictures: Iterable[tuple[Picture, str]], event_id: str | None) -> None:
+        """pictures: with their paths in the event. Raises ProtocolError, naming the first that the
+        session cannot hold as well."""
+        new: set[str] = set()
+        pixels = self.pixels
+        for picture, path in pictures:
+            if picture.name in self._pictures or picture.name in new:
+                continue
+            new.add(picture.name)
+            pixels += picture.num_pixels
+            if len(self) + len(new) > self._max_pictures:
+                code = "too_many_pictures"
+                expected = f"at most {self._max_pictures} different pictures in a session, got more"
+            elif pixels > self._max_pixels:
+                code = "pictures_too_large"
+                expected = f"pictures of at most {self._max_pixels} pixels together, got {pixels}"
+            else:
+                continue
             raise ProtocolError(
-                f"{path}: expected {message}; delete items with pictures first",
+                f"{path}: expected {expected}; delete items with pictures first",
                 code=code,
                 param=path,
                 event_id=event_id,
@@ -76,6 +80,12 @@ class Album:
                 self._emitter.submit(
                     HoldPicture(self._session, model, picture.name, picture.pixels)
                 )
+
+    def stay_with(self, model: str | None) -> None:
+        """Take the pictures back from all other engines: they may be started anew unnoticed."""
+        for other in [other for other in self._held if other != model]:
+            for name in self._held.pop(other):
+                self._emitter.submit(DropPicture(self._session, other, name))
 
     def sweep(self) -> None:
         """Drop what nobody uses any more."""

@@ -208,7 +208,7 @@ class Dialogue:
             return
         seen = media["image"]
         assert isinstance(seen, Seen)
-        self._album.check_room([seen.picture], "image", event.event_id)
+        self._album.check_room([(seen.picture, "image")], event.event_id)
         settings = self._converse.camera
         # What comes while an answer is being given is behind it.
         active = self.responses.default
@@ -237,8 +237,7 @@ class Dialogue:
                 self._taking.resolve(entry, self._conversation, media, event.event_id)
                 for entry in event.input
             ]
-            new = [picture for item in items for picture in item.pictures]
-            self._album.check_room(new, "response.input", event.event_id)
+            self._taking.check_room(event.input, media, event.event_id)
         metadata = (event.response or {}).get("metadata")
         self._respond(settings, items, is_default=is_default, metadata=metadata)
 
@@ -315,7 +314,10 @@ class Dialogue:
             self.responses.cancel(active, "turn_detected")
 
     def on_settled(self, turn: Turn) -> None:
-        if turn.wants_answer and "".join(turn.text).strip() and turn.failure is None:
+        active = self.responses.default
+        is_asked = active is not None and any(item.id == turn.item for item in active.items)
+        has_text = turn.failure is None and bool("".join(turn.text).strip())
+        if turn.wants_answer and has_text and not is_asked:
             self._owed = True
         self.responses.settled()
 
@@ -323,16 +325,19 @@ class Dialogue:
 
     def settle(self) -> None:
         """What is to be done once an event has been dealt with."""
-        if self._settings.converse is None:
+        converse = self._settings.converse
+        if converse is None:
             self._owed = False
         else:
             is_quiet = not self.listening.is_speaking and not self.listening.pending
             if self._owed and is_quiet and self.responses.default is None:
                 self._owed = False
-                self._respond(self._converse, None, is_default=True, metadata=None)
+                self._respond(converse, None, is_default=True, metadata=None)
             if self._has_news and not len(self.responses):
                 self._has_news = False
                 self._read_ahead()
+        if not len(self.responses):
+            self._album.stay_with(converse.model if converse is not None else None)
         self._album.sweep()
 
     def _read_ahead(self) -> None:

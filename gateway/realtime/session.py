@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from engine.client import EngineUnavailable
-from engine.messages import SAMPLE_RATE, EngineFailed, Event
-from gateway.log import LOGGER, log_event
+from engine.messages import SAMPLE_RATE, DropPicture, EngineFailed, Event
+from gateway.log import LOGGER
 from gateway.realtime.checks import ProtocolError
 from gateway.realtime.dialogue import DialogueLimits
 from gateway.realtime.events import Append, ClientEvent, Commit, parse_client_event
@@ -38,6 +38,7 @@ from gateway.realtime.outputs import (
 from gateway.realtime.protocol import RealtimeProtocol
 from gateway.realtime.queues import ByteQueue
 from gateway.realtime.refusals import binary_frame
+from gateway.realtime.tally import Tally
 from gateway.realtime.wanted import WantedAudio, load
 from gateway.services import Engine, Services
 
@@ -45,7 +46,6 @@ INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
 BATCH = 4 * 1024 * 1024  # characters worked on at once
 GATHERING = 0.008  # seconds per open session, see _gathering_time
 MOST_GATHERING = 0.06
-LOGGED_ERRORS = 10  # of one session; the rest are only counted
 CLOSE_SECONDS = 1.0  # how long a slow reader may take to see why it is closed
 
 Frame = str | bytes
@@ -91,16 +91,12 @@ class RealtimeSession:
         self._closing: Close | None = None
         self._overflow = asyncio.Event()
         self._close_code = 1006
-        self._bytes_in = 0
-        self._bytes_out = 0
-        self._turns_failed = 0
-        self._responses = 0
-        self._errors = 0
+        self._tally = Tally(self.id, services.metrics, services.clock)
         self._reason: str | None = None
 
     async def run(self) -> None:
         """Returns when the socket is closed, whoever closed it. The engine's rows are then free."""
-        services, began = self._services, self._services.clock()
+        services = self._services
         services.sessions.add(self)
         services.metrics.sessions_active.inc()
         expiry: asyncio.TimerHandle | None = None
@@ -126,8 +122,14 @@ class RealtimeSession:
                 task.cancel()
             services.sessions.discard(self)
             services.metrics.sessions_active.dec()
-            services.metrics.count_session(self._close_code)
-            self._log_end(services.clock() - began)
+            self._tally.end(
+                self._websocket,
+                self._close_code,
+                model=self._protocol.settings.main_model,
+                turns=self._protocol.turns_committed,
+                audio_seconds=round(self._protocol.seconds_heard, 3),
+                close_reason=self._reason,
+            )
             for outcome in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(outcome, Exception):
                     self._log_bug(outcome)
@@ -149,7 +151,7 @@ class RealtimeSession:
             frame: Frame | None = message.get("text")
             if frame is None:
                 frame = message.get("bytes") or b""
-            self._bytes_in += len(frame)
+            self._tally.bytes_in += len(frame)
             self._inbox.put(frame, len(frame) + 1)
             await self._inbox.room()
 
@@ -175,7 +177,7 @@ class RealtimeSession:
                         await self._websocket.close(frame.code, frame.reason)
                         return
                     await self._websocket.send_text(frame)
-                    self._bytes_out += len(frame)
+                    self._tally.bytes_out += len(frame)
         except (WebSocketDisconnect, OSError, RuntimeError):
             # The client is gone; the reader learns the close code, if there is one.
             await asyncio.sleep(CLOSE_SECONDS)
@@ -222,8 +224,9 @@ class RealtimeSession:
             await self._room_for_turns()
         if wanted:
             try:
+                pictures = services.pictures
                 media = await load(
-                    wanted, services.pictures.image, services.in_thread, event.event_id
+                    wanted, pictures.image, pictures.budget(), services.in_thread, event.event_id
                 )
             except ProtocolError as problem:
                 self._apply(self._protocol.refuse(problem))
@@ -262,6 +265,7 @@ class RealtimeSession:
     def _on_engine_event(self, event: Event) -> None:
         if self._closing is not None:
             return
+        self._tally.said(event)
         try:
             self._apply(self._protocol.engine(event, now=self._services.clock()))
         except Exception as error:
@@ -276,9 +280,12 @@ class RealtimeSession:
                 case Send():
                     self._send(output)
                 case Submit():
+                    self._tally.submitted(output.message)
                     try:
                         self._engine.send(output.message)
                     except EngineUnavailable as error:
+                        if isinstance(output.message, DropPicture):
+                            continue  # it has none of them any more
                         failed = EngineFailed("engine_unavailable", str(error))
                         self._apply(self._protocol.engine(failed, now=self._services.clock()))
                 case UseModel():
@@ -288,26 +295,16 @@ class RealtimeSession:
                 case EndListening():
                     self._hearing.end_turn()
                 case TurnFinished():
-                    self._count(output)
+                    self._tally.turn(output)
                 case ResponseFinished():
-                    self._responses += 1
+                    self._tally.response(output)
                 case Close():
                     self._close(output)
 
     def _send(self, output: Send) -> None:
         event = output.event
         if event["type"] == "error":
-            problem = event["error"]
-            self._services.metrics.errors.labels(problem["code"]).inc()
-            self._errors += 1
-            if self._errors <= LOGGED_ERRORS:
-                log_event(
-                    "session.error",
-                    level=logging.WARNING,
-                    session=self.id,
-                    code=problem["code"],
-                    reason=problem["message"],
-                )
+            self._tally.error(event["error"])
         if self._outbox.full:
             self._closing = Close(1013, "the client reads too slowly")
             self._reason = self._closing.reason
@@ -344,34 +341,6 @@ class RealtimeSession:
         )
         self._apply(self._protocol.refuse(problem))
         self._close(Close(1001, "session expired"))
-
-    def _count(self, finished: TurnFinished) -> None:
-        metrics = self._services.metrics
-        metrics.turns.labels("failed" if finished.lag is None else "completed").inc()
-        if finished.lag is None:
-            self._turns_failed += 1
-        else:
-            metrics.commit_lag.observe(finished.lag)
-
-    def _log_end(self, seconds: float) -> None:
-        client = self._websocket.client
-        log_event(
-            "session.end",
-            session=self.id,
-            client=f"{client.host}:{client.port}" if client else None,
-            user_agent=self._websocket.headers.get("user-agent"),
-            model=self._protocol.settings.main_model,
-            responses=self._responses,
-            turns=self._protocol.turns_committed,
-            turns_failed=self._turns_failed,
-            errors=self._errors,
-            audio_seconds=round(self._protocol.seconds_heard, 3),
-            seconds=round(seconds, 3),
-            close_code=self._close_code,
-            close_reason=self._reason,
-            bytes_in=self._bytes_in,
-            bytes_out=self._bytes_out,
-        )
 
 
 def _parse_frame(frame: Frame) -> ClientEvent | ProtocolError:

@@ -104,8 +104,15 @@ class Taking:
 
     def take(self, new: NewItem, media: Media, id: str, event_id: str | None) -> Item:
         item = Item(id, new.role, [_content(part, media) for part in new.parts])
-        self.album.check_room(item.pictures, new.path, event_id)
+        self.check_room([new], media, event_id)
         return item
+
+    def check_room(self, entries: Sequence[Entry], media: Media, event_id: str | None) -> None:
+        """For the pictures of all of them together."""
+        paths = [want.path for want in self.wanted(entries) if isinstance(want, WantedImage)]
+        loaded = [(media[path], path) for path in paths]
+        pictures = [(p, path) for p, path in loaded if isinstance(p, Picture)]
+        self.album.check_room(pictures, event_id)
 
 
 def frame_url(event: FrameAppend) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as pillow
 
-from gateway.chat.pictures import Picture
+from gateway.chat.pictures import Picture, PictureBudget
 from gateway.errors import ApiError
 from gateway.realtime.camera import Seen
 from gateway.realtime.checks import ProtocolError
@@ -67,9 +67,14 @@ class InThread(Protocol):
 
 
 async def load(
-    wanted: Sequence[Wanted], load_image: Loader, in_thread: InThread, event_id: str | None
+    wanted: Sequence[Wanted],
+    load_image: Loader,
+    budget: PictureBudget,
+    in_thread: InThread,
+    event_id: str | None,
 ) -> Media:
-    """One after the other. Raises ProtocolError, which names the path of what cannot be used."""
+    """One after the other, so that no more than the budget is ever in memory. Raises ProtocolError,
+    which names the path of what cannot be used."""
     media: dict[str, Picture | Seen | Samples] = {}
     for want in wanted:
         if isinstance(want, WantedAudio):
@@ -77,6 +82,7 @@ async def load(
             continue
         try:
             picture = await load_image(want.url, want.path)
+            budget.take([picture], want.path)
         except ApiError as error:
             raise ProtocolError(
                 error.message,

@@ -180,6 +180,9 @@ def test_limits_of_pictures() -> None:
     talk.create(shown("a", id="first"))
     (problem,) = talk.create(shown("b@64x64"))
     assert problem["error"]["code"] == "pictures_too_large"
+    assert problem["error"]["param"] == "item.content[0].image_url"
+    (problem,) = talk.respond({"input": [shown("b"), shown("c")]})
+    assert problem["error"]["param"] == "response.input[1].content[0].image_url"
     talk.create(shown("b"))
     (problem,) = talk.create(shown("c"))
     assert problem["error"]["code"] == "too_many_pictures"
@@ -214,7 +217,7 @@ def test_another_model_gets_the_pictures_too() -> None:
     talk.update({"model": "fake/eyes"})
     talk.respond()
     talk.reply("A")
-    assert sorted(talk.held) == [("fake/eyes", "a"), ("fake/vision", "a")]
+    assert list(talk.held) == [("fake/eyes", "a")]  # the other engine may be started anew
     talk.client("conversation.item.delete", item_id="first")
     assert talk.held == {}
 

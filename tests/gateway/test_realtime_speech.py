@@ -123,6 +123,16 @@ def test_who_speaks_on_is_answered_once() -> None:
     assert len(talk.asked) == 1
 
 
+def test_who_asks_for_the_answer_gets_one() -> None:
+    talk = Talk()
+    item = speaks(talk)
+    talk.respond()
+    talk.say(item, "What?")
+    talk.complete(item)
+    talk.reply("A square")
+    assert len(talk.asked) == 1
+
+
 def test_an_owed_answer_comes_when_the_rest_was_noise_or_is_cleared() -> None:
     talk = Talk()
     first = speaks(talk)
