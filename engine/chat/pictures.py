@@ -101,11 +101,6 @@ class Eyes:
         self._prepared: OrderedDict[tuple[object, ...], list[Medium]] = OrderedDict()
         self._prepared_bytes = 0
 
-    @property
-    def tokens_per_picture(self) -> int:
-        """Of the largest image."""
-        return self._images.max_pixels // self._images.factor**2
-
     def look(
         self,
         session: str,
