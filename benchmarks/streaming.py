@@ -56,7 +56,8 @@ def makers(options: argparse.Namespace) -> dict[str, Callable[[Speech], AnyListe
     found: dict[str, Callable[[Speech], AnyListener]] = {}
     for name in options.variants:
         if name in OURS:
-            config = EngineConfig(model=options.model, dtype=options.dtype, threads=1, **OURS[name])
+            fields = {"dtype": options.dtype, "held_words": options.held, **OURS[name]}
+            config = EngineConfig(model=options.model, threads=1, **fields)
             core = build_core(config, lambda stage, share: None).core
             settings = TranscriptionSettings(model=options.model)
             found[name] = partial(Listener, core, settings)
@@ -230,6 +231,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=300.0, help="of audio per recording")
     parser.add_argument("--languages", nargs="+", default=["en", "de", "es"])
     parser.add_argument("--variants", nargs="+", choices=names, default=names)
+    usual = EngineConfig().held_words
+    parser.add_argument("--held", type=int, default=usual, help="last words that are not committed")
     parser.add_argument("--official-budget", type=int, default=512, help="tokens in one pass")
     parser.add_argument("--dtype", default=EngineConfig().dtype, help="of the weights")
     parser.add_argument("--label", default="", help="added to the name of the result file")
@@ -256,6 +259,7 @@ def main(argv: list[str]) -> int:
         **about,
         "model": options.model,
         "dtype": options.dtype,
+        "held_words": options.held,
         "audio_seconds": round(sum(speech.seconds for speech in speeches), 1),
         "variants": results,
         "against_ours": comparisons(speeches, heard, results),
