@@ -327,6 +327,21 @@ async def test_the_death_of_either_engine(strictly: Running) -> None:
         engine.be_well()
 
 
+async def test_an_engine_that_is_not_used_now_may_be_started_anew(strictly: Running) -> None:
+    engine = strictly.engine
+    engine.be_well()
+    async with strictly.client("model=fake/vision") as client:
+        await client.until("session.created")
+        assert await ask(client, showing(data_url(png())))
+        assert len(engine.chat.pictures) == 1
+        await client.update()  # to a transcription session
+        assert engine.chat.pictures == {}
+        engine.die("fake/vision")
+        engine.be_well()
+        await update(client, model="fake/vision")
+        assert await ask(client, said("And now?")) == "picture 40x30, you said And now?"
+
+
 async def test_a_camera_over_the_socket(strictly: Running, talk: Client) -> None:
     await update(talk, lookhear={"camera": {"max_frames": 4, "report": True}})
     kept = 0
@@ -379,3 +394,6 @@ async def test_log_of_a_session_names_its_model(
     lines = [json.loads(record.message) for record in caplog.records]
     (end,) = [line for line in lines if line["event"] == "session.end"]
     assert (end["model"], end["responses"]) == ("fake/vision", 1)
+    counted = strictly.services.metrics.registry.get_sample_value
+    assert (counted("lookhear_answers_total", {"outcome": "stop"}) or 0) >= 1
+    assert (counted("lookhear_first_token_seconds_count") or 0) >= 1
