@@ -341,8 +341,8 @@ def test_without_truncation_too_long_is_a_failure() -> None:
 @pytest.mark.parametrize(
     ("response", "param"),
     [
-        ({"output_modalities": ["audio"]}, "response.output_modalities"),
-        ({"output_modalities": ["text", "audio"]}, "response.output_modalities"),
+        ({"output_modalities": ["video"]}, "response.output_modalities"),
+        ({"output_modalities": []}, "response.output_modalities"),
         ({"max_output_tokens": 0}, "response.max_output_tokens"),
         ({"max_output_tokens": "many"}, "response.max_output_tokens"),
         ({"tools": [{"type": "function", "name": "f"}]}, "response.tools"),
@@ -403,3 +403,12 @@ def test_session_types() -> None:
     asked_to_listen = Talk(transcribes=True)
     assert asked_to_listen.frames[0]["session"]["type"] == "transcription"
     assert asked_to_listen.frames[1]["error"]["code"] == "model_not_found"
+
+
+def test_who_asks_for_audio_is_told_and_given_text() -> None:
+    """The agents SDKs ask for nothing else, and can show text."""
+    talk = asked("Hi")
+    (updated,) = talk.update({"output_modalities": ["audio"]})
+    assert updated["session"]["output_modalities"] == ["text"]
+    created, *_ = talk.respond({"output_modalities": ["text", "audio"]})
+    assert created["response"]["output_modalities"] == ["text"]
