@@ -22,7 +22,7 @@ from kernels.log_mel import log_mel, mel_filters
 from kernels.norms import gelu, layer_norm
 from kernels.paged_attention import paged_attention, paged_write
 from kernels.rms_norm import add_rms_norm, rms_norm
-from kernels.rope import rope, rope_angles, rope_frequencies
+from kernels.rope import rope, rope_angles, rope_factors, rope_frequencies
 from kernels.sampling import (
     Verified,
     greedy,
@@ -55,6 +55,7 @@ __all__ = [
     "rms_norm",
     "rope",
     "rope_angles",
+    "rope_factors",
     "rope_frequencies",
     "sample",
     "self_attention_cached",

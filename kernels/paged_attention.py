@@ -48,20 +48,28 @@ def paged_attention(
     Returns [tokens, heads, dim] in q's dtype, zero for padding.
     """
     heads, dim = q.shape[1:]
-    block, kv_heads = cache.shape[2:4]
+    kv_heads = cache.shape[3]
     assert heads % kv_heads == 0, (heads, kv_heads)
     query = q.to(cache.dtype) * (dim**-0.5 if scale is None else scale)
+    rows = list(
+        zip(past_lengths.tolist(), query_lengths.tolist(), block_tables.tolist(), strict=True)
+    )
+    if len(rows) == len(q) and all(new == 1 for _, new, _ in rows):
+        # As few operators as can be: one token's arithmetic takes less time than calling them.
+        steps = []
+        for one, (past, _, table) in zip(query.view(len(q), kv_heads, -1, dim), rows, strict=True):
+            keys, values = _row(cache, table, past + 1)
+            weights = torch.softmax(torch.bmm(one, keys.transpose(1, 2)), -1)
+            steps.append(torch.bmm(weights, values))
+        stepped = steps[0] if len(steps) == 1 else torch.stack(steps)
+        return stepped.view(q.shape).to(q.dtype)
     out = torch.zeros(q.shape, dtype=cache.dtype, device=q.device)
     start = 0
-    for past, new, table in zip(
-        past_lengths.tolist(), query_lengths.tolist(), block_tables.tolist(), strict=True
-    ):
+    for past, new, table in rows:
         if new == 0:
             continue
-        total, end = past + new, start + new
-        blocks = table[: -(-total // block)]
-        assert len(blocks) * block >= total, (past, new, len(table))
-        keys, values = _row(cache, blocks, total)  # [kv_heads, total, dim]
+        end = start + new
+        keys, values = _row(cache, table, past + new)
         for first in range(start, end, QUERIES):
             last = min(first + QUERIES, end)
             seen = past + last - start
@@ -88,17 +96,21 @@ def _attend(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     return mixed.permute(2, 0, 1, 3).reshape(new, heads, dim)
 
 
-def _row(cache: Tensor, blocks: list[int], total: int) -> tuple[Tensor, Tensor]:
+def _row(cache: Tensor, table: list[int], total: int) -> tuple[Tensor, Tensor]:
     """Keys and values of a row's first `total` tokens: [kv_heads, total, dim] each.
 
     Blocks that happen to be neighbours are read in place; others are gathered.
     """
-    first = blocks[0]
-    if blocks == list(range(first, first + len(blocks))):
-        held = cache[:, first : first + len(blocks)]
+    block = cache.shape[2]
+    count = -(-total // block)
+    assert count <= len(table), (total, len(table))
+    first, last = table[0], table[count - 1]
+    if last - first == count - 1 and table[:count] == list(range(first, last + 1)):
+        held = cache.flatten(1, 2)[:, first * block : first * block + total]
     else:  # five times as fast as cache[:, blocks]
-        held = cache.index_select(1, torch.tensor(blocks, device=cache.device))
-    held = held.flatten(1, 2)[:, :total].transpose(1, 2)  # [2, kv_heads, total, dim]
+        blocks = torch.tensor(table[:count], device=cache.device)
+        held = cache.index_select(1, blocks).flatten(1, 2)[:, :total]
+    held = held.transpose(1, 2)  # [2, kv_heads, total, dim]
     if cache.dtype != torch.float32:
         # A bfloat16 product over strided keys takes ten times as long as over a copy of them;
         # a float32 one loses a tenth, which is less than the copy.

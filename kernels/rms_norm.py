@@ -13,7 +13,8 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     x: [..., width]; weight: [width], or [heads, width] for x [..., heads, width].
     Returns the shape and dtype of x.
     """
-    return F.rms_norm(x, x.shape[-1:], None, eps) * weight
+    # In place: a new tensor of a prompt's size costs as much as the arithmetic.
+    return F.rms_norm(x, x.shape[-1:], None, eps).mul_(weight)
 
 
 def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:

@@ -13,4 +13,4 @@ def swiglu(gate_up: Tensor) -> Tensor:
     Returns [..., width].
     """
     gate, up = gate_up.chunk(2, dim=-1)
-    return F.silu(gate) * up
+    return F.silu(gate).mul_(up)

@@ -30,6 +30,7 @@ from kernels import (
     linear,
     pack_linear,
     rope,
+    rope_factors,
     rope_frequencies,
 )
 
@@ -229,7 +230,7 @@ class VisionEncoder:
         bounds = list(pairwise(accumulate(counts, initial=0)))
         patches = torch.cat([patchify(m.to(self.device), dims) for m in media]).to(self.dtype)
         x = linear(patches, weights.patches)
-        x = x + torch.cat([self._positions(*grid) for grid in grids])
+        x.add_(torch.cat([self._positions(*grid) for grid in grids]))
         cos, sin = self._angles(grids)
         merged: list[Tensor] = []
         for index, layer in enumerate(weights.layers):
@@ -239,9 +240,10 @@ class VisionEncoder:
             )
             q, k = rope(qk, cos, sin)[None].chunk(2, dim=2)
             y = [attention(q[:, a:b], k[:, a:b], v[None, a:b])[0] for a, b in bounds]
-            x = x + linear(torch.cat(y).flatten(1), layer.out)
+            joined = y[0] if len(y) == 1 else torch.cat(y)
+            x.add_(linear(joined.flatten(1), layer.out))
             inside = linear(_norm(layer.ffn_norm, x), layer.up, "gelu_tanh")
-            x = x + linear(inside, layer.down)
+            x.add_(linear(inside, layer.down))
             if index in dims.deepstack:
                 merger = weights.deepstack[dims.deepstack.index(index)]
                 merged.append(_merge(merger, _norm(merger.norm, self._blocks(x))))
@@ -282,8 +284,8 @@ class VisionEncoder:
         """Cosines and sines for `rope`, half of the pairs for each axis."""
         places = [self._places(*grid) for grid in grids]
         rows, columns = (torch.cat(axis).float()[:, None] for axis in zip(*places, strict=True))
-        angles = torch.cat([rows * self._frequencies, columns * self._frequencies], dim=1)[:, None]
-        return angles.cos().to(self.dtype), angles.sin().to(self.dtype)
+        angles = torch.cat([rows * self._frequencies, columns * self._frequencies], dim=1)
+        return rope_factors(angles, self.dtype)
 
 
 def patchify(pixels: Tensor, dims: VisionDims) -> Tensor:

@@ -42,8 +42,9 @@ def test_three_axes_interleave_and_end_in_time() -> None:
     for token in range(2):
         for pair, axis in enumerate(axes):
             angle = positions[axis, token] * frequencies[pair]
-            torch.testing.assert_close(cos[token, 0, pair], angle.cos())
-            torch.testing.assert_close(sin[token, 0, pair], angle.sin())
+            both = torch.stack([cos[token, 0], sin[token, 0]]).view(2, 2, 10)[:, :, pair]
+            expected = torch.stack([angle.cos(), angle.cos(), -angle.sin(), angle.sin()])
+            torch.testing.assert_close(both.flatten(), expected)
 
 
 def test_equal_axes_are_plain_positions() -> None:

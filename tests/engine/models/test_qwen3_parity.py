@@ -200,7 +200,7 @@ def test_three_axes_are_those_of_qwen3_vl() -> None:
     frequencies = rope_frequencies(32, 1e5)
     ours = rope_angles(positions, frequencies, torch.float32, sections=(6, 5, 5))
     for mine, reference in zip(ours, (cos, sin), strict=True):
-        torch.testing.assert_close(mine[:, 0], reference[0, :, :16])
+        torch.testing.assert_close(mine[:, 0, 16:], reference[0, :, 16:])
 
 
 def test_shards_and_a_second_copy_of_the_tied_head(tmp_path: Path) -> None:
