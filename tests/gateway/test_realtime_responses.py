@@ -407,7 +407,8 @@ def test_session_types() -> None:
 
 def test_who_asks_for_audio_is_told_and_given_text() -> None:
     """The agents SDKs ask for nothing else, and can show text."""
-    talk = asked("Hi")
+    talk = Talk()
+    talk.say_text("Hi")
     (updated,) = talk.update({"output_modalities": ["audio"]})
     assert updated["session"]["output_modalities"] == ["text"]
     created, *_ = talk.respond({"output_modalities": ["text", "audio"]})
