@@ -13,11 +13,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from kernels.choice import has_triton
+
 # Queries of one product at most: their scores stay in the processor's cache, and what none of them
 # may see is not computed. 512 tokens take 0.4 times as long as in one product.
 QUERIES = 64
 
 
+@has_triton("paged_write")
 def paged_write(k: Tensor, v: Tensor, cache: Tensor, slots: Tensor) -> None:
     """Puts the keys and values of new tokens into their slots, in place.
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from kernels.choice import has_triton
+
 
 def rope_frequencies(dim: int, theta: float) -> Tensor:
     """theta ** (-2j / dim) for every pair of a head: [dim // 2] float32."""
@@ -17,6 +19,7 @@ def rope_frequencies(dim: int, theta: float) -> Tensor:
     return 1.0 / theta ** (torch.arange(0, dim, 2, dtype=torch.float32) / dim)
 
 
+@has_triton("rope")
 def rope_angles(
     positions: Tensor,
     frequencies: Tensor,
@@ -53,6 +56,7 @@ def rope_factors(angles: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     return cos[:, None].to(dtype), sin[:, None].to(dtype)
 
 
+@has_triton("rope")
 def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turns every pair: (a, b) -> (a cos - b sin, b cos + a sin).
 

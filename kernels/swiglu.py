@@ -5,7 +5,10 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
+from kernels.choice import has_triton
 
+
+@has_triton("activations")
 def swiglu(gate_up: Tensor) -> Tensor:
     """silu(gate) * up, silu(x) = x * sigmoid(x).
 

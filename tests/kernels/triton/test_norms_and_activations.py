@@ -1,0 +1,84 @@
+"""Triton's kernels against torch's, under the interpreter."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels import norms, rms_norm, swiglu
+from kernels.rms_norm import add_rms_norm
+from kernels.triton import activations as triton_activations
+from kernels.triton import norms as triton_norms
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+# The interpreter cuts bfloat16 off where a GPU rounds: at every cast up to one place off.
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2**-6, torch.float16: 2**-10}
+
+
+def draw(seed: int, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def close(ours: Tensor, theirs: Tensor) -> None:
+    tolerance = TOLERANCE[theirs.dtype]
+    torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(5, 123), (1, 1023), (2, 3, 16), (0, 8), (9, 1)])
+def test_rms_norm(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    x, weight = draw(0, *shape, dtype=dtype), draw(1, shape[-1], dtype=dtype)
+    residual = draw(2, *shape, dtype=dtype)
+    close(triton_norms.rms_norm(x, weight, 1e-6), rms_norm(x, weight, 1e-6))
+    ours, theirs = (f(x, residual, weight, 1e-6) for f in (triton_norms.add_rms_norm, add_rms_norm))
+    close(ours[0], theirs[0])
+    close(ours[1], theirs[1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rms_norm_of_heads_within_a_fused_projection(dtype: torch.dtype) -> None:
+    fused, weight = draw(0, 7, 6, 20, dtype=dtype), draw(1, 4, 20, dtype=dtype)
+    fused[:, 4:] = torch.nan
+    qk = fused[:, :4]
+    close(triton_norms.rms_norm(qk, weight, 1e-6), rms_norm(qk, weight, 1e-6))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(5, 123), (1, 1023), (2, 3, 16), (0, 8)])
+def test_layer_norm(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    x = draw(0, *shape, dtype=dtype) + 3.0
+    weight, bias = draw(1, shape[-1], dtype=dtype), draw(2, shape[-1], dtype=dtype)
+    close(triton_norms.layer_norm(x, weight, bias), norms.layer_norm(x, weight, bias))
+
+
+def test_layer_norm_of_a_large_mean_is_exact() -> None:
+    x = draw(0, 2, 256) + 1000.0
+    one, zero = torch.ones(256), torch.zeros(256)
+    ours = triton_norms.layer_norm(x, one, zero)
+    exact = norms.layer_norm(x.double(), one.double(), zero.double())
+    torch.testing.assert_close(ours, exact.float(), atol=2e-3, rtol=0.0)
+
+
+def test_one_broken_row_breaks_no_other() -> None:
+    x, weight = draw(0, 9, 33), draw(1, 33)
+    before = triton_norms.rms_norm(x, weight, 1e-6)
+    x[4] = torch.nan
+    after = triton_norms.rms_norm(x, weight, 1e-6)
+    others = torch.arange(9) != 4
+    assert torch.equal(after[others], before[others])
+    assert after[4].isnan().all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(5, 246), (1, 2046), (2, 3, 8), (0, 8)])
+def test_swiglu(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    x = draw(0, *shape, dtype=dtype) * 3.0
+    close(triton_activations.swiglu(x), swiglu(x))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(5, 123), (1, 1023), (0, 8)])
+def test_gelu(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    x = draw(0, *shape, dtype=dtype) * 3.0
+    close(triton_activations.gelu(x), norms.gelu(x))
