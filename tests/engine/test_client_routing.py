@@ -12,14 +12,23 @@ from engine import client as client_module
 from engine.client import EngineClient, EngineStartError, EngineUnavailable
 from engine.config import EngineConfig
 from engine.messages import (
+    AnswerCompleted,
+    AnswerSettings,
+    AnswerStarted,
+    AnswerUsage,
     AppendAudio,
+    CancelAnswer,
     CloseSession,
+    DropPicture,
     EngineFailed,
     Event,
+    HoldPicture,
     Message,
     ModelCard,
     Ping,
+    ReadAhead,
     Ready,
+    StartAnswer,
     Starting,
     StartTurn,
     TranscriptionSettings,
@@ -129,6 +138,40 @@ async def test_the_first_is_the_default_whichever_is_loaded_first(pair: Pair) ->
     await loading
     assert [card.id for card in pair.client.models] == ["a", "b"] and pair.client.ready
     assert not pair.client.is_ready("c")
+    await pair.client.close()
+
+
+async def test_speech_and_questions_of_one_session_go_to_two_engines(pair: Pair) -> None:
+    await loaded(pair)
+    pair.open("s")
+    pair.start("s", "t", "a")
+    picture = HoldPicture("s", "b", "p", np.zeros((2, 2, 3), np.uint8))
+    question = StartAnswer("s", "q", AnswerSettings("b"), [])
+    for message in (picture, ReadAhead("s", "b", []), question, DropPicture("s", "b", "p")):
+        pair.client.send(message)
+    assert [type(m) for m in pair.a.got] == [StartTurn, AppendAudio]
+    assert [type(m) for m in pair.b.got] == [HoldPicture, ReadAhead, StartAnswer, DropPicture]
+    started = AnswerStarted("s", "q", AnswerUsage())
+    pair.b.tell(started)
+    pair.b.tell(AnswerCompleted("s", "q", "stop", AnswerUsage()))
+    assert [type(e) for e in pair.told["s"]] == [AnswerStarted, AnswerCompleted]
+    pair.client.send(CancelAnswer("s", "q"))  # too late: it is over
+    assert not isinstance(pair.b.got[-1], CancelAnswer)
+    with pytest.raises(EngineUnavailable, match="no engine serves 'c'"):
+        pair.client.send(StartAnswer("s", "r", AnswerSettings("c"), []))
+    pair.client.close_session("s")
+    assert isinstance(pair.a.got[-1], CloseSession) and isinstance(pair.b.got[-1], CloseSession)
+    await pair.client.close()
+
+
+async def test_the_death_of_an_engine_is_told_to_who_waits_for_its_answer(pair: Pair) -> None:
+    await loaded(pair)
+    for session in ("asks", "listens"):
+        pair.open(session, "a")
+    pair.client.send(StartAnswer("asks", "q", AnswerSettings("b"), []))
+    pair.b.kill()
+    await until(lambda: bool(pair.told["asks"]))
+    assert isinstance(pair.told["asks"][0], EngineFailed) and not pair.told["listens"]
     await pair.client.close()
 
 
