@@ -1,260 +1,306 @@
-// The page: microphone or file -> Session -> text. No framework, nothing from elsewhere.
+// The page: microphone, files, questions and pictures -> Session -> text. No framework, nothing
+// from elsewhere.
 
+import { microphone, playFile } from "./audio.js";
+import { Chat } from "./chat.js";
+import { Composer } from "./composer.js";
+import { $ } from "./dom.js";
+import { KeyWanted, able, languages, servedModels } from "./models.js";
+import { deviceProblem, serverProblem } from "./problems.js";
 import { Session } from "./session.js";
+import { plainText, srt, vtt } from "./subtitles.js";
+import { Transcript } from "./transcript.js";
 
-const $ = (id) => document.getElementById(id);
-const TRANSCRIPTION = "conversation.item.input_audio_transcription.";
-const PROVISIONAL = "lookhear.input_audio_transcription.provisional";
+const TRANSCRIBED = "conversation.item.input_audio_transcription.completed";
+const KEPT = "lookhear.input_video_frame.kept";
 const WORDING = {
+  starting: "waiting for the server",
   idle: "not listening",
   connecting: "connecting",
   listening: "listening",
   speech: "hearing speech",
   ending: "finishing",
+  answering: "answering",
   lost: "connection lost, trying again",
 };
+const NO_CHAT =
+  "No model that sees or answers is served here. Start the server with one besides, for example: " +
+  "lookhear serve --model demo-qwen3-asr --model demo-qwen3-vl";
 
-let key = ""; // in memory only
-let session = null;
-let audio = null; // {context, stop}
-const turns = new Map(); // item id -> element
+let cards = [];
+let audio = null; // {stop} of what is heard
+let source = null; // "microphone", "file", or null
+const frames = new Map(); // thumbnails of sent frames, by timestamp
+const session = new Session();
+const transcript = new Transcript($("transcript"), $("hint"), showDownloads);
+const chat = new Chat($("chat"), $("chat-hint"));
+const composer = new Composer({
+  onAsk(text, pictures) {
+    showNotice("");
+    const urls = pictures.map(({ url }) => url);
+    chat.ask(session.ask(text, urls), text, pictures);
+  },
+  onFrame(picture, timestamp) {
+    if (session.see(picture.url, timestamp)) frames.set(timestamp, picture.thumbnail);
+  },
+  onLive: (live) => session.setLive(live),
+  onProblem: showNotice,
+});
 
-function showState(state) {
-  $("state").dataset.state = state;
-  $("state").textContent = WORDING[state];
-}
+// --- what is shown ------------------------------------------------------------------------------
 
-function showNotice(text) {
-  $("notice").textContent = text;
+// about: "connection" for what is over once there is one.
+function showNotice(text, about = "") {
+  $("notice").dataset.about = about;
+  $("notice-text").textContent = text;
   $("notice").hidden = !text;
 }
 
-function clock(milliseconds) {
-  const seconds = Math.floor(milliseconds / 1000);
-  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+function state() {
+  if (!cards.length) return "starting";
+  if (session.connection.state === "lost") return "lost";
+  if (session.connection.state !== "closed" && !session.ready) return "connecting";
+  if (session.ending) return "ending";
+  if (session.isSpeaking) return "speech";
+  if (session.active) return "answering";
+  return session.listening ? "listening" : "idle";
 }
 
-// --- transcript ---------------------------------------------------------------------------------
-
-function turnOf(id) {
-  if (!turns.has(id)) {
-    $("hint").hidden = true;
-    const element = document.createElement("p");
-    element.className = "turn";
-    const time = document.createElement("time");
-    const text = document.createElement("span");
-    for (const part of ["committed", "provisional", "note"]) {
-      const span = document.createElement("span");
-      span.className = part;
-      text.append(span);
-    }
-    element.append(time, text);
-    $("transcript").append(element);
-    turns.set(id, element);
+function showState() {
+  const now = state();
+  if ($("state").dataset.state !== now) {
+    $("state").dataset.state = now;
+    $("state").textContent = WORDING[now];
   }
-  return turns.get(id);
+  $("toggle").textContent = source ? "Stop" : "Start listening";
+  $("toggle").disabled = !session.settings.speech || session.ending;
+  $("open-file").disabled = !cards.length || session.ending;
+  $("cancel").hidden = !session.active;
 }
 
-function part(id, name) {
-  return turnOf(id).querySelector(name);
+function showDownloads() {
+  const isEmpty = transcript.turns.length === 0;
+  for (const id of ["copy", "txt", "srt", "vtt"]) $(id).disabled = isEmpty;
+  $("clear").disabled = isEmpty;
 }
 
-function showEvent(message) {
-  const id = message.item_id;
-  switch (message.type) {
-    case "input_audio_buffer.speech_started":
-      showState("speech");
-      part(id, "time").textContent = clock(message.audio_start_ms);
-      break;
-    case "input_audio_buffer.speech_stopped":
-      showState("listening");
-      break;
-    case TRANSCRIPTION + "delta":
-      part(id, ".committed").textContent += message.delta;
-      part(id, ".provisional").textContent = "";
-      break;
-    case PROVISIONAL:
-      part(id, ".provisional").textContent = message.text;
-      break;
-    case TRANSCRIPTION + "completed":
-      part(id, ".provisional").textContent = "";
-      if (!message.transcript.trim()) {
-        turnOf(id).remove();
-        turns.delete(id);
-        break;
-      }
-      part(id, ".note").textContent = message.languages?.[0]?.code ?? "";
-      $("copy").disabled = $("clear").disabled = false;
-      break;
-    case TRANSCRIPTION + "failed":
-      part(id, ".provisional").textContent = "";
-      part(id, ".note").textContent = message.error.message;
-      break;
-    default:
-      return;
-  }
-  const box = $("transcript");
-  box.scrollTop = box.scrollHeight;
-}
+// --- the session --------------------------------------------------------------------------------
 
-// --- audio --------------------------------------------------------------------------------------
+session.addEventListener("state", showState);
+session.addEventListener("ready", () => {
+  if ($("notice").dataset.about === "connection") showNotice("");
+  $("key-form").hidden = true;
+});
+session.addEventListener("event", ({ detail: { message, at } }) => {
+  transcript.take(message, at);
+  if (!session.settings.chat) return;
+  if (message.type === TRANSCRIBED && session.settings.answers) {
+    const text = message.transcript.trim();
+    if (text) chat.ask(message.item_id, text, [], true);
+  } else if (message.type === KEPT) {
+    const thumbnail = frames.get(message.timestamp_ms);
+    if (thumbnail) chat.see(thumbnail);
+    for (const time of [...frames.keys()]) if (time <= message.timestamp_ms) frames.delete(time);
+  } else chat.take(message);
+});
+session.addEventListener("lost", ({ detail: { items, why, pause } }) => {
+  transcript.lose(items);
+  const seconds = Math.max(1, Math.round(pause / 1000));
+  const kept = source ? " What is said meanwhile is kept." : "";
+  showNotice(`${why} Trying again in ${seconds} s.${kept}`, "connection");
+});
+session.addEventListener("unanswered", ({ detail }) => chat.lose(detail.answer));
+session.addEventListener("overflow", () =>
+  showNotice("The server has been away for more than three minutes: older speech is lost."),
+);
+session.addEventListener("refused", ({ detail }) => chat.refuse(detail.id, detail.error));
+session.addEventListener("trouble", ({ detail }) => showNotice(serverProblem(detail.error)));
+session.addEventListener("cameraRefused", ({ detail }) => {
+  composer.setLive(false);
+  showNotice(serverProblem(detail.error));
+});
+session.addEventListener("failed", ({ detail }) => {
+  showNotice(detail.why);
+  if (detail.key) askForKey();
+  composer.setLive(false);
+  stopAudio();
+});
+session.addEventListener("heard", showState);
 
-// Calls onPiece(pcm, level) for every 40 ms of what `connect(context, recorder)` plugs in.
-async function record(connect, onPiece) {
-  let context = new AudioContext({ sampleRate: 24000 });
-  let source;
-  const plug = async () => {
-    await context.audioWorklet.addModule("worklet.js");
-    const recorder = new AudioWorkletNode(context, "recorder", { numberOfOutputs: 0 });
-    recorder.port.onmessage = ({ data }) => onPiece(data.pcm, data.level);
-    source = await connect(context, recorder);
-  };
-  try {
-    await plug();
-  } catch (error) {
-    await context.close();
-    // Some browsers cannot join a microphone to a context of another rate.
-    if (error.name !== "NotSupportedError") throw error;
-    context = new AudioContext();
-    await plug();
-  }
-  await context.resume();
-  return {
-    async stop() {
-      source.stop();
-      await context.close();
-    },
-  };
-}
+// --- sound --------------------------------------------------------------------------------------
 
-async function microphone(onPiece) {
-  if (!navigator.mediaDevices)
-    throw new Error("The browser gives the microphone only to https pages and to localhost.");
-  const stream = await navigator.mediaDevices.getUserMedia({
-    audio: { channelCount: 1, echoCancellation: true, noiseSuppression: false },
-  });
-  const stop = () => stream.getTracks().forEach((track) => track.stop());
-  try {
-    return await record((context, recorder) => {
-      context.createMediaStreamSource(stream).connect(recorder);
-      return { stop };
-    }, onPiece);
-  } catch (error) {
-    stop();
-    throw error;
-  }
-}
-
-async function playFile(file, onPiece, onEnd) {
-  const bytes = await file.arrayBuffer();
-  return record(async (context, recorder) => {
-    const source = context.createBufferSource();
-    try {
-      source.buffer = await context.decodeAudioData(bytes.slice(0));
-    } catch {
-      throw new Error(`${file.name}: this browser cannot decode it as audio.`);
-    }
-    source.connect(recorder);
-    source.connect(context.destination);
-    source.onended = onEnd;
-    source.start();
-    return source;
-  }, onPiece);
-}
-
-// --- a session from start to end ----------------------------------------------------------------
-
-async function start(open) {
-  await stop();
+async function start(kind, open) {
+  await stopAudio();
   showNotice("");
-  turns.clear(); // item ids of another session; what they said stays on the page
-  const mine = new Session({ key, language: $("language").value });
-  session = mine;
-  $("toggle").textContent = "Stop";
-  mine.addEventListener("state", ({ detail }) => showState(detail.state));
-  mine.addEventListener("event", ({ detail }) => showEvent(detail.message));
-  mine.addEventListener("ready", ({ detail }) => {
-    $("model").textContent = detail.session.audio?.input?.transcription?.model ?? "";
-    $("key-form").hidden = true;
-    listLanguages();
-  });
-  mine.addEventListener("lost", ({ detail }) => {
-    for (const id of detail.items) turnOf(id).classList.add("void");
-  });
-  mine.addEventListener("failed", ({ detail }) => {
-    showNotice(detail.message);
-    if (detail.key) {
-      $("key-form").hidden = false;
-      $("key").focus();
-    }
-    finished();
-  });
-  mine.addEventListener("finished", finished);
+  source = kind;
+  session.configure({ answers: kind === "microphone" && $("answers").checked });
+  session.listen();
   try {
     const opened = await open((pcm, level) => {
       $("level").value = Math.min(1, level * 4);
-      mine.append(pcm);
+      session.append(pcm);
     });
-    if (session === mine) audio = opened;
+    if (source === kind && session.listening) audio = opened;
     else await opened.stop();
   } catch (error) {
-    showNotice(error.name === "NotAllowedError" ? "The microphone was not allowed." : error.message);
-    mine.stop();
-    if (session === mine) finished();
+    showNotice(deviceProblem(error, "microphone"));
+    await end();
   }
 }
 
 async function stopAudio() {
   const opened = audio;
-  audio = null;
+  audio = source = null;
   $("level").value = 0;
+  showState();
   await opened?.stop();
 }
 
-// What was said last is still transcribed: the session ends when its text is there.
+// What was said last is still transcribed.
 async function end() {
-  showState("ending");
-  $("toggle").disabled = true;
+  session.endSpeech();
   await stopAudio();
-  session?.end();
 }
 
-function finished() {
-  session = null;
-  $("toggle").textContent = "Start listening";
-  $("toggle").disabled = false;
-  showState("idle");
-  stopAudio();
+const listen = () =>
+  start("microphone", (onPiece) =>
+    microphone(onPiece, () => {
+      end();
+      showNotice("The microphone was unplugged or taken away.");
+    }),
+  );
+
+function openFiles(files) {
+  const pictures = files.filter(({ type }) => type.startsWith("image/"));
+  const [sound] = files.filter(({ type }) => !type.startsWith("image/"));
+  if (pictures.length) composer.attachFiles(pictures);
+  if (!sound) return;
+  if (session.settings.speech) start("file", (onPiece) => playFile(sound, onPiece, end));
+  else showNotice("No model that hears is served here.");
 }
 
-async function stop() {
-  await stopAudio();
-  session?.stop();
-  session = null;
+// --- models and the key -------------------------------------------------------------------------
+
+function askForKey() {
+  $("key-form").hidden = false;
+  $("key").focus();
 }
 
-const listen = () => start(microphone);
-const hear = (file) => start((onPiece) => playFile(file, onPiece, end));
+async function findModels() {
+  try {
+    cards = await servedModels(session.settings.key, (text) => showNotice(text));
+  } catch (error) {
+    if (!(error instanceof KeyWanted)) throw error;
+    showNotice(session.settings.key ? "The server did not accept this key." : "");
+    askForKey();
+    return;
+  }
+  showNotice("");
+  $("key-form").hidden = true;
+  const speech = listModels("speech-model", able(cards, "transcribe"));
+  // The first that sees, if any does.
+  const answering = able(cards, "chat");
+  const seeing = able(answering, "image");
+  const rest = answering.filter((card) => !seeing.includes(card));
+  const talking = listModels("chat-model", [...seeing, ...rest]);
+  $("talking").hidden = !talking;
+  $("answers-label").hidden = !speech;
+  document.body.classList.toggle("wide", Boolean(talking));
+  choose();
+  if (!speech) $("hint").textContent = "No model that hears is served here.";
+}
 
-$("toggle").addEventListener("click", () => (session ? end() : listen()));
+function listModels(id, some) {
+  $(id).replaceChildren(...some.map((card) => new Option(card.id, card.id)));
+  $(`${id}-label`).hidden = some.length < 2;
+  return some[0];
+}
+
+const cardOf = (id) => cards.find((card) => card.id === id);
+
+// Tells the session which models are chosen.
+function choose() {
+  const speech = cardOf($("speech-model").value);
+  const talking = cardOf($("chat-model").value);
+  const before = $("language").value;
+  const options = languages(speech).map(([code, name]) => new Option(name, code));
+  $("language").replaceChildren(new Option("detect language", ""), ...options);
+  $("language").value = speech?.languages?.includes(before) ? before : "";
+  $("speech-name").textContent = speech?.id ?? "";
+  $("chat-name").textContent = talking?.id ?? "";
+  const sees = (ability) => Boolean(talking?.abilities.includes(ability));
+  const canSee = able(cards, "image").map(({ id }) => id);
+  const blind = canSee.length
+    ? `${talking?.id} cannot see. Choose ${canSee.join(" or ")} instead.`
+    : talking
+      ? `${talking.id} cannot see. Start the server with a model that can, such as demo-qwen3-vl.`
+      : NO_CHAT;
+  composer.setSight({ image: sees("image"), video: sees("video") }, blind);
+  $("chat-hint").textContent = sees("image")
+    ? "Ask something, aloud or in writing. Drop, paste or choose a picture, or show it the camera."
+    : "Ask something, aloud or in writing.";
+  session.configure({
+    speech: speech?.id ?? null,
+    chat: talking?.id ?? null,
+    language: $("language").value,
+  });
+  showState();
+}
+
+// --- the page's elements ------------------------------------------------------------------------
+
+function download(name, type, text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+const onClick = (id, act) => $(id).addEventListener("click", act);
+onClick("toggle", () => (source ? end() : listen()));
+onClick("open-file", () => $("file").click());
 $("file").addEventListener("change", ({ target }) => {
-  if (target.files.length) hear(target.files[0]);
+  if (target.files.length) openFiles([...target.files]);
   target.value = "";
 });
 $("key-form").addEventListener("submit", (submit) => {
   submit.preventDefault();
-  key = $("key").value.trim();
-  listen();
+  session.configure({ key: $("key").value.trim() });
+  findModels();
 });
-$("copy").addEventListener("click", async () => {
-  const lines = [...document.querySelectorAll(".turn:not(.void) .committed")];
-  await navigator.clipboard.writeText(lines.map((line) => line.textContent.trim()).join("\n"));
+for (const id of ["language", "speech-model", "chat-model"]) $(id).addEventListener("change", choose);
+$("answers").addEventListener("change", ({ target }) => {
+  if (source !== "file") session.configure({ answers: target.checked });
 });
-$("clear").addEventListener("click", () => {
-  document.querySelectorAll(".turn").forEach((element) => element.remove());
-  turns.clear();
-  $("hint").hidden = false;
-  $("copy").disabled = $("clear").disabled = true;
+onClick("dismiss", () => showNotice(""));
+onClick("copy", async () => {
+  try {
+    await navigator.clipboard.writeText(plainText(transcript.turns));
+    $("copy").textContent = "Copied";
+    setTimeout(() => ($("copy").textContent = "Copy"), 1500);
+  } catch {
+    showNotice("The browser does not let this page copy. Download the text instead.");
+  }
+});
+onClick("txt", () => download("transcript.txt", "text/plain", plainText(transcript.turns)));
+onClick("srt", () => download("transcript.srt", "application/x-subrip", srt(transcript.turns)));
+onClick("vtt", () => download("transcript.vtt", "text/vtt", vtt(transcript.turns)));
+onClick("clear", () => transcript.clear());
+onClick("cancel", () => session.cancel());
+onClick("new-chat", () => {
+  chat.clear();
+  session.forget();
+  $("question").focus();
+});
+addEventListener("keydown", ({ key }) => {
+  if (key === "Escape" && session.active) session.cancel();
+});
+addEventListener("paste", (paste) => {
+  const files = [...(paste.clipboardData?.files ?? [])];
+  if (!files.length) return; // text goes where the cursor is
+  paste.preventDefault();
+  openFiles(files);
 });
 addEventListener("dragover", (drag) => {
   drag.preventDefault();
@@ -266,21 +312,7 @@ addEventListener("dragleave", (drag) => {
 addEventListener("drop", (drop) => {
   drop.preventDefault();
   document.body.classList.remove("dragging");
-  if (drop.dataTransfer.files.length) hear(drop.dataTransfer.files[0]);
+  if (drop.dataTransfer.files.length) openFiles([...drop.dataTransfer.files]);
 });
 
-// The languages that the model knows, where the server lists them.
-async function listLanguages() {
-  if ($("language").options.length > 1) return;
-  try {
-    const headers = key ? { Authorization: `Bearer ${key}` } : {};
-    const { data } = await (await fetch("v1/models", { headers })).json();
-    const names = new Intl.DisplayNames([navigator.language], { type: "language" });
-    for (const code of data[0].languages) $("language").append(new Option(names.of(code), code));
-    $("model").textContent = data[0].id;
-  } catch {
-    // No key yet, or not ready: `detect` is enough.
-  }
-}
-
-listLanguages();
+findModels();

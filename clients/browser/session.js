@@ -1,173 +1,353 @@
-// One transcription session over the OpenAI Realtime protocol, with a few tries when it is lost.
+// One conversation over the OpenAI Realtime protocol: speech, questions, pictures, answers. It
+// survives its connection: a new one is told what was said, and hears again what was not heard.
 
-const RETRIED = new Set([1001, 1005, 1006, 1011, 1012, 1013]);
-const TRIES = 5;
-const UNSENT_PIECES = 750; // 30 s of audio kept while there is no connection
+import { Connection } from "./connection.js";
+import { Frames } from "./frames.js";
+import { History } from "./history.js";
+import { sessionObject } from "./settings.js";
+import { Tape, base64 } from "./tape.js";
 
-export function base64(buffer) {
-  let binary = "";
-  for (const byte of new Uint8Array(buffer)) binary += String.fromCharCode(byte);
-  return btoa(binary);
-}
+const TRANSCRIPTION = "conversation.item.input_audio_transcription.";
+const OVERLAP = 1500; // ms that may hold the beginning of speech the server had not told of yet
+const SILENCE = 1200; // ms that end a turn by voice
+const ENGINE_LOST = new Set(["engine_died", "engine_unavailable"]);
+const BUSY_SOCKET = 2_000_000; // bytes waiting: the camera's frames are left out then
 
-// Emits: ready {session}, state {state}, event {message}, lost {items}, failed {message, key},
-// finished. `key` asks for an API key.
+// Emits: state; event {message, at} for every event of the server, `at` on the page's clock where
+// it has a time; ready {session}; lost {items, why, pause}, unanswered {answer}: they will be heard
+// and answered again; refused {id, error}: a question; cameraRefused {error}; trouble {error};
+// overflow: speech was lost; failed {why, key}; heard: all speech is text now.
 export class Session extends EventTarget {
-  constructor({ key, language }) {
+  constructor() {
     super();
-    this.key = key;
-    this.language = language;
-    this.unsent = [];
-    this.open = new Set(); // items committed or being spoken, not completed
-    this.tries = 0;
-    this.ending = false;
-    this.connect();
+    // speech, chat: ids of models, null for none. answers: speech is answered.
+    this.settings = { key: "", speech: null, chat: null, language: "", answers: true };
+    this.tape = new Tape();
+    this.connection = new Connection(() => this.isWanted);
+    this.connection.addEventListener("message", ({ detail }) => this.take(detail.message));
+    this.connection.addEventListener("lost", ({ detail }) => this.onLost(detail));
+    this.connection.addEventListener("closed", () => {
+      this.ready = false;
+      this.changed();
+    });
+    this.connection.addEventListener("failed", ({ detail }) => {
+      this.reset();
+      this.listening = this.live = false;
+      this.say("failed", detail);
+    });
+    this.number = 0;
+    this.wordTimes = true; // asked for, until a model has none
+    this.listening = this.live = false;
+    this.forget();
+  }
+
+  // A new conversation. What is recorded goes on.
+  forget() {
+    if (this.ending) this.say("heard");
+    this.history = new History();
+    this.frames = new Frames();
+    this.reset();
+    this.connection.close();
+    this.changed();
+    if (this.listening || this.live) this.connect();
+  }
+
+  reset() {
+    this.ready = false;
+    this.open = new Map(); // items being spoken or transcribed: their start
+    this.ends = new Map();
+    this.ending = this.asked = this.drained = false;
+    this.base = this.heardTo = this.sentTo = this.tape.end;
+    this.active = null; // the id of the answer under way
+    this.owed = this.requested = false;
   }
 
   say(type, detail = {}) {
     this.dispatchEvent(new CustomEvent(type, { detail }));
   }
 
+  changed() {
+    this.say("state");
+  }
+
+  get isWanted() {
+    const asks = this.owed || this.active || this.history.entries.some((e) => !e.acked);
+    return Boolean(this.listening || this.ending || this.live || this.open.size || asks);
+  }
+
+  get isSpeaking() {
+    return [...this.open.keys()].some((id) => !this.ends.has(id));
+  }
+
   connect() {
-    this.ready = false;
-    this.say("state", { state: this.tries ? "lost" : "connecting" });
-    const url = new URL("v1/realtime?intent=transcription", document.baseURI);
-    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
-    // A browser cannot set headers on a WebSocket: the key travels as a subprotocol.
-    const protocols = ["realtime"];
-    if (this.key) protocols.push(`openai-insecure-api-key.${this.key}`);
-    const socket = new WebSocket(url, protocols);
-    socket.onmessage = (message) => {
-      if (socket === this.socket) this.take(JSON.parse(message.data));
-    };
-    socket.onclose = (close) => {
-      if (socket === this.socket) this.closed(close);
-    };
-    this.socket = socket;
+    if (this.connection.state !== "closed") return;
+    this.connection.open(this.settings.chat ? "" : "?intent=transcription", this.settings.key);
+    this.changed();
   }
 
-  send(event) {
-    this.socket.send(JSON.stringify(event));
+  configure(changes) {
+    const before = this.settings;
+    this.settings = { ...before, ...changes };
+    if (changes.key !== undefined && changes.key !== before.key) {
+      this.connection.close();
+      this.ready = false;
+    }
+    if (this.ready) this.sendSettings();
   }
 
-  // pcm: ArrayBuffer of 16-bit samples at 24 kHz.
+  sendSettings() {
+    const session = sessionObject(this.settings, this.wordTimes);
+    this.connection.send({ type: "session.update", event_id: "settings", session });
+  }
+
+  // --- speech -----------------------------------------------------------------------------------
+
+  listen() {
+    this.listening = true;
+    this.ending = this.asked = this.drained = false;
+    this.connect();
+    this.changed();
+  }
+
   append(pcm) {
-    if (this.ending || this.ended) return;
-    this.unsent.push(pcm);
-    if (this.unsent.length > UNSENT_PIECES) this.unsent.shift();
+    if (!this.listening) return;
+    if (!this.tape.add(pcm) && !this.ready) this.say("overflow");
     this.flush();
+  }
+
+  // No more audio; `heard` follows when the last words are there.
+  endSpeech() {
+    if (!this.listening) return;
+    // Only a turn that ends by voice is answered, so let it end so.
+    if (this.settings.chat) this.tape.add(new ArrayBuffer(SILENCE * 24 * 2));
+    this.listening = false;
+    this.ending = true;
+    this.flush();
+    this.changed();
   }
 
   flush() {
     if (!this.ready) return;
-    for (const pcm of this.unsent)
-      this.send({ type: "input_audio_buffer.append", audio: base64(pcm) });
-    this.unsent = [];
-    if (this.ending) {
-      this.send({ type: "input_audio_buffer.commit", event_id: "end" });
-      this.send({ type: "input_audio_buffer.clear" }); // answered once the commit is dealt with
+    for (const { end, pcm } of this.tape.from(this.sentTo)) {
+      this.connection.send({ type: "input_audio_buffer.append", audio: base64(pcm) });
+      this.sentTo = end;
+    }
+    this.tape.forget(Math.min(this.sentTo - OVERLAP, ...this.open.values()));
+    if (this.ending && !this.drained && !this.asked) {
+      this.asked = true;
+      if (!this.settings.chat)
+        this.connection.send({ type: "input_audio_buffer.commit", event_id: "end" });
+      // Answered once everything before it is dealt with.
+      this.connection.send({ type: "input_audio_buffer.clear" });
     }
   }
 
-  // No more audio: `finished` follows when the last words are there.
-  end() {
-    if (this.ending) return;
-    this.ending = true;
-    this.flush();
+  checkEnd() {
+    if (!this.ending || !this.drained || this.open.size) return;
+    this.ending = false;
+    if (!this.settings.chat) {
+      this.connection.close();
+      this.reset();
+    }
+    this.say("heard");
+    this.changed();
   }
 
-  stop() {
-    this.ended = true;
-    clearTimeout(this.retry);
-    this.socket.close(1000);
+  // --- questions --------------------------------------------------------------------------------
+
+  // pictures: data URLs. -> the id of the question
+  ask(text, pictures) {
+    const content = pictures.map((image_url) => ({ type: "input_image", image_url }));
+    if (text) content.push({ type: "input_text", text });
+    const id = `page_${++this.number}`;
+    this.history.add(id, "user", content, false);
+    if (this.ready) this.sendItem({ type: "message", id, role: "user", content });
+    else this.connect();
+    this.changed();
+    return id;
   }
+
+  sendItem(item) {
+    this.connection.send({ type: "conversation.item.create", event_id: item.id, item });
+  }
+
+  // Ask for an answer, once for all questions that wait; the one under way is broken off.
+  respond() {
+    if (!this.ready || !this.owed || this.requested) return;
+    this.requested = true;
+    if (this.active)
+      this.connection.send({
+        type: "response.cancel",
+        event_id: "cancel",
+        response_id: this.active,
+      });
+    else this.connection.send({ type: "response.create", event_id: "respond" });
+  }
+
+  cancel() {
+    this.owed = false;
+    if (this.active && this.ready)
+      this.connection.send({
+        type: "response.cancel",
+        event_id: "cancel",
+        response_id: this.active,
+      });
+  }
+
+  // --- the camera -------------------------------------------------------------------------------
+
+  setLive(live) {
+    this.live = live;
+    if (live) this.connect();
+  }
+
+  // image: a data URL. -> whether it was sent
+  see(image, timestamp_ms) {
+    if (!this.ready || this.connection.waiting > BUSY_SOCKET) return false;
+    this.connection.send(this.frames.event(image, timestamp_ms));
+    return true;
+  }
+
+  // --- what the server says ---------------------------------------------------------------------
 
   take(message) {
+    let at = null;
+    const id = message.item_id;
     switch (message.type) {
       case "session.created":
-        this.send({
-          type: "session.update",
-          session: {
-            type: "transcription",
-            audio: {
-              input: {
-                format: { type: "audio/pcm", rate: 24000 },
-                transcription: this.language ? { language: this.language } : {},
-                turn_detection: { type: "server_vad" },
-              },
-            },
-            lookhear: { provisional: true },
-          },
-        });
+        this.sendSettings();
         return;
       case "session.updated":
-        this.ready = true;
+        if (!this.ready) this.restore();
         this.say("ready", { session: message.session });
-        this.say("state", { state: "listening" });
-        this.flush();
+        this.changed();
         return;
       case "error":
-        if (message.error.event_id === "end") return; // nothing was left to commit
-        this.problem = message.error;
-        // A server error is followed by a close, whose code says whether to come back.
-        if (message.error.code === "invalid_api_key") this.refused();
-        else if (message.error.type !== "server_error") this.fail(message.error.message);
+        this.onError(message.error);
         return;
       case "input_audio_buffer.cleared":
-        this.flushed = this.ending;
+        this.drained = this.ending;
         break;
       case "input_audio_buffer.speech_started":
+        at = this.base + message.audio_start_ms;
+        this.open.set(id, at);
+        break;
+      case "input_audio_buffer.speech_stopped":
+        at = this.base + message.audio_end_ms;
+        this.ends.set(id, at);
+        break;
       case "input_audio_buffer.committed":
-        this.open.add(message.item_id);
+        if (!this.open.has(id)) this.open.set(id, this.heardTo);
+        if (!this.ends.has(id)) this.ends.set(id, this.sentTo);
         break;
-      case "conversation.item.input_audio_transcription.completed":
-      case "conversation.item.input_audio_transcription.failed":
-        this.open.delete(message.item_id);
-        this.tries = 0;
+      case TRANSCRIPTION + "completed":
+        if (message.transcript.trim()) this.history.addSpoken(id, message.transcript.trim());
+        this.settle(id);
+        break;
+      case TRANSCRIPTION + "failed":
+        this.settle(id);
+        break;
+      case "conversation.item.added":
+        this.onAdded(message.item.id);
+        break;
+      case "response.created":
+        this.active = message.response.id;
+        this.behind = this.history.last;
+        this.owed = this.requested = false;
+        break;
+      case "response.done":
+        this.onDone(message.response);
+        break;
+      case "lookhear.input_video_frame.kept":
+        this.frames.kept(message.timestamp_ms);
         break;
     }
-    this.say("event", { message });
-    if (this.flushed && this.open.size === 0 && !this.ended) {
-      this.stop();
-      this.say("finished");
-    }
+    this.say("event", { message, at });
+    this.checkEnd();
+    this.changed();
   }
 
-  fail(message, key = false) {
-    this.stop();
-    this.say("failed", { message, key });
+  settle(id) {
+    this.heardTo = Math.max(this.heardTo, this.ends.get(id) ?? 0);
+    this.open.delete(id);
+    this.ends.delete(id);
+    this.connection.tries = 0;
   }
 
-  refused() {
-    this.fail(this.key ? "The server did not accept this key." : "", true);
+  onAdded(id) {
+    const entry = this.history.get(id);
+    if (!entry || entry.acked) return;
+    entry.acked = true;
+    this.owed = true;
+    this.respond();
   }
 
-  async closed({ code, reason }) {
-    if (this.ended) return;
-    const why = this.problem?.message || reason || `connection closed (${code})`;
-    if (!this.ready && (await this.needsKey())) {
-      this.refused();
+  onDone(response) {
+    if (response.id !== this.active) return;
+    this.active = null;
+    this.requested = false;
+    if (ENGINE_LOST.has(response.status_details?.error?.code)) {
+      this.owed = true; // the connection will be lost too, then it is asked for again
+      this.say("unanswered", { answer: response.id });
       return;
     }
-    if (!RETRIED.has(code) || this.tries >= TRIES) {
-      this.fail(why);
-      return;
+    this.connection.tries = 0;
+    for (const item of response.output) {
+      const text = item.content.map((part) => part.text ?? "").join("");
+      if (text) this.history.addAnswer(item.id, text, this.behind);
     }
-    this.say("lost", { items: [...this.open], why });
+    this.respond();
+  }
+
+  onError(error) {
+    const cause = error.event_id;
+    if (cause === "end" || cause === "cancel") return; // it was over already
+    if (cause === "frame") this.say("cameraRefused", { error });
+    else if (cause === "settings" && error.code === "invalid_words") {
+      this.wordTimes = false;
+      this.sendSettings();
+    } else if (cause === "settings") {
+      this.connection.fail(error.message);
+    } else if (cause === "respond") {
+      this.requested = false; // busy: it is asked for again once the other answer is there
+      if (error.code === "conversation_already_has_active_response") return;
+      this.owed = false;
+      this.say("trouble", { error });
+    } else if (this.history.get(cause)) {
+      const wasNew = !this.history.get(cause).acked;
+      this.history.remove(cause);
+      if (wasNew) this.say("refused", { id: cause, error });
+    } else if (error.type !== "server_error") {
+      this.say("trouble", { error }); // after a server error comes a close, which tells more
+    }
+    this.changed();
+  }
+
+  // --- from one connection to the next ----------------------------------------------------------
+
+  onLost({ why, pause }) {
+    const items = [...this.open.keys()];
+    this.ready = this.requested = this.asked = this.drained = false;
+    // From where the server has to hear again: the first turn without its text, else a little.
+    const recent = Math.max(this.heardTo, this.sentTo - OVERLAP);
+    this.sentTo = Math.min(this.sentTo, recent, ...this.open.values());
     this.open.clear();
-    this.say("state", { state: "lost" });
-    this.ready = false;
-    const wait = Math.min(8000, 500 * 2 ** this.tries++);
-    this.retry = setTimeout(() => this.connect(), wait);
+    this.ends.clear();
+    if (this.active) this.say("unanswered", { answer: this.active });
+    this.owed ||= this.active !== null;
+    this.active = null;
+    this.say("lost", { items, why, pause });
+    this.changed();
   }
 
-  // A refused handshake shows as code 1006 and nothing else, so ask over HTTP.
-  async needsKey() {
-    try {
-      const headers = this.key ? { Authorization: `Bearer ${this.key}` } : {};
-      return (await fetch("v1/models", { headers })).status === 401;
-    } catch {
-      return false;
-    }
+  restore() {
+    this.ready = true;
+    this.asked = false;
+    const first = this.tape.from(this.sentTo)[0];
+    this.base = this.sentTo = first ? first.start : this.tape.end;
+    for (const item of this.history.items()) this.sendItem(item);
+    for (const event of this.frames.again()) this.connection.send(event);
+    this.respond();
+    this.flush();
   }
 }

@@ -1,0 +1,67 @@
+// Sound for a session: the microphone, or a file that is played.
+
+import { checkDevices } from "./problems.js";
+
+// Calls onPiece(pcm, level) for every 40 ms of what `connect(context, recorder)` plugs in.
+async function record(connect, onPiece) {
+  let context = new AudioContext({ sampleRate: 24000 });
+  let source;
+  const plug = async () => {
+    await context.audioWorklet.addModule("worklet.js");
+    const recorder = new AudioWorkletNode(context, "recorder", { numberOfOutputs: 0 });
+    recorder.port.onmessage = ({ data }) => onPiece(data.pcm, data.level);
+    source = await connect(context, recorder);
+  };
+  try {
+    await plug();
+  } catch (error) {
+    await context.close();
+    // Some browsers cannot join a microphone to a context of another rate.
+    if (error.name !== "NotSupportedError") throw error;
+    context = new AudioContext();
+    await plug();
+  }
+  await context.resume();
+  return {
+    async stop() {
+      source.stop();
+      await context.close();
+    },
+  };
+}
+
+// onGone: it was unplugged, or taken away.
+export async function microphone(onPiece, onGone) {
+  checkDevices("microphone");
+  const stream = await navigator.mediaDevices.getUserMedia({
+    audio: { channelCount: 1, echoCancellation: true, noiseSuppression: false },
+  });
+  for (const track of stream.getTracks()) track.onended = onGone;
+  const stop = () => stream.getTracks().forEach((track) => track.stop());
+  try {
+    return await record((context, recorder) => {
+      context.createMediaStreamSource(stream).connect(recorder);
+      return { stop };
+    }, onPiece);
+  } catch (error) {
+    stop();
+    throw error;
+  }
+}
+
+export async function playFile(file, onPiece, onEnd) {
+  const bytes = await file.arrayBuffer();
+  return record(async (context, recorder) => {
+    const source = context.createBufferSource();
+    try {
+      source.buffer = await context.decodeAudioData(bytes.slice(0));
+    } catch {
+      throw new Error(`${file.name}: this browser cannot decode it as audio.`);
+    }
+    source.connect(recorder);
+    source.connect(context.destination);
+    source.onended = onEnd;
+    source.start();
+    return source;
+  }, onPiece);
+}

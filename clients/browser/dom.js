@@ -1,0 +1,32 @@
+// Small helpers for the page's elements.
+
+export const $ = (id) => document.getElementById(id);
+
+// A new element. what: properties, or the text alone.
+export function make(tag, className = "", what = {}, ...children) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  Object.assign(element, typeof what === "string" ? { textContent: what } : what);
+  element.append(...children);
+  return element;
+}
+
+// Runs `change` and keeps the end of the box in view if it was there.
+export function following(box, change) {
+  const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 60;
+  change();
+  if (atEnd) box.scrollTop = box.scrollHeight;
+}
+
+// For screen readers: text that will not change any more, each piece once.
+export function announce(text) {
+  const box = $("announcer");
+  box.append(make("p", "", text));
+  while (box.childElementCount > 20) box.firstElementChild.remove();
+}
+
+// "1:05" of milliseconds.
+export function clock(milliseconds) {
+  const seconds = Math.floor(milliseconds / 1000);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+}

@@ -1,0 +1,52 @@
+// The conversation as this page knows it, to tell a new session of it after a reconnect.
+
+const MOST_PICTURES = 24;
+const MOST_ENTRIES = 200;
+
+export class History {
+  constructor() {
+    this.entries = []; // {id, role, content, acked}
+  }
+
+  // content: parts as in conversation items. acked: the server has it.
+  add(id, role, content, acked) {
+    this.entries.push({ id, role, content, acked });
+    this.trim();
+  }
+
+  addSpoken(id, text) {
+    this.add(id, "user", [{ type: "input_text", text }], true);
+  }
+
+  // behind: the entry that was the last one when the answer began, or undefined.
+  addAnswer(id, text, behind) {
+    const content = [{ type: "output_text", text }];
+    const place = behind ? this.entries.indexOf(behind) + 1 : this.entries.length;
+    this.entries.splice(place, 0, { id, role: "assistant", content, acked: true });
+    this.trim();
+  }
+
+  get last() {
+    return this.entries.at(-1);
+  }
+
+  get(id) {
+    return this.entries.find((entry) => entry.id === id);
+  }
+
+  remove(id) {
+    this.entries = this.entries.filter((entry) => entry.id !== id);
+  }
+
+  items() {
+    return this.entries.map(({ id, role, content }) => ({ type: "message", id, role, content }));
+  }
+
+  trim() {
+    this.entries = this.entries.slice(-MOST_ENTRIES);
+    let left = MOST_PICTURES;
+    for (const entry of [...this.entries].reverse())
+      entry.content = entry.content.filter((part) => part.type !== "input_image" || left-- > 0);
+    this.entries = this.entries.filter((entry) => entry.content.length);
+  }
+}

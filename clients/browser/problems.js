@@ -1,0 +1,73 @@
+// What went wrong, in words that say what to do.
+
+const DEVICES = {
+  microphone: { name: "microphone", others: "another app may be using it" },
+  camera: { name: "camera", others: "another app may be using it" },
+};
+
+// An error of getUserMedia. device: "microphone" or "camera".
+export function deviceProblem(error, device) {
+  const { name, others } = DEVICES[device];
+  switch (error.name) {
+    case "NotAllowedError":
+      return `The ${name} was not allowed. Allow it for this page in the browser's address bar, then try again.`;
+    case "NotFoundError":
+    case "OverconstrainedError":
+      return `No ${name} was found. Plug one in, or use a file instead.`;
+    case "NotReadableError":
+    case "AbortError":
+      return `The ${name} is there but does not start: ${others}. Close that and try again.`;
+    case "SecurityError":
+      return `The browser does not allow this page to use the ${name}.`;
+    default:
+      return error.message || String(error);
+  }
+}
+
+// Raises an Error where the browser has no devices to give.
+export function checkDevices(device) {
+  if (navigator.mediaDevices?.getUserMedia) return;
+  throw new Error(
+    `The browser gives the ${DEVICES[device].name} only to https pages and to localhost: ` +
+      "open this page over https, or on the machine that serves it.",
+  );
+}
+
+// Why a connection ended. problem: the server's last error event, if there was one.
+export function closedProblem(code, reason, problem) {
+  if (problem?.code === "engine_not_ready") return "The model is still being loaded.";
+  if (problem?.code === "engine_died" || problem?.code === "engine_unavailable")
+    return "The model stopped and is being started again.";
+  if (problem?.code === "too_many_sessions")
+    return "The server has as many sessions as it takes at once.";
+  if (problem) return problem.message;
+  if (code === 1013) return "The server is busy.";
+  if (code === 1001) return "The server closed the session.";
+  if (code === 1006 || code === 1005) return "The server is away.";
+  return reason || `The server closed the connection (${code}).`;
+}
+
+// An error event or the error of a failed answer.
+export function serverProblem({ code, message }) {
+  switch (code) {
+    case "unsupported_image":
+    case "unsupported_video":
+      return "This model cannot see. Choose one that can, if there is one.";
+    case "unsupported_audio":
+      return "No served model transcribes.";
+    case "too_many_pictures":
+    case "pictures_too_large":
+      return "The server holds no more pictures of this conversation. Begin a new chat.";
+    case "context_length_exceeded":
+      return "This is more than the model can read at once. Begin a new chat, or send less.";
+    case "conversation_too_large":
+    case "too_many_items":
+      return "This conversation has become too long. Begin a new chat.";
+    case "invalid_image":
+      return "The server could not read this picture.";
+    case "transcription_failed":
+      return "The speech before it could not be transcribed, so there is no answer.";
+    default:
+      return message;
+  }
+}
