@@ -66,22 +66,30 @@ def load_ours(folder: Path) -> dict[str, Ours]:
     return {"ours": Ours(folder, dtype, encoder_dtype=native), "ours float32": Ours(folder)}
 
 
+def _asking(engine: Ours, questions: Sequence[Question]) -> Ask:
+    return lambda number: engine.ask(questions, f"round {number}".encode()).answers
+
+
+def _asking_theirs(engine: Theirs, questions: Sequence[Question]) -> Ask:
+    inputs = engine.inputs(questions)
+    return lambda _: engine.ask(inputs, questions)
+
+
 def compare(
     ours: dict[str, Ours], theirs: dict[str, Theirs], questions: Sequence[Question], rounds: int
-) -> tuple[Json, dict[str, list[Run]]]:
+) -> Json:
     asks: dict[str, Ask] = {}
     for name, engine in ours.items():
-        asks[name] = lambda n, e=engine: e.ask(questions, f"round {n}".encode()).answers
+        asks[name] = _asking(engine, questions)
     for name, peer in theirs.items():
-        inputs = peer.inputs(questions)
-        asks[name] = lambda n, p=peer, i=inputs: p.ask(i, questions)
+        asks[name] = _asking_theirs(peer, questions)
     tried = {name: timed(ask, -1) for name, ask in asks.items()}
     best = sorted(theirs, key=lambda name: tried[name].cpu)[:2]
     runs: dict[str, list[Run]] = {name: [] for name in (*ours, *best)}
     for number in range(rounds):
         for name, found in runs.items():
             found.append(timed(asks[name], number))
-    return _summary(tried, runs, best), runs
+    return _summary(tried, runs, best)
 
 
 def _summary(tried: dict[str, Run], runs: dict[str, list[Run]], best: Sequence[str]) -> Json:
@@ -155,7 +163,7 @@ def measure(folder: Path, rounds: int, console: Console) -> Json:
     theirs = {mode: Theirs(folder, mode, encoder.dims) for mode in MODES}
     for name, shapes in SCENARIOS.items():
         questions = vocabulary.questions(shapes)
-        result[name], _ = compare(ours, theirs, questions, rounds)
+        result[name] = compare(ours, theirs, questions, rounds)
         ratio = result[name]["ours"]["times_faster"]["median"]
         console.print(f"{name}: {ratio:.2f} times", style="dim")
     return result
@@ -163,9 +171,13 @@ def measure(folder: Path, rounds: int, console: Console) -> Json:
 
 def table(name: str, result: Json) -> Table:
     about = f"{GEOMETRY[name].about}; ours: {result['ours_dtype']}"
-    title = f"\n{name} ({about}, seeing in {result['ours_encoder_dtype']})"
+    title = (
+        f"\n{name}: {about}, seeing in {result['ours_encoder_dtype']}"
+        "\nratio: how many times faster than transformers, within a round; CPU: the same of CPU"
+        "\ntime; alike: tokens as transformers' in float32"
+    )
     shown = Table(title=title, title_justify="left", title_style="bold", box=None)
-    columns = ("", "seconds", "min", "max", "ours is faster", "min", "max", "by CPU", "same tokens")
+    columns = ("", "seconds", "min", "max", "ratio", "min", "max", "CPU", "alike")
     for column in columns:
         shown.add_column(column, justify="right" if column else "left", no_wrap=True)
     for scenario in SCENARIOS:

@@ -125,7 +125,8 @@ class Theirs:
         dtype: torch.dtype = getattr(torch, precision)
         self._model: Any = Qwen3VLForConditionalGeneration.from_pretrained(
             folder, dtype=dtype, attn_implementation=attention
-        ).eval()
+        )
+        self._model.eval()
         self._model.generation_config.eos_token_id = None
         self._model.generation_config.pad_token_id = 0
         self._dims = dims

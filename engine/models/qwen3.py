@@ -122,7 +122,8 @@ class Qwen3Model:
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden: [n, width] of the tokens whose successor is wanted. [n, vocab] float32."""
-        return linear(hidden, self.weights.head).float()
+        head = self.weights.head
+        return linear(hidden if head.half is None else hidden.float(), head).float()
 
     def _attend(
         self,

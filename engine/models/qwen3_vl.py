@@ -98,7 +98,7 @@ class Qwen3VLModel:
         source = WeightSource(reader, encoder_dtype)
         with torch.inference_mode():
             vision_weights = read_vision_weights(source, vision_dims, TOWER)
-            weights = read_weights(reader, decoder_dims, body=BODY)
+            weights = read_weights(reader, decoder_dims, body=BODY, half_head=True)
         reader.finish(ignore=tied_copy(decoder_dims))
         return cls(
             VisionEncoder(vision_dims, vision_weights),

@@ -144,9 +144,18 @@ class Qwen3Weights:
 
 
 def read_weights(
-    reader: CheckpointReader, dims: Qwen3Dims, *, body: str = "model", head: str = "lm_head"
+    reader: CheckpointReader,
+    dims: Qwen3Dims,
+    *,
+    body: str = "model",
+    head: str = "lm_head",
+    half_head: bool = False,
 ) -> Qwen3Weights:
     """Takes the decoder's tensors; body, head: their names up to `.embed_tokens`, `.weight`.
+
+    half_head: a bfloat16 head on a CPU is kept in float16, which takes as much memory and holds
+    every such number but the tiniest. One row takes 0.6 times as long and has more exact logits;
+    4 rows take as long, and 16 rows, a draft's, 1.7 times.
 
     The caller finishes the reader, telling it to ignore `tied_copy`.
     """
@@ -157,9 +166,18 @@ def read_weights(
         tokens=tokens,
         layers=[_layer(source, dims, f"{body}.layers.{i}") for i in range(dims.layers)],
         norm=source.take(f"{body}.norm.weight", dims.width),
-        head=pack_linear(own_head),
+        head=_half(own_head) if half_head else pack_linear(own_head),
         num_parameters=source.num_parameters,
     )
+
+
+def _half(head: Tensor) -> LinearWeights:
+    """In float16 if it is in bfloat16 and this machine can do that, else as it is."""
+    if head.dtype == torch.bfloat16 and head.device.type == "cpu":
+        wide = pack_linear(head.float(), pack=False, half=True)
+        if wide.half is not None:
+            return wide
+    return pack_linear(head)
 
 
 def tied_copy(dims: Qwen3Dims, head: str = "lm_head") -> tuple[str, ...]:

@@ -12,11 +12,12 @@ from kernels import (
     pack_linear,
     supports_half_weights,
 )
+from kernels.linear import FEW_ROWS
 
 
 @pytest.mark.parametrize("pack", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("activation", ["none", "gelu"])
+@pytest.mark.parametrize("activation", ["none", "gelu", "gelu_tanh"])
 @pytest.mark.parametrize("rows", [1, 3, 16, 70])
 def test_linear_plain_and_packed(rows: int, activation: str, bias: bool, pack: bool) -> None:
     generator = torch.Generator().manual_seed(rows)
@@ -26,6 +27,9 @@ def test_linear_plain_and_packed(rows: int, activation: str, bias: bool, pack: b
     expected = x.double() @ weight.T.double() + (b.double() if bias else 0)
     if activation == "gelu":
         expected = expected * 0.5 * (1 + torch.erf(expected / 2**0.5))
+    elif activation == "gelu_tanh":
+        inside = (2 / torch.pi) ** 0.5 * (expected + 0.044715 * expected**3)
+        expected = expected * 0.5 * (1 + inside.tanh())
     out = linear(x, weights, activation)
     assert out.shape == (2, rows, 37)
     torch.testing.assert_close(out.double(), expected, atol=1e-5, rtol=1e-5)
@@ -34,6 +38,16 @@ def test_linear_plain_and_packed(rows: int, activation: str, bias: bool, pack: b
 def test_large_weights_are_packed_and_small_ones_are_not() -> None:
     assert not pack_linear(torch.zeros(64, 64)).packed
     assert pack_linear(torch.zeros(1024, 1024)).packed
+
+
+def test_few_rows_are_multiplied_plainly_by_small_weights() -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight, bias = torch.randn(37, 20, generator=generator), torch.randn(37, generator=generator)
+    weights = pack_linear(weight, bias, pack=True)
+    assert weights.packed == (weights.plain is not None)
+    x = torch.randn(2 * FEW_ROWS, 20, generator=generator)
+    few = torch.cat([linear(x[:FEW_ROWS], weights), linear(x[FEW_ROWS:], weights)])
+    torch.testing.assert_close(few, linear(x, weights), atol=1e-5, rtol=1e-5)
 
 
 def test_bfloat16() -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from kernels import paged_attention, paged_write
+from kernels.paged_attention import QUERIES
 
 NAN = float("nan")
 BLOCK = 4
@@ -128,3 +129,17 @@ def test_slot_minus_one_is_refused_not_wrapped() -> None:
     with pytest.raises((IndexError, RuntimeError)):
         paged_write(draw(0, 1, 1, 4), draw(1, 1, 1, 4), cache, torch.tensor([-1]))
     assert not cache.any()
+
+
+@pytest.mark.parametrize("past", [0, 3])
+def test_long_prompts_are_read_in_pieces(past: int) -> None:
+    new = 2 * QUERIES + 5
+    q = draw(0, new, 4, 6)
+    k, v = (draw(seed, past + new, 2, 6) for seed in (1, 2))
+    blocks = -(-(past + new) // BLOCK)
+    cache = torch.full((2, 1 + blocks, BLOCK, 2, 6), NAN)
+    slots = torch.arange(BLOCK, BLOCK + past + new)
+    paged_write(k, v, cache, slots)
+    table = torch.arange(1, 1 + blocks)[None]
+    out = paged_attention(q, cache, table, torch.tensor([past]), torch.tensor([new]))
+    torch.testing.assert_close(out, naive(q, k, v, past), atol=1e-5, rtol=1e-5)
