@@ -32,6 +32,7 @@ def paged_write(k: Tensor, v: Tensor, cache: Tensor, slots: Tensor) -> None:
     places[1].index_copy_(0, slots, v.to(cache.dtype))
 
 
+@has_triton("paged_attention")
 def paged_attention(
     q: Tensor,
     cache: Tensor,

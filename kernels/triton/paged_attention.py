@@ -1,0 +1,265 @@
+"""Attention over paged keys and values: decoding and prefill by one kernel.
+
+How many tokens each row has is known on the device alone, and asking would stop the launches; so
+the grid is the most that can be needed, and every program finds its row by itself. What is left
+over zeroes the padding. A program has several queries of one row and all query heads that read one
+key head, as the rows of one product: the keys are read once for all of them.
+
+Where there are few programs, as in decoding, each row's keys are cut into `splits` parts of equal
+length (of what the row has, not of what it may have), and a second kernel joins the parts.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from kernels.triton.configs import tile
+from kernels.triton.softmax import folded, product, scaled_exp2
+
+MIN_ROWS = 16  # of a product: what the tensor cores take
+PREFILL_ROWS = 64
+PROGRAMS = 256  # about two for every multiprocessor of a large card
+MAX_SPLITS = 16
+SPLIT_KEYS = 256  # shorter parts cost more to join than they save
+
+
+def paged_attention(
+    q: Tensor,
+    cache: Tensor,
+    block_tables: Tensor,
+    past_lengths: Tensor,
+    query_lengths: Tensor,
+    *,
+    scale: float | None = None,
+) -> Tensor:
+    """softmax(scale * q k^T) v of packed new tokens, causal, over their own row's blocks.
+
+    q: [tokens, heads, dim], heads a multiple of kv_heads: query head h reads key head
+    h // (heads // kv_heads). cache: [2, blocks, block, kv_heads, dim] (one layer), the new tokens
+    already written. block_tables: [rows, max_blocks] int64; past_lengths, query_lengths: [rows]
+    int64; query i of a row sees its tokens 0 .. past + i. Any float dtypes; q is read in cache's.
+    scale: default dim ** -0.5. Returns [tokens, heads, dim] in q's dtype, zero for padding.
+
+    Products and sums in float32, probabilities rounded to the cache's dtype. Grid: (pieces of
+    queries, kv_heads, splits), then (tokens, heads) to join. Places that no row's length covers are
+    not read. Nothing is read back, and for one shape the launch is always the same: it can be
+    captured. A table shorter than its row cannot be noticed here; entries are not checked.
+    """
+    tokens, heads, dim = q.shape
+    kv_heads = cache.shape[3]
+    assert heads % kv_heads == 0, (heads, kv_heads)
+    assert cache.is_contiguous() and q.dim() == 3, (cache.shape, q.shape)
+    rows, max_blocks = block_tables.shape
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    if out.numel() == 0:
+        return out
+    if rows == 0 or max_blocks == 0:
+        return out.zero_()
+    if q.stride(2) != 1:
+        q = q.contiguous()
+    group = heads // kv_heads
+    is_decoding = tokens <= rows
+    product = max(MIN_ROWS if is_decoding else PREFILL_ROWS, triton.next_power_of_2(group))
+    piece = product // group  # queries of one program
+    pieces = triton.cdiv(tokens, piece) + rows  # a row's last piece may be short, and padding's
+    keys, warps, stages = tile("decode attention" if is_decoding else "prefill attention", dim)
+    if cache.element_size() > 2:  # a tile's bytes are what shared memory has to hold
+        keys //= 2
+    splits = _splits(pieces * kv_heads, max_blocks * cache.shape[2])
+    parts = out
+    sums = out
+    if splits > 1:
+        parts = torch.empty((splits, tokens, heads, dim), dtype=torch.float32, device=q.device)
+        # Of each part: the greatest score and the sum of exponentials below it.
+        sums = torch.empty((2, splits, tokens, heads), dtype=torch.float32, device=q.device)
+    padded_dim = max(16, triton.next_power_of_2(dim))
+    _attend_kernel[(pieces, kv_heads, splits)](
+        q,
+        cache,
+        block_tables.contiguous(),
+        past_lengths,
+        query_lengths,
+        parts,
+        sums,
+        tokens,
+        rows,
+        max_blocks,
+        q.stride(0),
+        q.stride(1),
+        cache.stride(0),
+        dim,
+        heads,
+        scaled_exp2(dim, scale),
+        ROWS=triton.next_power_of_2(rows),
+        BLOCK=cache.shape[2],
+        KV_HEADS=kv_heads,
+        GROUP=group,
+        PIECE=piece,
+        PRODUCT=product,
+        KEYS=keys,
+        DIM=padded_dim,
+        SPLITS=splits,
+        num_warps=warps,
+        num_stages=stages,
+    )
+    if splits > 1:
+        _join_kernel[(tokens, heads)](
+            parts,
+            sums,
+            query_lengths,
+            out,
+            tokens,
+            rows,
+            heads,
+            dim,
+            ROWS=triton.next_power_of_2(rows),
+            DIM=padded_dim,
+            SPLITS=splits,
+            num_warps=2,
+        )
+    return out
+
+
+def _splits(programs: int, max_keys: int) -> int:
+    """Parts of each row's keys: a power of two, so that few variants are compiled."""
+    most = min(MAX_SPLITS, max_keys // SPLIT_KEYS, PROGRAMS // programs)
+    return 1 if most < 2 else 1 << (most.bit_length() - 1)
+
+
+@triton.jit
+def _attend_kernel(
+    q_ptr,
+    cache_ptr,
+    tables_ptr,
+    past_ptr,
+    new_ptr,
+    out_ptr,  # the parts, if there are several
+    sums_ptr,
+    tokens,
+    rows,
+    max_blocks,
+    q_token,
+    q_head,
+    cache_half,  # from a key to its value
+    dim,
+    heads,
+    scale,  # times log2 e
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    KV_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    PIECE: tl.constexpr,
+    PRODUCT: tl.constexpr,
+    KEYS: tl.constexpr,
+    DIM: tl.constexpr,
+    SPLITS: tl.constexpr,
+):
+    # Whose piece is this? Pieces are numbered row by row.
+    number = tl.program_id(0)
+    index = tl.arange(0, ROWS)
+    lengths = tl.load(new_ptr + index, mask=index < rows, other=0).to(tl.int32)
+    needed = (lengths + PIECE - 1) // PIECE
+    ends = tl.cumsum(needed, 0)
+    row = tl.sum((ends <= number).to(tl.int32), 0)  # rows that end before it
+    before = index < row
+    first_piece = tl.sum(tl.where(before, needed, 0), 0)
+    first_token = tl.sum(tl.where(before, lengths, 0), 0)
+
+    head = tl.program_id(1)
+    line = tl.arange(0, PRODUCT)  # of the product: query by query, all heads of the group
+    query = (number - first_piece) * PIECE + line // GROUP
+    column = tl.arange(0, DIM)
+    in_head = column < dim
+    token = (first_token + query).to(tl.int64)
+    lane = head * GROUP + line % GROUP
+    place = token * heads + lane
+    if row >= ROWS:  # nobody's: padding, counted from the last real token on
+        real = (line < PIECE * GROUP) & (token < tokens)
+        if SPLITS == 1:
+            zero = tl.zeros([PRODUCT, DIM], tl.float32).to(out_ptr.dtype.element_ty)
+            target = out_ptr + place[:, None] * dim + column[None, :]
+            tl.store(target, zero, mask=real[:, None] & in_head[None, :])
+    else:
+        new = tl.load(new_ptr + row).to(tl.int32)
+        past = tl.load(past_ptr + row).to(tl.int32)
+        real = (line < PIECE * GROUP) & (query < new)
+        source = q_ptr + token[:, None] * q_token + lane[:, None] * q_head + column[None, :]
+        q = tl.load(source, mask=real[:, None] & in_head[None, :], other=0.0)
+        kind = cache_ptr.dtype.element_ty
+        q = q.to(kind)
+
+        last_query = tl.minimum((number - first_piece + 1) * PIECE, new)
+        total = past + last_query  # keys that the last query of this piece sees
+        part = tl.cdiv(tl.cdiv(total, SPLITS), KEYS) * KEYS
+        begin = tl.program_id(2) * part
+        end = tl.minimum(begin + part, total)
+
+        best = tl.full([PRODUCT], float("-inf"), tl.float32)
+        weight = tl.zeros([PRODUCT], tl.float32)
+        mixed = tl.zeros([PRODUCT, DIM], tl.float32)
+        table = tables_ptr + row.to(tl.int64) * max_blocks
+        for start in range(begin, end, KEYS):
+            key = start + tl.arange(0, KEYS)
+            exists = key < end
+            block = tl.load(table + key // BLOCK, mask=exists, other=0)
+            # int64: a cache has more than 2^31 elements.
+            slot = block.to(tl.int64) * BLOCK + key % BLOCK
+            held = cache_ptr + (slot * KV_HEADS + head)[:, None] * dim + column[None, :]
+            # What lies beyond the row's length is not read: zero times a NaN would be a NaN.
+            readable = exists[:, None] & in_head[None, :]
+            k = tl.load(held, mask=readable, other=0.0)
+            v = tl.load(held + cache_half, mask=readable, other=0.0)
+            scores = product(q, tl.trans(k)) * scale
+            visible = exists[None, :] & (key[None, :] <= past + query[:, None])
+            scores = tl.where(visible, scores, float("-inf"))
+            best, weight, mixed = folded(best, weight, mixed, scores, v)
+        if SPLITS == 1:
+            y = mixed / tl.where(weight > 0.0, weight, 1.0)[:, None]
+            target = out_ptr + place[:, None] * dim + column[None, :]
+            tl.store(target, y.to(out_ptr.dtype.element_ty), mask=real[:, None] & in_head[None, :])
+        else:
+            split = tl.program_id(2).to(tl.int64)
+            count = tokens.to(tl.int64) * heads
+            where = split * count + place
+            target = out_ptr + where[:, None] * dim + column[None, :]
+            tl.store(target, mixed, mask=real[:, None] & in_head[None, :])
+            tl.store(sums_ptr + where, best, mask=real)
+            tl.store(sums_ptr + SPLITS * count + where, weight, mask=real)
+
+
+@triton.jit
+def _join_kernel(
+    parts_ptr,
+    sums_ptr,
+    new_ptr,
+    out_ptr,
+    tokens,
+    rows,
+    heads,
+    dim,
+    ROWS: tl.constexpr,
+    DIM: tl.constexpr,
+    SPLITS: tl.constexpr,
+):
+    index = tl.arange(0, ROWS)
+    real_tokens = tl.sum(tl.load(new_ptr + index, mask=index < rows, other=0), 0)
+    token = tl.program_id(0).to(tl.int64)
+    count = tokens.to(tl.int64) * heads
+    place = token * heads + tl.program_id(1)
+    split = tl.arange(0, SPLITS)
+    column = tl.arange(0, DIM)
+    is_real = (split * 0 + token) < real_tokens  # padding's parts were never written
+    where = split * count + place
+    best = tl.load(sums_ptr + where, mask=is_real, other=float("-inf"))
+    weight = tl.load(sums_ptr + SPLITS * count + where, mask=is_real, other=0.0)
+    top = tl.max(best, 0)
+    # A part behind the row's end has nothing: its greatest score is -inf.
+    share = tl.exp2(best - tl.where(top == float("-inf"), 0.0, top))
+    readable = (is_real & (best > float("-inf")))[:, None] & (column < dim)[None, :]
+    mixed = tl.load(parts_ptr + where[:, None] * dim + column[None, :], mask=readable, other=0.0)
+    total = tl.sum(weight * share, 0)
+    y = tl.sum(mixed * share[:, None], 0) / tl.where(total > 0.0, total, 1.0)
+    tl.store(out_ptr + place * dim + column, y.to(out_ptr.dtype.element_ty), mask=column < dim)
