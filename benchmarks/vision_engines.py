@@ -123,9 +123,8 @@ class Theirs:
         logging.disable_progress_bar()
         precision, attention = mode.split()
         dtype: torch.dtype = getattr(torch, precision)
-        self._model: Any = Qwen3VLForConditionalGeneration.from_pretrained(
-            folder, dtype=dtype, attn_implementation=attention
-        )
+        network: Any = Qwen3VLForConditionalGeneration
+        self._model = network.from_pretrained(folder, dtype=dtype, attn_implementation=attention)
         self._model.eval()
         self._model.generation_config.eos_token_id = None
         self._model.generation_config.pad_token_id = 0
