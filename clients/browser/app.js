@@ -40,12 +40,24 @@ const composer = new Composer({
     const urls = pictures.map(({ url }) => url);
     chat.ask(session.ask(text, urls), text, pictures);
   },
+  onAttach() {
+    if (session.isSpeaking) showToSpeech();
+  },
   onFrame(picture, timestamp) {
     if (session.see(picture.url, timestamp)) frames.set(timestamp, picture.thumbnail);
   },
   onLive: (live) => session.setLive(live),
   onProblem: showNotice,
 });
+
+// Pictures that wait belong to what is being said, if it is answered.
+function showToSpeech() {
+  if (!session.settings.chat || !session.settings.answers) return;
+  const pictures = composer.handOver();
+  if (!pictures.length) return;
+  const urls = pictures.map(({ url }) => url);
+  chat.ask(session.ask("", urls, false), "", pictures);
+}
 
 // --- what is shown ------------------------------------------------------------------------------
 
@@ -93,6 +105,7 @@ session.addEventListener("ready", () => {
 });
 session.addEventListener("event", ({ detail: { message, at } }) => {
   transcript.take(message, at);
+  if (message.type === "input_audio_buffer.speech_started") showToSpeech();
   if (!session.settings.chat) return;
   if (message.type === TRANSCRIBED && session.settings.answers) {
     const text = message.transcript.trim();

@@ -8,10 +8,10 @@ import { deviceProblem } from "./problems.js";
 const MOST_PICTURES = 8; // in one question
 
 export class Composer {
-  // onAsk(text, pictures); onFrame(picture, timestamp_ms); onLive(live);
-  // onProblem(text), "" when the last one is over.
-  constructor({ onAsk, onFrame, onLive, onProblem }) {
-    Object.assign(this, { onAsk, onLive, onProblem });
+  // onAsk(text, pictures); onAttach(): there are pictures; onFrame(picture, timestamp_ms);
+  // onLive(live); onProblem(text), "" when the last one is over.
+  constructor({ onAsk, onAttach, onFrame, onLive, onProblem }) {
+    Object.assign(this, { onAsk, onAttach, onLive, onProblem });
     this.pictures = [];
     this.sight = { image: false, video: false };
     this.blind = ""; // why there is no sight
@@ -86,6 +86,15 @@ export class Composer {
     this.onProblem("");
     this.pictures.push(picture);
     this.show();
+    this.onAttach();
+  }
+
+  // The pictures that wait, for a question that is spoken. They wait no more.
+  handOver() {
+    const pictures = this.pictures;
+    this.pictures = [];
+    this.show();
+    return pictures;
   }
 
   show() {
@@ -109,10 +118,8 @@ export class Composer {
   ask() {
     const text = $("question").value.trim();
     if (!text && !this.pictures.length) return;
-    this.onAsk(text, this.pictures);
-    this.pictures = [];
     $("question").value = "";
-    this.show();
+    this.onAsk(text, this.handOver());
   }
 
   async openCamera() {

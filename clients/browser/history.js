@@ -5,17 +5,19 @@ const MOST_ENTRIES = 200;
 
 export class History {
   constructor() {
-    this.entries = []; // {id, role, content, acked}
+    this.entries = []; // {id, role, content, acked: the server has it, wantsAnswer}
   }
 
-  // content: parts as in conversation items. acked: the server has it.
-  add(id, role, content, acked) {
-    this.entries.push({ id, role, content, acked });
+  // content: parts as in conversation items.
+  ask(id, content, wantsAnswer) {
+    this.entries.push({ id, role: "user", content, acked: false, wantsAnswer });
     this.trim();
   }
 
   addSpoken(id, text) {
-    this.add(id, "user", [{ type: "input_text", text }], true);
+    const content = [{ type: "input_text", text }];
+    this.entries.push({ id, role: "user", content, acked: true });
+    this.trim();
   }
 
   // behind: the entry that was the last one when the answer began, or undefined.

@@ -155,12 +155,12 @@ export class Session extends EventTarget {
 
   // --- questions --------------------------------------------------------------------------------
 
-  // pictures: data URLs. -> the id of the question
-  ask(text, pictures) {
+  // pictures: data URLs. wantsAnswer: false where a spoken question follows. -> its id
+  ask(text, pictures, wantsAnswer = true) {
     const content = pictures.map((image_url) => ({ type: "input_image", image_url }));
     if (text) content.push({ type: "input_text", text });
     const id = `page_${++this.number}`;
-    this.history.add(id, "user", content, false);
+    this.history.ask(id, content, wantsAnswer);
     if (this.ready) this.sendItem({ type: "message", id, role: "user", content });
     else this.connect();
     this.changed();
@@ -175,23 +175,18 @@ export class Session extends EventTarget {
   respond() {
     if (!this.ready || !this.owed || this.requested) return;
     this.requested = true;
-    if (this.active)
-      this.connection.send({
-        type: "response.cancel",
-        event_id: "cancel",
-        response_id: this.active,
-      });
+    if (this.active) this.breakOff();
     else this.connection.send({ type: "response.create", event_id: "respond" });
   }
 
   cancel() {
     this.owed = false;
-    if (this.active && this.ready)
-      this.connection.send({
-        type: "response.cancel",
-        event_id: "cancel",
-        response_id: this.active,
-      });
+    if (this.active && this.ready) this.breakOff();
+  }
+
+  breakOff() {
+    const type = "response.cancel";
+    this.connection.send({ type, event_id: "cancel", response_id: this.active });
   }
 
   // --- the camera -------------------------------------------------------------------------------
@@ -278,7 +273,7 @@ export class Session extends EventTarget {
     const entry = this.history.get(id);
     if (!entry || entry.acked) return;
     entry.acked = true;
-    this.owed = true;
+    this.owed ||= entry.wantsAnswer;
     this.respond();
   }
 

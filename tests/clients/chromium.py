@@ -195,14 +195,19 @@ class Browser:
 
 
 @contextlib.asynccontextmanager
-async def chromium(microphone: Path | None = None) -> AsyncIterator[Browser]:
-    """microphone: a WAV file of what it hears, once from the start whenever it is opened."""
+async def chromium(
+    microphone: Path | None = None, camera: Path | None = None
+) -> AsyncIterator[Browser]:
+    """microphone: a WAV file of what it hears, once from the start whenever it is opened.
+    camera: a .y4m or .mjpeg file of what it shows, again and again."""
     path = executable()
     assert path is not None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         options = [*QUIET.split(), f"--user-data-dir={profile}"]
         if microphone is not None:
             options.append(f"--use-file-for-fake-audio-capture={microphone}%noloop")
+        if camera is not None:
+            options.append(f"--use-file-for-fake-video-capture={camera}")
         process = await asyncio.create_subprocess_exec(
             path,
             *options,

@@ -102,13 +102,18 @@ async def test_a_pasted_picture_and_a_file_that_is_none(page: Page) -> None:
     assert await page.js("document.querySelector('.attachment canvas').ariaLabel") == "clip.png"
 
 
-async def test_a_spoken_question_is_transcribed_and_answered(page: Page) -> None:
+async def test_a_spoken_question_about_a_picture_is_transcribed_and_answered(
+    page: Page, photo: Path
+) -> None:
+    await page.choose_files("#picture", photo)
+    await page.until("document.querySelector('.attachment')")
     await page.click("#toggle")
     await page.until(f"{ANSWERS} == 1")
     said = await page.text(".turn .committed")
     assert said.startswith("w0 w1 w2")
-    assert await page.text(".asked p") == said
-    await page.until(f"document.querySelector('.answer p').innerText == 'you said {said}'")
+    assert await page.text(".spoken p") == said
+    answer = f"picture 1280x960, you said {said}"
+    await page.until(f"document.querySelector('.answer p').innerText == '{answer}'")
     await page.click("#toggle")
     await page.until(IDLE)
     subtitles = await page.js("""import("./subtitles.js").then(({ srt, vtt }) => {
