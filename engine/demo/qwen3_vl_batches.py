@@ -22,8 +22,8 @@ from engine.qwen_tokenizer import QwenTokenizer
 
 @dataclass(frozen=True)
 class Batch:
-    """patches: `[pictures, patches, PATCH_VALUES]`. guided: per guided layer (asked, answered) the
-    row indices `[guides, 3]` (example, head, row) and targets `[guides, n]`."""
+    """patches: `[pictures, patches, PATCH_VALUES]`. guided: of both guided layers
+    (asked, answered) `[guides, 4]` (example, head, row, whether even) and targets `[guides, n]`."""
 
     patches: Tensor
     grid: tuple[int, int]
@@ -87,14 +87,14 @@ def patchify(frames: Tensor) -> Tensor:
 
 def _guided(examples: Sequence[Example], n: int, asked: bool) -> tuple[Tensor, Tensor]:
     rows = [
-        (i, head, guide.row, guide.targets)
+        (i, head, guide.row, guide.even, guide.targets)
         for i, e in enumerate(examples)
         for guide in e.guides
         if guide.asked == asked
         for head in guide.heads
     ]
-    where = torch.tensor([row[:3] for row in rows], dtype=torch.long).view(-1, 3)
+    where = torch.tensor([row[:4] for row in rows], dtype=torch.long).view(-1, 4)
     mask = np.zeros((len(rows), n), bool)
     for i, row in enumerate(rows):
-        mask[i, list(row[3])] = True
+        mask[i, list(row[4])] = True
     return where, torch.from_numpy(mask)

@@ -35,13 +35,13 @@ from engine.demo.scene_questions import (
     spoken_question,
     style,
 )
-from engine.demo.scenes import MOST_SHAPES, Scene, draw_scene
+from engine.demo.scenes import MOST_SHAPES, NUMBER, Scene, draw_scene
 from engine.qwen_tokenizer import QwenTokenizer
 
 STILL_TASKS = {
     "colour": 1.0,
     "shape": 1.0,
-    "count": 1.2,
+    "count": 2.0,
     "presence": 1.0,
     "number": 1.3,
     "word": 1.3,
@@ -59,19 +59,21 @@ class Mix:
     most_shapes: int = MOST_SHAPES
     writing: float = 0.6
     tasks: dict[str, float] = field(default_factory=lambda: dict(STILL_TASKS))
-    still: float = 0.35
-    """Chance that a question about a clip is one about its last frame."""
+    clips: float = 0.2
+    """Chance that a picture without words is of a clip."""
 
 
 @dataclass(frozen=True)
 class Guide:
     """A place in the prompt whose attention is told. asked: of the layer that looks for what a
-    question names, not of that which answers. heads: which of the guided two. targets: places."""
+    question names, not of that which answers. heads: which of the guided two. targets: places.
+    even: each of them gets the same share; else they get all together."""
 
     asked: bool
     heads: tuple[int, ...]
     row: int
     targets: tuple[int, ...]
+    even: bool = False
 
 
 @dataclass
@@ -98,7 +100,7 @@ class ConversationMaker:
     def pictures(self, height: int, width: int) -> Example:
         """An image or two slices of a clip, and no word about them."""
         maker = PictureMaker(self.rng, height, width)
-        if self.rng.random() < 0.8:
+        if self.rng.random() >= self.mix.clips:
             mix = self.mix
             scene = draw_scene(self.rng, mix.most_shapes, mix.writing, maker.aspect)
             return Example(pictures=[maker.image(scene)])
@@ -198,15 +200,14 @@ class ConversationMaker:
         return draw_clip(self.rng, kind, aspect, min(3, self.mix.most_shapes), frames)
 
     def _clip_questions(self, clip: Clip, turns: int) -> list[Question]:
-        drawn = []
-        for turn in range(turns):
-            if turn and self.rng.random() < self.mix.still:
-                drawn += self._questions(clip.scene, 1)
-                continue
-            asker = Asker(clip.scene, self.rng, clip.motion)
-            question = asker.ask(clip.motion.kind)
-            assert question is not None or clip.scene.things, clip
-            drawn += [question] if question else self._questions(clip.scene, 1)
+        """One about what moves, and others: asked again, it would be answered from the text."""
+        asker = Asker(clip.scene, self.rng, clip.motion)
+        question = asker.ask(clip.motion.kind)
+        drawn = self._questions(clip.scene, turns - (question is not None))
+        if question is not None:
+            drawn.insert(
+                0 if self.rng.random() < 0.7 else self.rng.randint(0, len(drawn)), question
+            )
         return drawn
 
     def _questions(self, scene: Scene, count: int) -> list[Question]:
@@ -324,6 +325,19 @@ class ConversationMaker:
         found = [start + int(i) for thing in things for i in picture.cover[thing]]
         return tuple(found) or (start - 1,)
 
+    def _middles(self, example: Example, things: Sequence[int]) -> tuple[int, ...]:
+        """The mark before the picture, and one token of each thing. If attention is even there,
+        the mark's share tells how many things there are, whatever their sizes."""
+        start, picture = example.starts[-1], example.pictures[-1]
+        return (start - 1, *sorted({start + picture.middles[thing] for thing in things}))
+
+    def _digits(self, example: Example, things: Sequence[int]) -> list[tuple[int, ...]]:
+        """Of tokens of each digit, if it is a number that an answer's last tokens spell."""
+        start, picture = example.starts[-1], example.pictures[-1]
+        if [picture.things[i].kind for i in things] != [NUMBER]:
+            return []
+        return [tuple(start + int(i) for i in places) for places in picture.digits]
+
     def _answer(
         self,
         example: Example,
@@ -346,8 +360,16 @@ class ConversationMaker:
                 for row in rows:
                     example.guides += self._motion_guides(example, clip, piece.things[0], row)
             elif piece.things or question.missing or question.task in ("count", "presence"):
-                targets = self._places(example, piece.things)
-                example.guides += [Guide(False, (0, 1), row, targets) for row in rows]
+                if question.task == "count":
+                    middles = self._middles(example, piece.things)
+                    example.guides += [Guide(False, (0, 1), row, middles, True) for row in rows]
+                    continue
+                targets = [self._places(example, piece.things)] * len(rows)
+                digits = self._digits(example, piece.things)
+                if digits:
+                    targets[-len(digits) :] = digits
+                pairs = zip(rows, targets, strict=True)
+                example.guides += [Guide(False, (0, 1), row, found) for row, found in pairs]
         example.targets[len(example.tokens) - 1] = self.tokenizer.token(TURN_END)
         self._turn_end(example)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -23,13 +23,16 @@ TOKEN = PATCH * MERGE
 @dataclass(frozen=True)
 class Picture:
     """An image or a slice of a clip. frames: `[FRAMES, height, width, 3]` bytes, as resized.
-    cover: of each thing of the scene its tokens, in its last frame. labels: see scenes_labels."""
+    cover: of each thing of the scene its tokens, in its last frame; middles: the one in its middle;
+    digits: of each digit of the number. labels: see scenes_labels."""
 
     frames: NDArray[np.uint8]
     things: tuple[Thing, ...]
     cover: tuple[NDArray[np.int64], ...]
     token_labels: under.Labels
     patch_labels: under.Labels
+    middles: tuple[int, ...]
+    digits: tuple[NDArray[np.int64], ...] = ()
 
 
 class PictureMaker:
@@ -62,7 +65,9 @@ class PictureMaker:
             for letter in canvas.letters(thing, index)
         ]
         frames = np.broadcast_to(frame, (FRAMES, *frame.shape))
-        return self._picture(frames, scene.things, [scene.things], letters)
+        picture = self._picture(frames, scene.things, [scene.things], letters)
+        digits = [box for letter, box in letters if letter.isdigit()]
+        return replace(picture, digits=tuple(np.flatnonzero(self._fields(b)) for b in digits))
 
     def clip(self, clip: Clip, doubled: bool) -> list[Picture]:
         """Slices of two frames, the last one filled up; doubled: of one frame each, twice."""
@@ -108,11 +113,19 @@ class PictureMaker:
                 for stage in stages:
                     under.mark_motion(labels, name, self._tokens(stage[clip.motion.thing]))
         patch_labels = under.patch_labels(shown, letters, MERGE * self.height, MERGE * self.width)
+        middles = tuple(under.middle(thing, self.height, self.width) for thing in things)
+        for index, thing in enumerate(things):
+            # Where it is last; labels of a thing that is not seen were left out above.
+            if thing in shown and thing.is_shape:
+                labels[middles[index], under.AT_MIDDLE] = 1
         places = tuple(np.flatnonzero(tokens) for tokens in cover)
-        return Picture(frames, things, places, labels, patch_labels[self._blocks])
+        return Picture(frames, things, places, labels, patch_labels[self._blocks], middles)
 
     def _tokens(self, thing: Thing) -> NDArray[np.bool_]:
-        return under.covered(under.extent(thing), self.height, self.width).ravel()
+        return self._fields(under.extent(thing))
+
+    def _fields(self, box: Box) -> NDArray[np.bool_]:
+        return under.covered(box, self.height, self.width).ravel()
 
     def _resized(self, frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """As at inference, by `PixelRules.prepare`."""

@@ -1,8 +1,8 @@
 """What lies under each visual token and each patch of a drawn picture: labels to learn from.
 
 Of a token (32 x 32 pixels): which coloured shapes, which word, which digits of a number, which cell
-of the picture, and what moves there. Of a patch (16 x 16): which letters and digits,
-colours and shapes.
+of the picture, what moves there, and whether it is the middle of a shape. Of a patch (16 x 16):
+which letters and digits, colours and shapes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ AT_MOTION = AT_CELLS + 9
 MOTIONS = ("blinks", "jumps", "left", "right", "up", "down")
 AT_PARTS = AT_MOTION + len(MOTIONS)
 PARTS = (*COLOURS, *SHAPES)  # what coloured shapes have in common
-TOKEN_LABELS = AT_PARTS + len(PARTS)
+AT_MIDDLE = AT_PARTS + len(PARTS)
+TOKEN_LABELS = AT_MIDDLE + 1
 PATCH_LABELS = len(LETTERS) + len(PARTS)
 
 
@@ -43,6 +44,12 @@ def covered(box: Box, height: int, width: int, least: float = 0.12) -> NDArray[n
     column = min(width - 1, max(0, int((left + right) / 2 * width)))
     found[row, column] = True
     return found
+
+
+def middle(thing: Thing, height: int, width: int) -> int:
+    """The field of a grid that a thing's middle is in, counted by rows."""
+    row, column = int(thing.y * height), int(thing.x * width)
+    return min(height - 1, max(0, row)) * width + min(width - 1, max(0, column))
 
 
 def extent(thing: Thing) -> Box:

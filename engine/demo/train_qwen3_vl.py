@@ -83,7 +83,10 @@ def losses(net: Network, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor
             parts.append(weights.sum() * 0)
             continue
         rows = weights[where[:, 0], where[:, 1], where[:, 2]].float()
-        parts.append(-((rows * mask).sum(-1) + 1e-3).log().mean())
+        together = -((rows * mask).sum(-1) + 1e-3).log()
+        targets = mask.sum(-1)
+        each = -((rows + 1e-4).log() * mask).sum(-1) / targets - targets.log()
+        parts.append(torch.where(where[:, 3] == 1, each, together).mean())
     right = torch.zeros_like(keep)
     right[keep] = logits.argmax(-1) == batch.targets[keep]
     return torch.stack(parts), right, keep
@@ -156,7 +159,7 @@ class Run:
             batch = self._clips() if self.shared.random() < 0.55 else self._frames()
             made.append((0.35, batch))
         if progress < PICTURES_UNTIL:
-            self.maker.mix = Mix(writing=1.0)
+            self.maker.mix = Mix(writing=1.0, clips=0.5)
             made.append((1.0, self._pictures(self.plan.pictures / 2)))
         return made
 
@@ -175,7 +178,8 @@ class Run:
 
     def _clips(self) -> Batch:
         height, width, frames = clip_grid(self.shared)
-        drawn = [self.maker.clip(height, width, frames, 4) for _ in range(2 * self.plan.videos)]
+        count = round(2.75 * self.plan.videos)
+        drawn = [self.maker.clip(height, width, frames, 2) for _ in range(count)]
         return collate(drawn, height, width, self.tokenizer)
 
     def _frames(self) -> Batch:

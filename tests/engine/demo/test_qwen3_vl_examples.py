@@ -91,7 +91,7 @@ def test_guides_look_back_at_pictures(tokenizer: QwenTokenizer, kind: str) -> No
     assert example.guides
     for guide in example.guides:
         assert guide.targets and max(guide.targets) < guide.row
-        assert set(guide.targets) <= visual or set(guide.targets) <= marks
+        assert set(guide.targets) <= visual | marks
 
 
 def test_batch_has_pictures_in_their_places(tokenizer: QwenTokenizer) -> None:
