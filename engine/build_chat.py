@@ -43,7 +43,11 @@ def build_qwen3_vl(
     config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
 ) -> Parts:
     dtype = chosen_dtype(config.dtype, device, folder)
-    model = Qwen3VLModel.from_folder(folder, dtype=dtype, device=device, progress=progress)
+    # Where the decoder stays in float32 because it is small, pictures still are much work.
+    encoder_dtype = chosen_dtype(config.dtype, device)
+    model = Qwen3VLModel.from_folder(
+        folder, dtype=dtype, encoder_dtype=encoder_dtype, device=device, progress=progress
+    )
     dims = model.encoder.dims
     eyes = Eyes(
         model.medium,

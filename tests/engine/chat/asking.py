@@ -27,7 +27,12 @@ from engine.messages import (
 
 
 def make_core(folder: Path, **changes: object) -> EngineCore:
-    values: dict[str, object] = {"model": str(folder), "threads": 1, "served_name": "m"}
+    values: dict[str, object] = {
+        "model": str(folder),
+        "threads": 1,
+        "served_name": "m",
+        "dtype": "float32",
+    }
     config = EngineConfig(**{**values, **changes})  # type: ignore[arg-type]
     return build_core(config, lambda stage, share: None).core
 
