@@ -33,6 +33,7 @@ from kernels.sampling import (
     verify_tokens,
 )
 from kernels.swiglu import swiglu
+from kernels.windowed_attention import windowed_attention
 
 __all__ = [
     "LinearWeights",
@@ -65,4 +66,5 @@ __all__ = [
     "top_logprobs",
     "verify_greedy",
     "verify_tokens",
+    "windowed_attention",
 ]

@@ -14,7 +14,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from kernels.choice import has_triton
 
+
+@has_triton("cached_attention")
 def self_attention_cached(
     q: Tensor,
     k: Tensor,
@@ -87,6 +90,7 @@ def _self_attention_step(
     return _joined(out).to(q.dtype)
 
 
+@has_triton("cached_attention")
 def cross_attention_cached(
     q: Tensor, cache: Tensor, slots: Tensor, lengths: Tensor, *, scale: float | None = None
 ) -> Tensor:
@@ -105,6 +109,7 @@ def cross_attention_cached(
     return _joined(out).to(q.dtype)
 
 
+@has_triton("cached_attention")
 def cross_attention_weights(
     q: Tensor,
     cache: Tensor,

@@ -41,6 +41,11 @@ _TABLE: dict[str, tuple[tuple[float, Tile], ...]] = {
         (128, Tile(64, 4, 2)),
         (float("inf"), Tile(32, 4, 2)),
     ),
+    "encoder attention": (
+        (64, Tile(64, 4, 3)),
+        (128, Tile(64, 8, 2)),
+        (float("inf"), Tile(32, 8, 2)),
+    ),
     # Size: logits of one program, or of one turn of the loop.
     "vocabulary": ((float("inf"), Tile(4096, 8)),),
 }

@@ -17,13 +17,10 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.triton.configs import tile
-from kernels.triton.softmax import folded, product, scaled_exp2
+from kernels.triton.softmax import folded, joined, num_splits, product, scaled_exp2
 
 MIN_ROWS = 16  # of a product: what the tensor cores take
 PREFILL_ROWS = 64
-PROGRAMS = 256  # about two for every multiprocessor of a large card
-MAX_SPLITS = 16
-SPLIT_KEYS = 256  # shorter parts cost more to join than they save
 
 
 def paged_attention(
@@ -44,8 +41,8 @@ def paged_attention(
     scale: default dim ** -0.5. Returns [tokens, heads, dim] in q's dtype, zero for padding.
 
     Products and sums in float32, probabilities rounded to the cache's dtype. Grid: (pieces of
-    queries, kv_heads, splits), then (tokens, heads) to join. Places that no row's length covers are
-    not read. Nothing is read back, and for one shape the launch is always the same: it can be
+    queries, kv_heads, splits), then (tokens * heads,) to join. Places that no row's length covers
+    are not read. Nothing is read back, and for one shape the launch is always the same: it can be
     captured. A table shorter than its row cannot be noticed here; entries are not checked.
     """
     tokens, heads, dim = q.shape
@@ -68,7 +65,7 @@ def paged_attention(
     keys, warps, stages = tile("decode attention" if is_decoding else "prefill attention", dim)
     if cache.element_size() > 2:  # a tile's bytes are what shared memory has to hold
         keys //= 2
-    splits = _splits(pieces * kv_heads, max_blocks * cache.shape[2])
+    splits = num_splits(pieces * kv_heads, max_blocks * cache.shape[2])
     parts = out
     sums = out
     if splits > 1:
@@ -106,27 +103,8 @@ def paged_attention(
         num_stages=stages,
     )
     if splits > 1:
-        _join_kernel[(tokens, heads)](
-            parts,
-            sums,
-            query_lengths,
-            out,
-            tokens,
-            rows,
-            heads,
-            dim,
-            ROWS=triton.next_power_of_2(rows),
-            DIM=padded_dim,
-            SPLITS=splits,
-            num_warps=2,
-        )
+        joined(parts.flatten(1, 2), sums.flatten(2), out)
     return out
-
-
-def _splits(programs: int, max_keys: int) -> int:
-    """Parts of each row's keys: a power of two, so that few variants are compiled."""
-    most = min(MAX_SPLITS, max_keys // SPLIT_KEYS, PROGRAMS // programs)
-    return 1 if most < 2 else 1 << (most.bit_length() - 1)
 
 
 @triton.jit
@@ -182,6 +160,10 @@ def _attend_kernel(
             zero = tl.zeros([PRODUCT, DIM], tl.float32).to(out_ptr.dtype.element_ty)
             target = out_ptr + place[:, None] * dim + column[None, :]
             tl.store(target, zero, mask=real[:, None] & in_head[None, :])
+        else:  # joined, this becomes zero
+            nothing = tl.full([PRODUCT], float("-inf"), tl.float32)
+            split = tl.program_id(2).to(tl.int64)
+            tl.store(sums_ptr + split * tokens * heads + place, nothing, mask=real)
     else:
         new = tl.load(new_ptr + row).to(tl.int32)
         past = tl.load(past_ptr + row).to(tl.int32)
@@ -228,38 +210,3 @@ def _attend_kernel(
             tl.store(target, mixed, mask=real[:, None] & in_head[None, :])
             tl.store(sums_ptr + where, best, mask=real)
             tl.store(sums_ptr + SPLITS * count + where, weight, mask=real)
-
-
-@triton.jit
-def _join_kernel(
-    parts_ptr,
-    sums_ptr,
-    new_ptr,
-    out_ptr,
-    tokens,
-    rows,
-    heads,
-    dim,
-    ROWS: tl.constexpr,
-    DIM: tl.constexpr,
-    SPLITS: tl.constexpr,
-):
-    index = tl.arange(0, ROWS)
-    real_tokens = tl.sum(tl.load(new_ptr + index, mask=index < rows, other=0), 0)
-    token = tl.program_id(0).to(tl.int64)
-    count = tokens.to(tl.int64) * heads
-    place = token * heads + tl.program_id(1)
-    split = tl.arange(0, SPLITS)
-    column = tl.arange(0, DIM)
-    is_real = (split * 0 + token) < real_tokens  # padding's parts were never written
-    where = split * count + place
-    best = tl.load(sums_ptr + where, mask=is_real, other=float("-inf"))
-    weight = tl.load(sums_ptr + SPLITS * count + where, mask=is_real, other=0.0)
-    top = tl.max(best, 0)
-    # A part behind the row's end has nothing: its greatest score is -inf.
-    share = tl.exp2(best - tl.where(top == float("-inf"), 0.0, top))
-    readable = (is_real & (best > float("-inf")))[:, None] & (column < dim)[None, :]
-    mixed = tl.load(parts_ptr + where[:, None] * dim + column[None, :], mask=readable, other=0.0)
-    total = tl.sum(weight * share, 0)
-    y = tl.sum(mixed * share[:, None], 0) / tl.where(total > 0.0, total, 1.0)
-    tl.store(out_ptr + place * dim + column, y.to(out_ptr.dtype.element_ty), mask=column < dim)

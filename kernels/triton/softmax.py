@@ -6,6 +6,11 @@ import math
 
 import triton
 import triton.language as tl
+from torch import Tensor
+
+PROGRAMS = 256  # about two for every multiprocessor of a large card
+MAX_SPLITS = 16
+SPLIT_KEYS = 256  # shorter parts cost more to join than they save
 
 INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
 
@@ -41,3 +46,85 @@ def product(a, b):
         a = a.to(tl.float32)
         b = b.to(tl.float32)
     return tl.dot(a, b, input_precision="ieee")
+
+
+@triton.jit
+def attended(
+    q,
+    k_ptr,
+    v_ptr,
+    k_step,  # from a key to the next
+    v_step,
+    begin,
+    end,
+    visible,
+    dim,
+    scale,
+    PRODUCT: tl.constexpr,
+    KEYS: tl.constexpr,
+    DIM: tl.constexpr,
+):
+    """Queries of one head over keys `begin` .. `end` of one row and head, at k_ptr and v_ptr.
+
+    q: [PRODUCT, DIM] in the keys' dtype; visible: [PRODUCT], query i sees keys below visible[i].
+    Returns `folded`'s three. Keys outside are not read: zero times a NaN would be a NaN.
+    """
+    column = tl.arange(0, DIM)
+    best = tl.full([PRODUCT], float("-inf"), tl.float32)
+    weight = tl.zeros([PRODUCT], tl.float32)
+    mixed = tl.zeros([PRODUCT, DIM], tl.float32)
+    for start in range(begin, end, KEYS):
+        key = start + tl.arange(0, KEYS)
+        readable = (key < end)[:, None] & (column < dim)[None, :]
+        k = tl.load(k_ptr + key[:, None] * k_step + column[None, :], mask=readable, other=0.0)
+        v = tl.load(v_ptr + key[:, None] * v_step + column[None, :], mask=readable, other=0.0)
+        scores = product(q, tl.trans(k)) * scale
+        seen = (key < end)[None, :] & (key[None, :] < visible[:, None])
+        scores = tl.where(seen, scores, float("-inf"))
+        best, weight, mixed = folded(best, weight, mixed, scores, v)
+    return best, weight, mixed
+
+
+def num_splits(programs: int, max_keys: int) -> int:
+    """Into how many parts to cut every row's keys, where `programs` alone leave the card idle: a
+    power of two, so that few variants are compiled."""
+    most = min(MAX_SPLITS, max_keys // SPLIT_KEYS, PROGRAMS // programs)
+    return 1 if most < 2 else 1 << (most.bit_length() - 1)
+
+
+def joined(parts: Tensor, sums: Tensor, out: Tensor) -> None:
+    """The softmax over all keys from those over parts of them: an online softmax's last step.
+
+    parts: [splits, lines, dim] float32, sums of values; sums: [2, splits, lines] float32, of each
+    the greatest score (-inf: nothing seen, parts and sums are not read) and the sum of
+    exponentials. out: [lines, dim], written. Grid: (lines,).
+    """
+    splits, lines, dim = parts.shape
+    _join_kernel[(lines,)](
+        parts,
+        sums,
+        out,
+        lines,
+        dim,
+        SPLITS=splits,
+        DIM=triton.next_power_of_2(dim),
+        num_warps=2,
+    )
+
+
+@triton.jit
+def _join_kernel(parts_ptr, sums_ptr, out_ptr, lines, dim, SPLITS: tl.constexpr, DIM: tl.constexpr):
+    line = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, DIM)
+    place = tl.arange(0, SPLITS).to(tl.int64) * lines + line
+    best = tl.load(sums_ptr + place)
+    has_seen = best > float("-inf")
+    weight = tl.load(sums_ptr + SPLITS * lines.to(tl.int64) + place, mask=has_seen, other=0.0)
+    top = tl.max(best, 0)
+    share = tl.exp2(best - tl.where(top == float("-inf"), 0.0, top))
+    readable = has_seen[:, None] & (column < dim)[None, :]
+    target = parts_ptr + place[:, None] * dim + column[None, :]
+    mixed = tl.load(target, mask=readable, other=0.0)
+    total = tl.sum(weight * share, 0)
+    y = tl.sum(mixed * share[:, None], 0) / tl.where(total > 0.0, total, 1.0)
+    tl.store(out_ptr + line * dim + column, y.to(out_ptr.dtype.element_ty), mask=column < dim)

@@ -11,6 +11,7 @@ from torch import Tensor
 from kernels import paged_attention
 from kernels.triton import paged_attention as module
 from kernels.triton.paged_attention import paged_attention as triton_attention
+from kernels.triton.softmax import num_splits
 
 NAN = float("nan")
 # The interpreter cuts bfloat16 off where a GPU rounds.
@@ -93,16 +94,16 @@ def test_padding_is_zero_and_reaches_nobody(lengths: list[tuple[int, int]], padd
 def test_parts_of_the_keys_are_joined(
     lengths: list[tuple[int, int]], splits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_splits", lambda programs, max_keys: splits)
+    monkeypatch.setattr(module, "num_splits", lambda programs, max_keys: splits)
     check(step(lengths, (2, 1), 16, padding=3, block=16))
 
 
 def test_splits_only_what_is_long_and_would_leave_the_card_idle() -> None:
-    assert module._splits(8, 40_960) == 16
-    assert module._splits(8, 1024) == 4
-    assert module._splits(8, 200) == 1
-    assert module._splits(100, 40_960) == 2
-    assert module._splits(512, 40_960) == 1
+    assert num_splits(8, 40_960) == 16
+    assert num_splits(8, 1024) == 4
+    assert num_splits(8, 200) == 1
+    assert num_splits(100, 40_960) == 2
+    assert num_splits(512, 40_960) == 1
 
 
 def test_two_tables_may_share_blocks() -> None:
