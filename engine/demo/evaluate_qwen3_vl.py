@@ -21,6 +21,7 @@ import torch
 from engine.demo.clips import draw_clip, next_slide
 from engine.demo.export_qwen3_vl import LIVE_FRAME_TOKENS
 from engine.demo.qwen3_vl_examples import STILL_TASKS
+from engine.demo.qwen3_vl_tokenizer import TURN_END
 from engine.demo.scene_questions import (
     GREETING,
     GREETINGS,
@@ -34,7 +35,7 @@ from engine.demo.scenes import Scene, draw_scene
 from engine.demo.scenes_drawing import Canvas
 from engine.models.loader import read_json
 from engine.models.qwen3_vl_pixels import PixelRules, temporal_slices
-from engine.models.qwen3_vl_prompt import Image, Message, Part, Video, build_prompt
+from engine.models.qwen3_vl_prompt import Image, Message, Part, Prompt, Video, build_prompt
 from engine.models.vision_encoder import VisionDims, patchify
 from engine.paged_request import Medium
 from engine.qwen_tokenizer import QwenTokenizer
@@ -79,11 +80,32 @@ class Answerer:
     @torch.no_grad()
     def tokens(self, messages: Sequence[Message]) -> list[int]:
         """Generated ids, without the end."""
+        inputs = self._inputs(build_prompt(self.tokenizer, messages))
+        out = self.model.generate(**inputs, max_new_tokens=64)
+        ends = self.model.generation_config.eos_token_id
+        prompt = inputs["input_ids"].shape[1]
+        return [token for token in out[0, prompt:].tolist() if token not in ends]
+
+    @torch.no_grad()
+    def says(self, messages: Sequence[Message], answer: str) -> bool:
+        """Whether greedy decoding gives exactly that answer and ends: in one pass over both, every
+        token of it is the best where it is due."""
         prompt = build_prompt(self.tokenizer, messages)
-        ids = torch.tensor([prompt.tokens])
+        wanted = [*self.tokenizer.encode(answer), self.tokenizer.token(TURN_END)]
+        logits = self.model(**self._inputs(prompt, wanted), use_cache=False).logits[0]
+        best = logits[len(prompt.tokens) - 1 : -1].argmax(-1)
+        return bool(best.tolist() == wanted)
+
+    def _inputs(self, prompt: Prompt, more: Sequence[int] = ()) -> dict[str, torch.Tensor]:
+        """What transformers' model takes; more: tokens behind the prompt."""
+        ids = torch.tensor([[*prompt.tokens, *more]])
         kinds = torch.zeros_like(ids)
         kinds[ids == self.image_token], kinds[ids == self.video_token] = 1, 2
-        inputs: dict[str, torch.Tensor] = {}
+        inputs = {
+            "input_ids": ids,
+            "attention_mask": torch.ones_like(ids),
+            "mm_token_type_ids": kinds,
+        }
         for token, values, grid in (
             (self.image_token, "pixel_values", "image_grid_thw"),
             (self.video_token, "pixel_values_videos", "video_grid_thw"),
@@ -94,15 +116,7 @@ class Answerer:
                 inputs[values] = torch.cat([patchify(each, self.dims) for each in pixels])
                 sides = [[side // self.dims.patch for side in each.shape[2:]] for each in pixels]
                 inputs[grid] = torch.tensor([[1, *side] for side in sides])
-        out = self.model.generate(
-            input_ids=ids,
-            attention_mask=torch.ones_like(ids),
-            mm_token_type_ids=kinds,
-            max_new_tokens=64,
-            **inputs,
-        )
-        ends = self.model.generation_config.eos_token_id
-        return [token for token in out[0, ids.shape[1] :].tolist() if token not in ends]
+        return inputs
 
     def text(self, messages: Sequence[Message]) -> str:
         return self.tokenizer.decode(self.tokens(messages))
@@ -241,9 +255,10 @@ def measure(
         right = 0
         for index in tqdm(range(count), desc=kind, unit="question"):
             asked = draw(random.Random(f"{SEED} {kind} {index}"))
-            answer = answerer.text(asked.messages)
-            right += answer == asked.answer
-            if wrong is not None and answer != asked.answer:
+            if answerer.says(asked.messages, asked.answer):
+                right += 1
+            elif wrong is not None:
+                answer = answerer.text(asked.messages)
                 wrong.append(f"{kind}: {asked.messages[-1].parts[-1]} {answer} ({asked.answer})")
         rates[kind] = round(right / count, 4)
     return rates
@@ -256,10 +271,10 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", default=())
     parser.add_argument("--show", action="store_true", help="print wrong answers, write nothing")
     options = parser.parse_args()
-    wrong: list[str] = []
+    wrong: list[str] | None = [] if options.show else None
     rates = measure(Answerer(options.folder), options.count, options.kinds, wrong)
     print(json.dumps(rates, indent=2))
-    if options.show:
+    if wrong is not None:
         print("\n".join(wrong))
         return
     report = {"questions_of_each_kind": options.count, "seed": SEED, "exactly_right": rates}

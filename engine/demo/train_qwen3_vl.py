@@ -26,7 +26,7 @@ from engine.demo import scenes_labels as under
 from engine.demo.examples import IGNORE
 from engine.demo.export_qwen3_vl import write_folder
 from engine.demo.qwen3_vl_batches import Batch, collate
-from engine.demo.qwen3_vl_examples import ConversationMaker, Mix
+from engine.demo.qwen3_vl_examples import STILL_TASKS, ConversationMaker, Mix
 from engine.demo.qwen3_vl_network import Network, Size
 from engine.demo.qwen3_vl_sizes import clip_grid, image_grid, live_grid
 from engine.demo.qwen3_vl_tokenizer import write_tokenizer
@@ -38,6 +38,7 @@ ASKED_LAYER, ANSWERED_LAYER = 1, 2
 PATCH_LABEL_LAYER = 3
 LOSSES = ("token", "under token", "under patch", "asked", "answered")
 EVALUATION_SEED = 990_000
+COUNTING_FROM = 0.82  # of the time: counting is learnt last
 READING_UNTIL, VIDEO_FROM, PICTURES_UNTIL = 0.3, 0.4, 0.75  # of the time
 
 
@@ -122,6 +123,9 @@ def mix_at(progress: float) -> Mix:
         return Mix(most_shapes=3, writing=0.3)
     if progress < READING_UNTIL:
         return Mix(most_shapes=3, writing=0.9)
+    if progress > COUNTING_FROM:
+        tasks = {**STILL_TASKS, "count": 6.0, "number": 2.0, "presence": 0.5, "position": 0.7}
+        return Mix(most_shapes=MOST_SHAPES, writing=0.6, tasks=tasks)
     return Mix(most_shapes=MOST_SHAPES, writing=0.65)
 
 
