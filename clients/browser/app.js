@@ -4,7 +4,7 @@
 import { microphone, playFile } from "./audio.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
-import { $ } from "./dom.js";
+import { $, keepEnd } from "./dom.js";
 import { KeyWanted, able, languages, servedModels } from "./models.js";
 import { deviceProblem, serverProblem } from "./problems.js";
 import { Session } from "./session.js";
@@ -32,6 +32,7 @@ let audio = null; // {stop} of what is heard
 let source = null; // "microphone", "file", or null
 const frames = new Map(); // thumbnails of sent frames, by timestamp
 const session = new Session();
+for (const id of ["transcript", "chat"]) keepEnd($(id));
 const transcript = new Transcript($("transcript"), $("hint"), showDownloads);
 const chat = new Chat($("chat"), $("chat-hint"));
 const composer = new Composer({
@@ -41,7 +42,7 @@ const composer = new Composer({
     chat.ask(session.ask(text, urls), text, pictures);
   },
   onAttach() {
-    if (session.isSpeaking) showToSpeech();
+    if (source === "microphone") showToSpeech();
   },
   onFrame(picture, timestamp) {
     if (session.see(picture.url, timestamp)) frames.set(timestamp, picture.thumbnail);
@@ -50,7 +51,7 @@ const composer = new Composer({
   onProblem: showNotice,
 });
 
-// Pictures that wait belong to what is being said, if it is answered.
+// While the microphone is on pictures go ahead of the question, which may be spoken or written.
 function showToSpeech() {
   if (!session.settings.chat || !session.settings.answers) return;
   const pictures = composer.handOver();
@@ -73,7 +74,7 @@ function state() {
   if (session.connection.state === "lost") return "lost";
   if (session.connection.state !== "closed" && !session.ready) return "connecting";
   if (session.ending) return "ending";
-  if (session.isSpeaking) return "speech";
+  if (session.turns.isSpeaking) return "speech";
   if (session.active) return "answering";
   return session.listening ? "listening" : "idle";
 }
@@ -105,7 +106,6 @@ session.addEventListener("ready", () => {
 });
 session.addEventListener("event", ({ detail: { message, at } }) => {
   transcript.take(message, at);
-  if (message.type === "input_audio_buffer.speech_started") showToSpeech();
   if (!session.settings.chat) return;
   if (message.type === TRANSCRIBED && session.settings.answers) {
     const text = message.transcript.trim();
@@ -116,12 +116,12 @@ session.addEventListener("event", ({ detail: { message, at } }) => {
     for (const time of [...frames.keys()]) if (time <= message.timestamp_ms) frames.delete(time);
   } else chat.take(message);
 });
-session.addEventListener("lost", ({ detail: { items, why, pause } }) => {
-  transcript.lose(items);
+session.addEventListener("lost", ({ detail: { why, pause } }) => {
   const seconds = Math.max(1, Math.round(pause / 1000));
   const kept = source ? " What is said meanwhile is kept." : "";
   showNotice(`${why} Trying again in ${seconds} s.${kept}`, "connection");
 });
+session.addEventListener("unheard", ({ detail }) => transcript.lose(detail.items));
 session.addEventListener("unanswered", ({ detail }) => chat.lose(detail.answer));
 session.addEventListener("overflow", () =>
   showNotice("The server has been away for more than three minutes: older speech is lost."),
@@ -135,10 +135,10 @@ session.addEventListener("cameraRefused", ({ detail }) => {
 session.addEventListener("failed", ({ detail }) => {
   showNotice(detail.why);
   if (detail.key) askForKey();
+  transcript.giveUp();
   composer.setLive(false);
   stopAudio();
 });
-session.addEventListener("heard", showState);
 
 // --- sound --------------------------------------------------------------------------------------
 
@@ -148,6 +148,7 @@ async function start(kind, open) {
   source = kind;
   session.configure({ answers: kind === "microphone" && $("answers").checked });
   session.listen();
+  if (kind === "microphone") showToSpeech();
   try {
     const opened = await open((pcm, level) => {
       $("level").value = Math.min(1, level * 4);
@@ -239,8 +240,9 @@ function choose() {
   const options = languages(speech).map(([code, name]) => new Option(name, code));
   $("language").replaceChildren(new Option("detect language", ""), ...options);
   $("language").value = speech?.languages?.includes(before) ? before : "";
-  $("speech-name").textContent = speech?.id ?? "";
-  $("chat-name").textContent = talking?.id ?? "";
+  // Where there is nothing to choose.
+  $("speech-name").textContent = $("speech-model-label").hidden ? (speech?.id ?? "") : "";
+  $("chat-name").textContent = $("chat-model-label").hidden ? (talking?.id ?? "") : "";
   const sees = (ability) => Boolean(talking?.abilities.includes(ability));
   const canSee = able(cards, "image").map(({ id }) => id);
   const blind = canSee.length

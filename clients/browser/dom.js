@@ -11,11 +11,24 @@ export function make(tag, className = "", what = {}, ...children) {
   return element;
 }
 
+function isAtEnd(box) {
+  return box.scrollHeight - box.scrollTop - box.clientHeight < 60;
+}
+
 // Runs `change` and keeps the end of the box in view if it was there.
 export function following(box, change) {
-  const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 60;
+  const wasAtEnd = isAtEnd(box);
   change();
-  if (atEnd) box.scrollTop = box.scrollHeight;
+  if (wasAtEnd) box.scrollTop = box.scrollHeight;
+}
+
+// The same when the box gets another size.
+export function keepEnd(box) {
+  let wasAtEnd = true;
+  box.addEventListener("scroll", () => (wasAtEnd = isAtEnd(box)));
+  new ResizeObserver(() => {
+    if (wasAtEnd) box.scrollTop = box.scrollHeight;
+  }).observe(box);
 }
 
 // For screen readers: text that will not change any more, each piece once.

@@ -5,18 +5,18 @@ import { Connection } from "./connection.js";
 import { Frames } from "./frames.js";
 import { History } from "./history.js";
 import { sessionObject } from "./settings.js";
-import { Tape, base64 } from "./tape.js";
+import { Sent, Tape, base64 } from "./tape.js";
+import { Turns } from "./turns.js";
 
 const TRANSCRIPTION = "conversation.item.input_audio_transcription.";
-const OVERLAP = 1500; // ms that may hold the beginning of speech the server had not told of yet
 const SILENCE = 1200; // ms that end a turn by voice
 const ENGINE_LOST = new Set(["engine_died", "engine_unavailable"]);
 const BUSY_SOCKET = 2_000_000; // bytes waiting: the camera's frames are left out then
 
 // Emits: state; event {message, at} for every event of the server, `at` on the page's clock where
-// it has a time; ready {session}; lost {items, why, pause}, unanswered {answer}: they will be heard
-// and answered again; refused {id, error}: a question; cameraRefused {error}; trouble {error};
-// overflow: speech was lost; failed {why, key}; heard: all speech is text now.
+// it has a time; ready {session}; lost {why, pause}; unheard {items}, unanswered {answer}: they will
+// be heard and answered again; refused {id, error}: a question; cameraRefused, trouble {error};
+// overflow: speech was lost; failed {why, key}.
 export class Session extends EventTarget {
   constructor() {
     super();
@@ -27,7 +27,8 @@ export class Session extends EventTarget {
     this.connection.addEventListener("message", ({ detail }) => this.take(detail.message));
     this.connection.addEventListener("lost", ({ detail }) => this.onLost(detail));
     this.connection.addEventListener("closed", () => {
-      this.ready = false;
+      this.ready = false; // and nothing is left to be heard
+      this.hearFrom(this.tape.end);
       this.changed();
     });
     this.connection.addEventListener("failed", ({ detail }) => {
@@ -37,27 +38,31 @@ export class Session extends EventTarget {
     });
     this.number = 0;
     this.wordTimes = true; // asked for, until a model has none
-    this.listening = this.live = false;
-    this.forget();
+    this.listening = this.live = this.ending = false;
+    this.history = new History();
+    this.frames = new Frames();
+    this.reset();
   }
 
   // A new conversation. What is recorded goes on.
   forget() {
-    if (this.ending) this.say("heard");
     this.history = new History();
     this.frames = new Frames();
-    this.reset();
+    const { ending, hearAgain } = this;
+    this.say("unheard", { items: this.turns.ids });
     this.connection.close();
+    this.reset();
+    this.hearFrom(hearAgain);
+    this.ending = ending;
     this.changed();
-    if (this.listening || this.live) this.connect();
+    if (this.listening || this.live || ending) this.connect();
   }
 
   reset() {
     this.ready = false;
-    this.open = new Map(); // items being spoken or transcribed: their start
-    this.ends = new Map();
+    this.turns = new Turns(this.tape.end);
     this.ending = this.asked = this.drained = false;
-    this.base = this.heardTo = this.sentTo = this.tape.end;
+    this.hearFrom(this.tape.end);
     this.active = null; // the id of the answer under way
     this.owed = this.requested = false;
   }
@@ -72,11 +77,7 @@ export class Session extends EventTarget {
 
   get isWanted() {
     const asks = this.owed || this.active || this.history.entries.some((e) => !e.acked);
-    return Boolean(this.listening || this.ending || this.live || this.open.size || asks);
-  }
-
-  get isSpeaking() {
-    return [...this.open.keys()].some((id) => !this.ends.has(id));
+    return Boolean(this.listening || this.ending || this.live || !this.turns.isEmpty || asks);
   }
 
   connect() {
@@ -86,13 +87,15 @@ export class Session extends EventTarget {
   }
 
   configure(changes) {
-    const before = this.settings;
-    this.settings = { ...before, ...changes };
-    if (changes.key !== undefined && changes.key !== before.key) {
+    const { key, speech } = this.settings;
+    Object.assign(this.settings, changes);
+    if (this.settings.speech !== speech) this.wordTimes = true;
+    if (this.settings.key !== key) {
       this.connection.close();
       this.ready = false;
     }
     if (this.ready) this.sendSettings();
+    else if (this.isWanted) this.connect();
   }
 
   sendSettings() {
@@ -115,7 +118,7 @@ export class Session extends EventTarget {
     this.flush();
   }
 
-  // No more audio; `heard` follows when the last words are there.
+  // No more audio; `ending` until the last words are there.
   endSpeech() {
     if (!this.listening) return;
     // Only a turn that ends by voice is answered, so let it end so.
@@ -128,11 +131,11 @@ export class Session extends EventTarget {
 
   flush() {
     if (!this.ready) return;
-    for (const { end, pcm } of this.tape.from(this.sentTo)) {
+    for (const { end, pcm } of this.tape.from(this.sent.upto)) {
       this.connection.send({ type: "input_audio_buffer.append", audio: base64(pcm) });
-      this.sentTo = end;
+      this.sent.advance(end);
     }
-    this.tape.forget(Math.min(this.sentTo - OVERLAP, ...this.open.values()));
+    this.tape.forget(this.hearAgain);
     if (this.ending && !this.drained && !this.asked) {
       this.asked = true;
       if (!this.settings.chat)
@@ -143,13 +146,12 @@ export class Session extends EventTarget {
   }
 
   checkEnd() {
-    if (!this.ending || !this.drained || this.open.size) return;
+    if (!this.ending || !this.drained || !this.turns.isEmpty) return;
     this.ending = false;
     if (!this.settings.chat) {
       this.connection.close();
       this.reset();
     }
-    this.say("heard");
     this.changed();
   }
 
@@ -185,8 +187,8 @@ export class Session extends EventTarget {
   }
 
   breakOff() {
-    const type = "response.cancel";
-    this.connection.send({ type, event_id: "cancel", response_id: this.active });
+    const cancel = { type: "response.cancel", response_id: this.active };
+    this.connection.send({ ...cancel, event_id: "cancel" });
   }
 
   // --- the camera -------------------------------------------------------------------------------
@@ -225,22 +227,22 @@ export class Session extends EventTarget {
         break;
       case "input_audio_buffer.speech_started":
         at = this.base + message.audio_start_ms;
-        this.open.set(id, at);
+        this.turns.starts.set(id, at);
         break;
       case "input_audio_buffer.speech_stopped":
         at = this.base + message.audio_end_ms;
-        this.ends.set(id, at);
+        this.turns.ends.set(id, at);
         break;
       case "input_audio_buffer.committed":
-        if (!this.open.has(id)) this.open.set(id, this.heardTo);
-        if (!this.ends.has(id)) this.ends.set(id, this.sentTo);
+        this.turns.commit(id, this.sent.upto);
         break;
       case TRANSCRIPTION + "completed":
         if (message.transcript.trim()) this.history.addSpoken(id, message.transcript.trim());
-        this.settle(id);
+        this.turns.settle(id);
+        this.connection.tries = 0;
         break;
       case TRANSCRIPTION + "failed":
-        this.settle(id);
+        this.turns.settle(id);
         break;
       case "conversation.item.added":
         this.onAdded(message.item.id);
@@ -260,13 +262,6 @@ export class Session extends EventTarget {
     this.say("event", { message, at });
     this.checkEnd();
     this.changed();
-  }
-
-  settle(id) {
-    this.heardTo = Math.max(this.heardTo, this.ends.get(id) ?? 0);
-    this.open.delete(id);
-    this.ends.delete(id);
-    this.connection.tries = 0;
   }
 
   onAdded(id) {
@@ -320,26 +315,34 @@ export class Session extends EventTarget {
 
   // --- from one connection to the next ----------------------------------------------------------
 
+  // From where a new session has to hear: the first turn without its text, or what the server may
+  // not have told of yet.
+  get hearAgain() {
+    return Math.min(Math.max(this.turns.heardTo, this.sent.sure), this.turns.start);
+  }
+
+  hearFrom(time) {
+    const first = this.tape.from(time)[0];
+    this.base = first ? first.start : this.tape.end; // where the server's clock begins
+    this.sent = new Sent(this.base);
+  }
+
   onLost({ why, pause }) {
-    const items = [...this.open.keys()];
     this.ready = this.requested = this.asked = this.drained = false;
-    // From where the server has to hear again: the first turn without its text, else a little.
-    const recent = Math.max(this.heardTo, this.sentTo - OVERLAP);
-    this.sentTo = Math.min(this.sentTo, recent, ...this.open.values());
-    this.open.clear();
-    this.ends.clear();
+    this.hearFrom(this.hearAgain);
+    this.say("unheard", { items: this.turns.ids });
+    this.turns.clear();
     if (this.active) this.say("unanswered", { answer: this.active });
     this.owed ||= this.active !== null;
     this.active = null;
-    this.say("lost", { items, why, pause });
+    this.say("lost", { why, pause });
     this.changed();
   }
 
   restore() {
     this.ready = true;
     this.asked = false;
-    const first = this.tape.from(this.sentTo)[0];
-    this.base = this.sentTo = first ? first.start : this.tape.end;
+    this.hearFrom(this.base); // the oldest may have had to go
     for (const item of this.history.items()) this.sendItem(item);
     for (const event of this.frames.again()) this.connection.send(event);
     this.respond();

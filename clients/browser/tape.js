@@ -2,6 +2,7 @@
 
 const SAMPLES_PER_MS = 24;
 const LONGEST = 180_000;
+const SURE = 10_000;
 
 export class Tape {
   constructor() {
@@ -30,6 +31,23 @@ export class Tape {
     let count = 0;
     while (count < this.pieces.length && this.pieces[count].end <= before) count++;
     if (count) this.pieces.splice(0, count);
+  }
+}
+
+// How far the tape was sent over one connection.
+export class Sent {
+  // from: where it began.
+  constructor(from) {
+    this.sure = from; // sent so long ago that the server has told of any speech before it
+    this.upto = from;
+    this.recent = []; // {time, upto}
+  }
+
+  advance(upto) {
+    const now = performance.now();
+    this.upto = upto;
+    this.recent.push({ time: now, upto });
+    while (this.recent[0].time < now - SURE) this.sure = this.recent.shift().upto;
   }
 }
 

@@ -34,6 +34,12 @@ export class Transcript {
     for (const id of ids) this.remove(id);
   }
 
+  // Nothing more will come of the open turns: what there is of them stays.
+  giveUp() {
+    for (const [id, turn] of [...this.open])
+      this.complete(id, { transcript: turn.text, usage: { seconds: 0 } });
+  }
+
   remove(id) {
     this.open.get(id)?.element.remove();
     this.open.delete(id);
