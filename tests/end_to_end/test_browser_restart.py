@@ -1,0 +1,39 @@
+"""The browser page while the server is restarted in mid-sentence: nothing that was said is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from lookhear.server import ServerProcess
+from lookhear.wer import word_errors
+from tests.clients.chromium import chromium, executable, voice
+from tests.end_to_end.conftest import SERVE
+
+RECORDINGS = Path(__file__).parent.parent.parent / "engine" / "demo" / "recordings"
+TURNS = "[...document.querySelectorAll('.turn .committed')]"
+
+
+@pytest.mark.skipif(executable() is None, reason="needs Chromium (Debian: chromium)")
+async def test_a_restart_in_mid_sentence(tmp_path: Path) -> None:
+    said = json.loads((RECORDINGS / "hello.json").read_text(encoding="utf-8"))["text"]
+    wav = voice(RECORDINGS / "hello.opus", tmp_path / "hello.wav")
+    with ServerProcess(arguments=SERVE, start_seconds=120.0) as server:
+        async with (
+            chromium(wav) as browser,
+            browser.page(server.address.base_url) as page,
+        ):
+            await page.click("#toggle")
+            await page.until("/tomatoes/.test(document.querySelector('#transcript').innerText)")
+            await asyncio.to_thread(server.stop)
+            await page.until("document.querySelector('#state').dataset.state == 'lost'")
+            await asyncio.to_thread(server.start)
+            await page.until(f"/alarm\\.?$/.test({TURNS}.at(-1).innerText)")
+            await page.click("#toggle")
+            await page.until("document.querySelector('#state').dataset.state == 'idle'")
+            heard = await page.js(f"{TURNS}.map((turn) => turn.innerText.trim()).join(' ')")
+            assert word_errors(said, heard).rate <= 0.1, heard
+            assert await page.js("document.querySelector('#notice').hidden")
