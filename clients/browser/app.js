@@ -284,7 +284,8 @@ $("key-form").addEventListener("submit", (submit) => {
   session.configure({ key: $("key").value.trim() });
   findModels();
 });
-for (const id of ["language", "speech-model", "chat-model"]) $(id).addEventListener("change", choose);
+for (const id of ["language", "speech-model", "chat-model"])
+  $(id).addEventListener("change", choose);
 $("answers").addEventListener("change", ({ target }) => {
   if (source !== "file") session.configure({ answers: target.checked });
 });

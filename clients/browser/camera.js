@@ -22,7 +22,11 @@ export class Camera {
   async start() {
     checkDevices("camera");
     const stream = await navigator.mediaDevices.getUserMedia({
-      video: { width: { ideal: 1280 }, height: { ideal: 720 }, facingMode: { ideal: "environment" } },
+      video: {
+        width: { ideal: 1280 },
+        height: { ideal: 720 },
+        facingMode: { ideal: "environment" },
+      },
     });
     for (const track of stream.getTracks()) track.onended = () => this.onGone();
     this.stream = stream;

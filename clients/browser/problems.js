@@ -1,22 +1,22 @@
 // What went wrong, in words that say what to do.
 
-const DEVICES = {
-  microphone: { name: "microphone", others: "another app may be using it" },
-  camera: { name: "camera", others: "another app may be using it" },
-};
-
-// An error of getUserMedia. device: "microphone" or "camera".
-export function deviceProblem(error, device) {
-  const { name, others } = DEVICES[device];
+// An error of getUserMedia. name: "microphone" or "camera".
+export function deviceProblem(error, name) {
   switch (error.name) {
     case "NotAllowedError":
-      return `The ${name} was not allowed. Allow it for this page in the browser's address bar, then try again.`;
+      return (
+        `The ${name} was not allowed. Allow it for this page in the browser's address bar, ` +
+        "then try again."
+      );
     case "NotFoundError":
     case "OverconstrainedError":
       return `No ${name} was found. Plug one in, or use a file instead.`;
     case "NotReadableError":
     case "AbortError":
-      return `The ${name} is there but does not start: ${others}. Close that and try again.`;
+      return (
+        `The ${name} is there but does not start: another app may be using it. ` +
+        "Close that and try again."
+      );
     case "SecurityError":
       return `The browser does not allow this page to use the ${name}.`;
     default:
@@ -25,10 +25,10 @@ export function deviceProblem(error, device) {
 }
 
 // Raises an Error where the browser has no devices to give.
-export function checkDevices(device) {
+export function checkDevices(name) {
   if (navigator.mediaDevices?.getUserMedia) return;
   throw new Error(
-    `The browser gives the ${DEVICES[device].name} only to https pages and to localhost: ` +
+    `The browser gives the ${name} only to https pages and to localhost: ` +
       "open this page over https, or on the machine that serves it.",
   );
 }

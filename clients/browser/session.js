@@ -14,9 +14,9 @@ const ENGINE_LOST = new Set(["engine_died", "engine_unavailable"]);
 const BUSY_SOCKET = 2_000_000; // bytes waiting: the camera's frames are left out then
 
 // Emits: state; event {message, at} for every event of the server, `at` on the page's clock where
-// it has a time; ready {session}; lost {why, pause}; unheard {items}, unanswered {answer}: they will
-// be heard and answered again; refused {id, error}: a question; cameraRefused, trouble {error};
-// overflow: speech was lost; failed {why, key}.
+// it has a time; ready {session}; lost {why, pause}; unheard {items}, unanswered {answer}: they
+// will be heard and answered again; refused {id, error}: a question; cameraRefused, trouble
+// {error}; overflow: speech was lost; failed {why, key}.
 export class Session extends EventTarget {
   constructor() {
     super();
@@ -296,9 +296,8 @@ export class Session extends EventTarget {
     else if (cause === "settings" && error.code === "invalid_words") {
       this.wordTimes = false;
       this.sendSettings();
-    } else if (cause === "settings") {
-      this.connection.fail(error.message);
-    } else if (cause === "respond") {
+    } else if (cause === "settings") this.connection.fail(error.message);
+    else if (cause === "respond") {
       this.requested = false; // busy: it is asked for again once the other answer is there
       if (error.code === "conversation_already_has_active_response") return;
       this.owed = false;
@@ -341,7 +340,6 @@ export class Session extends EventTarget {
 
   restore() {
     this.ready = true;
-    this.asked = false;
     this.hearFrom(this.base); // the oldest may have had to go
     for (const item of this.history.items()) this.sendItem(item);
     for (const event of this.frames.again()) this.connection.send(event);
