@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kernels.choice import has_triton
 from kernels.sampling_noise import draw
 from kernels.sampling_stages import temper
 
@@ -78,6 +79,7 @@ def sample(
     return tokens, token_logprobs(logits, tokens)
 
 
+@has_triton("sampling")
 def token_logprobs(logits: Tensor, tokens: Tensor) -> Tensor:
     """Natural-log probability of one token per row: logits [n, vocab], tokens [n] -> [n].
 
@@ -96,6 +98,7 @@ def top_logprobs(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 _CHUNK = 256
 
 
+@has_triton("sampling")
 def argmax(x: Tensor) -> Tensor:
     """The highest number's index in each row of x [n, vocab], the first of equals: [n] int64.
 

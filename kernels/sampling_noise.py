@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from kernels.choice import has_triton
+
 # Every value of `gumbel` lies between -3.63 and 36.75, so a token that is this much below the best
 # score of its row can never win.
 NOISE_RANGE = 41.0
@@ -26,6 +28,7 @@ def gumbel(seeds: Tensor, positions: Tensor, tokens: Tensor) -> Tensor:
     return uniform.log_().neg_().log_().neg_()
 
 
+@has_triton("sampling")
 def draw(scores: Tensor, seeds: Tensor, positions: Tensor) -> Tensor:
     """One token of softmax(scores) per row: scores [n, vocab] float32, -inf where a token may not
     be drawn; seeds, positions [n] int64. Returns tokens [n] int64, the lowest id among equals.

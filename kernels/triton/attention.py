@@ -63,11 +63,13 @@ def attention_over(
         return out
     q, k, v = (x if x.stride(3) == 1 else x.contiguous() for x in (q, k, v))
     max_keys = k.shape[1]
-    rows = min(MAX_ROWS, max(MIN_ROWS, triton.next_power_of_2(queries)))
+    # float32 is multiplied in registers, which hold little.
+    most = MIN_ROWS if k.element_size() > 2 else MAX_ROWS
+    rows = min(most, max(MIN_ROWS, triton.next_power_of_2(queries)))
     kernel = "decode attention" if rows == MIN_ROWS else "encoder attention"
     keys, warps, stages = tile(kernel, dim)
-    if k.element_size() > 2:  # a tile's bytes are what shared memory has to hold
-        keys, rows = keys // 2, min(rows, 64)
+    if k.element_size() > 2:
+        keys //= 2
     pieces = triton.cdiv(queries, rows)
     splits = num_splits(pieces * heads * batch, max_keys)
     parts = sums = out
@@ -134,8 +136,9 @@ def windowed_attention(
     if windows == 0:
         return out.zero_()
     q, k, v = (x if x.stride(2) == 1 else x.contiguous() for x in (q, k, v))
-    rows = 64
-    keys, warps, stages = tile("prefill attention", dim)
+    rows = MIN_ROWS if k.element_size() > 2 else 64
+    kernel = "decode attention" if rows == MIN_ROWS else "prefill attention"
+    keys, warps, stages = tile(kernel, dim)
     if k.element_size() > 2:
         keys //= 2
     _window_kernel[(triton.cdiv(tokens, rows) + windows, heads)](
@@ -247,7 +250,7 @@ def _attend_kernel(
         target = out_ptr + line[:, None] * dim + column[None, :]
         tl.store(target, y.to(out_ptr.dtype.element_ty), mask=real)
     else:
-        count = batch.to(tl.int64) * queries * heads
+        count = batch * queries * heads
         place = split * count + line
         tl.store(out_ptr + place[:, None] * dim + column[None, :], mixed, mask=real)
         tl.store(sums_ptr + place, best, mask=query < queries)

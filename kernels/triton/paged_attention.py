@@ -59,11 +59,12 @@ def paged_attention(
         q = q.contiguous()
     group = heads // kv_heads
     is_decoding = tokens <= rows
-    product = max(MIN_ROWS if is_decoding else PREFILL_ROWS, triton.next_power_of_2(group))
+    is_small = is_decoding or cache.element_size() > 2  # float32 is multiplied in registers
+    product = max(MIN_ROWS if is_small else PREFILL_ROWS, triton.next_power_of_2(group))
     piece = product // group  # queries of one program
     pieces = triton.cdiv(tokens, piece) + rows  # a row's last piece may be short, and padding's
-    keys, warps, stages = tile("decode attention" if is_decoding else "prefill attention", dim)
-    if cache.element_size() > 2:  # a tile's bytes are what shared memory has to hold
+    keys, warps, stages = tile("decode attention" if is_small else "prefill attention", dim)
+    if cache.element_size() > 2:
         keys //= 2
     splits = num_splits(pieces * kv_heads, max_blocks * cache.shape[2])
     parts = out
@@ -204,7 +205,7 @@ def _attend_kernel(
             tl.store(target, y.to(out_ptr.dtype.element_ty), mask=real[:, None] & in_head[None, :])
         else:
             split = tl.program_id(2).to(tl.int64)
-            count = tokens.to(tl.int64) * heads
+            count = tokens * heads
             where = split * count + place
             target = out_ptr + where[:, None] * dim + column[None, :]
             tl.store(target, mixed, mask=real[:, None] & in_head[None, :])

@@ -62,6 +62,6 @@ def _write_kernel(
         k = tl.load(k_ptr + token * k_token + head * k_head + inside, mask=real, other=0.0)
         v = tl.load(v_ptr + token * v_token + head * v_head + inside, mask=real, other=0.0)
         kind = cache_ptr.dtype.element_ty
-        target = cache_ptr + slot * width + place
-        tl.store(target, k.to(kind), mask=real)
-        tl.store(target + num_slots.to(tl.int64) * width, v.to(kind), mask=real)
+        # No `.to` on a number that was passed: where it is 1, Triton makes a constant of it.
+        tl.store(cache_ptr + slot * width + place, k.to(kind), mask=real)
+        tl.store(cache_ptr + (slot + num_slots) * width + place, v.to(kind), mask=real)

@@ -119,7 +119,7 @@ def _join_kernel(parts_ptr, sums_ptr, out_ptr, lines, dim, SPLITS: tl.constexpr,
     place = tl.arange(0, SPLITS).to(tl.int64) * lines + line
     best = tl.load(sums_ptr + place)
     has_seen = best > float("-inf")
-    weight = tl.load(sums_ptr + SPLITS * lines.to(tl.int64) + place, mask=has_seen, other=0.0)
+    weight = tl.load(sums_ptr + SPLITS * lines + place, mask=has_seen, other=0.0)
     top = tl.max(best, 0)
     share = tl.exp2(best - tl.where(top == float("-inf"), 0.0, top))
     readable = has_seen[:, None] & (column < dim)[None, :]

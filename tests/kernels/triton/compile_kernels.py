@@ -1,0 +1,118 @@
+"""Compiles every kernel for compute capability 9.0 without a GPU, and prints a line for each:
+its name and the bytes of shared memory that it takes. For `test_compilation.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from kernels.triton import (
+    activations,
+    attention,
+    cached_attention,
+    norms,
+    paged_attention,
+    paged_write,
+    rope,
+    sampling,
+    sampling_stages,
+)
+
+
+class Hopper:
+    """A driver as far as the compiler asks one."""
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", 90, 32)
+
+
+def compile_all() -> None:
+    """Calls every operation; launches only compile."""
+    driver.set_active(Hopper())
+    launch = JITFunction.run
+
+    def compile_only(self: Any, *args: Any, warmup: bool, **kwargs: Any) -> None:
+        kernel = launch(self, *args, warmup=True, **kwargs)
+        print(self.__name__, kernel.metadata.shared)
+
+    JITFunction.run = compile_only
+    for width, heads, kv_heads, dim in ((2048, 16, 8, 128), (1, 1, 1, 2)):
+        by_token(width, heads, kv_heads, dim)
+    over_keys(tokens=4, heads=16, kv_heads=8, dim=128, blocks=300)
+    over_keys(tokens=512, heads=16, kv_heads=8, dim=128, blocks=300)
+    over_keys(tokens=1, heads=1, kv_heads=1, dim=2, blocks=1)
+    over_slots(batch=1, queries=1, heads=20, keys=1500, dim=64)
+    over_slots(batch=2, queries=200, heads=16, keys=200, dim=80)
+    over_slots(batch=1, queries=1, heads=1, keys=1, dim=2)
+    over_vocabulary(2, 151_936)
+    over_vocabulary(1, 1)
+
+
+def zeros(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    return torch.zeros(shape, dtype=dtype)
+
+
+def index(*shape: int) -> Tensor:
+    return torch.zeros(shape, dtype=torch.int64)
+
+
+def by_token(width: int, heads: int, kv_heads: int, dim: int) -> None:
+    x = zeros(3 if width > 1 else 1, width)
+    norms.rms_norm(x, x[0], 1e-6)
+    norms.add_rms_norm(x, x, x[0], 1e-6)
+    norms.layer_norm(x, x[0], x[0])
+    activations.gelu(x)
+    activations.swiglu(zeros(len(x), 2 * width))
+    qkv = zeros(len(x), heads + 2 * kv_heads, dim)
+    k, v = qkv[:, heads : heads + kv_heads], qkv[:, heads + kv_heads :]
+    cos, sin = rope.rope_angles(index(len(x)), torch.zeros(dim // 2), torch.bfloat16)
+    rope.rope(k, cos, sin)
+    paged_write.paged_write(k, v, zeros(2, 1, len(x), kv_heads, dim), index(len(x)))
+
+
+def over_keys(tokens: int, heads: int, kv_heads: int, dim: int, blocks: int) -> None:
+    rows = min(tokens, 4)
+    cache = zeros(2, blocks, 16, kv_heads, dim)
+    q, table = zeros(tokens, heads, dim), index(rows, blocks)
+    paged_attention.paged_attention(q, cache, table, index(rows), index(rows))
+
+
+def over_slots(batch: int, queries: int, heads: int, keys: int, dim: int) -> None:
+    q, k = zeros(batch, queries, heads, dim), zeros(batch, keys, heads, dim)
+    if queries > 1 or keys == 1:
+        attention.attention(q, k, k, causal_offset=1, key_lengths=index(batch))
+        attention.windowed_attention(q[0], q[0], q[0], index(2))
+    else:
+        cross, own = zeros(1, 2, heads, keys, dim), zeros(2, 1, heads, keys, dim)
+        many = index(batch)
+        cached_attention.cross_attention_cached(q, cross, many, many)
+        cached_attention.cross_attention_weights(q, cross, many, many + keys, [0])
+        cached_attention.self_attention_cached(q, q, q, own, many, many, many)
+
+
+def over_vocabulary(n: int, vocab: int) -> None:
+    x = torch.zeros(n, vocab)
+    sampling.argmax(x)
+    sampling.draw(x, index(n), index(n))
+    sampling.token_logprobs(x, index(n))
+    sampling_stages.add_(x, index(n), torch.zeros(n))
+    sampling_stages.penalise_repeats_(x, index(n), torch.zeros(n))
+    sampling_stages.temper(x, torch.ones(n))
+    sampling_stages.keep_min_p_(x, torch.ones(n))
+    sampling_stages.keep_top_k_(x, index(n), 1)
+    sampling_stages.keep_top_p_(x, torch.ones(n, dtype=torch.float64))
+
+
+if __name__ == "__main__":
+    compile_all()
