@@ -5,6 +5,7 @@ import { microphone, playFile } from "./audio.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
 import { $, keepEnd } from "./dom.js";
+import { Latency } from "./latency.js";
 import { KeyWanted, able, languages, servedModels } from "./models.js";
 import { deviceProblem, serverProblem } from "./problems.js";
 import { Session } from "./session.js";
@@ -35,6 +36,7 @@ const session = new Session();
 for (const id of ["transcript", "chat"]) keepEnd($(id));
 const transcript = new Transcript($("transcript"), $("hint"), showDownloads);
 const chat = new Chat($("chat"), $("chat-hint"));
+const latency = new Latency($("hearing-time"), $("answering-time"));
 const composer = new Composer({
   onAsk(text, pictures) {
     showNotice("");
@@ -106,6 +108,7 @@ session.addEventListener("ready", () => {
 });
 session.addEventListener("event", ({ detail: { message, at } }) => {
   transcript.take(message, at);
+  latency.take(message, at);
   if (!session.settings.chat) return;
   if (message.type === TRANSCRIBED && session.settings.answers) {
     const text = message.transcript.trim();
@@ -153,6 +156,7 @@ async function start(kind, open) {
     const opened = await open((pcm, level) => {
       $("level").value = Math.min(1, level * 4);
       session.append(pcm);
+      latency.recorded(session.tape.end);
     });
     if (source === kind && session.listening) audio = opened;
     else await opened.stop();
