@@ -31,7 +31,7 @@ from engine.demo.scene_questions import (
     spoken_question,
     style,
 )
-from engine.demo.scenes import Scene, draw_scene
+from engine.demo.scenes import NUMBER, WORD, Scene, draw_scene
 from engine.demo.scenes_drawing import Canvas
 from engine.models.loader import read_json
 from engine.models.qwen3_vl_pixels import PixelRules, temporal_slices
@@ -129,8 +129,10 @@ class Examiner:
         self.answerer = answerer
 
     def still(self, rng: random.Random, task: str) -> Asked:
-        """One question about one image."""
+        """One question about one image; what is to be read is there."""
         image, scene = self._image(rng)
+        while task in (NUMBER, WORD) and scene.written(task) is None:
+            image, scene = self._image(rng)
         question = self._question(rng, scene, (task,))
         return Asked((_user(image, style(question.text, rng)),), question.answer_text)
 
