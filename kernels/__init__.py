@@ -5,6 +5,7 @@ Shapes are written `[batch, queries, heads, dim]`; lengths and indices are int64
 """
 
 from kernels.attention import attention
+from kernels.attention_inputs import norm_rope_write
 from kernels.cached_attention import (
     cross_attention_cached,
     cross_attention_weights,
@@ -50,6 +51,7 @@ __all__ = [
     "linear",
     "log_mel",
     "mel_filters",
+    "norm_rope_write",
     "pack_linear",
     "paged_attention",
     "paged_write",

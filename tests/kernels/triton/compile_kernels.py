@@ -14,6 +14,7 @@ from triton.runtime.jit import JITFunction
 from kernels.triton import (
     activations,
     attention,
+    attention_inputs,
     cached_attention,
     norms,
     paged_attention,
@@ -78,6 +79,9 @@ def by_token(width: int, heads: int, kv_heads: int, dim: int) -> None:
     k, v = qkv[:, heads : heads + kv_heads], qkv[:, heads + kv_heads :]
     cos, sin = rope.rope_angles(index(len(x)), torch.zeros(dim // 2), torch.bfloat16)
     rope.rope(k, cos, sin)
+    held = zeros(2, 1, len(x), kv_heads, dim)
+    weight, slots = qkv[0, : heads + kv_heads], index(len(x))
+    attention_inputs.norm_rope_write(qkv, weight, 1e-6, cos, sin, held, slots)
     paged_write.paged_write(k, v, zeros(2, 1, len(x), kv_heads, dim), index(len(x)))
 
 
