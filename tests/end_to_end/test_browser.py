@@ -1,0 +1,90 @@
+"""The browser page in a real browser, with the packaged models: seen, heard, and answered."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from PIL import Image, ImageDraw
+
+from lookhear.server import ServerProcess
+from tests.clients.chromium import Browser, Page, chromium, executable, voice
+from tests.end_to_end.conftest import SERVE
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(executable() is None, reason="needs Chromium (Debian: chromium)"),
+]
+
+ROOT = Path(__file__).parent.parent.parent
+RECORDING = ROOT / "engine" / "demo" / "recordings" / "question-colour.opus"
+MODELS = ["--model", "demo-qwen3-asr", "--model", "demo-qwen3-vl"]
+QUESTION = "What colour is the circle?"
+LAST = "[...document.querySelectorAll('.answer')].at(-1)"
+
+
+def scene(circle: str) -> Image.Image:
+    """A circle at the top left and a purple square at the bottom right."""
+    image = Image.new("RGB", (192, 192), (244, 242, 236))
+    brush = ImageDraw.Draw(image)
+    brush.ellipse([10, 10, 54, 54], fill=circle)
+    brush.rectangle([138, 138, 182, 182], fill="purple")
+    return image
+
+
+@pytest.fixture(scope="module")
+def seeing() -> Iterator[ServerProcess]:
+    with ServerProcess(arguments=[*MODELS, *SERVE], start_seconds=120.0) as process:
+        yield process
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
+    """Its microphone hears the question, its camera sees a green circle."""
+    folder = tmp_path_factory.mktemp("devices")
+    frame = io.BytesIO()
+    scene("green").resize((768, 768)).save(frame, "JPEG", quality=95)
+    (folder / "camera.mjpeg").write_bytes(frame.getvalue() * 8)
+    wav = voice(RECORDING, folder / "question.wav")
+    async with chromium(wav, folder / "camera.mjpeg") as it:
+        yield it
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(browser: Browser, seeing: ServerProcess) -> AsyncIterator[Page]:
+    async with browser.page(seeing.address.base_url) as page:
+        await page.until("!document.querySelector('#talking').hidden")
+        yield page
+        assert page.errors == []
+
+
+async def ask(page: Page, text: str) -> str:
+    before = await page.js("document.querySelectorAll('.answer').length")
+    await page.type("#question", text)
+    await page.press("Enter")
+    await page.until(f"document.querySelectorAll('.answer').length > {before}")
+    await page.until("document.querySelector('#cancel').hidden")
+    said: str = await page.js(f"{LAST}.querySelector('p').innerText")
+    return said
+
+
+async def test_questions_about_a_picture(page: Page, tmp_path: Path) -> None:
+    scene("red").save(tmp_path / "scene.png")
+    await page.choose_files("#picture", tmp_path / "scene.png")
+    await page.until("document.querySelector('.attachment')")
+    assert await ask(page, QUESTION) == "Red."
+    assert await ask(page, "How many shapes are there?") == "Two."
+
+
+async def test_the_camera_is_looked_at(page: Page) -> None:
+    await page.click("#camera")
+    await page.until("document.querySelector('#video').videoWidth > 0")
+    await page.click("#live")
+    await page.until("document.querySelector('.seen canvas')")
+    assert await ask(page, QUESTION) == "Green."
+    await page.click("#live")
+    await page.click("#take")
+    assert await ask(page, QUESTION) == "Green."
