@@ -168,7 +168,7 @@ def windowed_attention(
     return out
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["batch", "queries"])
 def _attend_kernel(
     q_ptr,
     k_ptr,
@@ -257,7 +257,7 @@ def _attend_kernel(
         tl.store(sums_ptr + SPLITS * count + place, weight, mask=query < queries)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["tokens", "windows"])
 def _window_kernel(
     q_ptr,
     k_ptr,

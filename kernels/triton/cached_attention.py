@@ -139,7 +139,7 @@ def cross_attention_weights(
     return out
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["queries"])
 def _append_kernel(
     k_ptr,
     v_ptr,
@@ -181,7 +181,7 @@ def _append_kernel(
         tl.store(target + cache_half, v.to(kind), mask=real)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["queries", "positions"])
 def _weights_kernel(
     q_ptr,
     cache_ptr,

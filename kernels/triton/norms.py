@@ -100,7 +100,7 @@ def _rms_norm(
     return out, total
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _rms_norm_kernel(
     x_ptr,
     residual_ptr,
@@ -137,7 +137,7 @@ def _rms_norm_kernel(
     tl.store(out_ptr + places, y.to(out_ptr.dtype.element_ty), mask=real)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _layer_norm_kernel(
     x_ptr,
     weight_ptr,

@@ -108,7 +108,7 @@ def paged_attention(
     return out
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["tokens", "rows", "max_blocks"])
 def _attend_kernel(
     q_ptr,
     cache_ptr,

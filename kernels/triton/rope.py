@@ -80,7 +80,7 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return out
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["tokens"])
 def _angles_kernel(
     positions_ptr,
     frequencies_ptr,

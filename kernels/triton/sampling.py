@@ -152,7 +152,7 @@ def _winner_kernel(values_ptr, indices_ptr, out_ptr, vocab, chunks, CHUNKS: tl.c
     tl.store(out_ptr + row, tl.minimum(index, vocab - 1).to(tl.int64))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def _sums_kernel(x_ptr, partial_ptr, row_stride, n, vocab, chunks, SIZE: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     chunk = tl.program_id(1)
@@ -166,7 +166,7 @@ def _sums_kernel(x_ptr, partial_ptr, row_stride, n, vocab, chunks, SIZE: tl.cons
     tl.store(partial_ptr + n * chunks + place, total)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def _logprob_kernel(
     x_ptr, tokens_ptr, partial_ptr, out_ptr, row_stride, n, chunks, CHUNKS: tl.constexpr
 ):

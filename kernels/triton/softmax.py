@@ -112,7 +112,7 @@ def joined(parts: Tensor, sums: Tensor, out: Tensor) -> None:
     )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["lines"])
 def _join_kernel(parts_ptr, sums_ptr, out_ptr, lines, dim, SPLITS: tl.constexpr, DIM: tl.constexpr):
     line = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, DIM)
