@@ -123,6 +123,15 @@ class Interrupting(io.StringIO):
         return super().write(text)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises, also where the tests run in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_stops_the_answer_and_keeps_what_was_said(server: ChatServer) -> None:
     server.hold, server.frames = True, [chunk(content="Once upon")]
 
