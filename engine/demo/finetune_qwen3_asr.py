@@ -26,13 +26,13 @@ from engine.demo.export_qwen3_asr import write_folder
 from engine.demo.qwen3_asr_examples import AsrExampleMaker
 from engine.demo.train_qwen3_asr import Plan, Run, worker
 
-QUESTIONS = 0.6
+QUESTIONS = 0.45
 """Share of the examples."""
 WINDOWS = {2: 0.19, 3: 0.2, 4: 0.14, 5: 0.05, 6: 0.08, 8: 0.12, 12: 0.08, 16: 0.06, 20: 0.04}
 WINDOWS |= {24: 0.04}
 """Steps by window length (seconds): questions are short, and long windows must not be forgotten."""
 HIGH_RATE, LOW_RATE = 8e-4, 3e-5
-LEVEL = 0.7
+LEVEL = 0.5
 """Part of the time at the high rate; then it falls exponentially to the low one."""
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import soundfile
 import torch
 
 from engine.demo.evaluate_qwen3_asr import (
     Transcriber,
     long_recordings,
     pieces,
+    questions,
     silence,
     transcription,
 )
 from engine.demo.evaluate_whisper import Item, Samples, load_items
+from engine.demo.spoken_questions import RECORDED
 from engine.models.qwen3_asr import Qwen3AsrModel
 from engine.models.qwen3_asr_prompt import build_prompt
 from engine.qwen_tokenizer import QwenTokenizer
@@ -24,6 +27,7 @@ from tests.engine.models.driving import Decoder
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "engine" / "demo" / "qwen3_asr"
+RECORDINGS = ROOT / "engine" / "demo" / "recordings"
 DATA = ROOT / "tests" / "data"
 
 
@@ -77,6 +81,19 @@ def test_unseen_sentences_are_heard_in_their_language(
     rates, named = transcription(theirs, items)
     assert sum(rates.values()) / len(rates) < 0.06
     assert sum(named.values()) / len(named) >= 0.95
+
+
+@pytest.mark.parametrize(("name", "asked"), RECORDED.items())
+def test_recorded_questions_are_heard_exactly(theirs: Transcriber, name: str, asked: str) -> None:
+    samples, rate = soundfile.read(RECORDINGS / f"{name}.opus", dtype="float32")
+    assert rate == 16_000
+    answer = theirs.answers([samples])[0]
+    assert (answer.language, answer.text) == ("English", asked)
+
+
+def test_spoken_questions_are_heard(theirs: Transcriber) -> None:
+    rates = questions(theirs, DATA, every=4)
+    assert max(rates["seen"], rates["unseen"]) <= 0.06
 
 
 def test_silence_and_noise_give_no_text(theirs: Transcriber) -> None:
