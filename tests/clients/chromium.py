@@ -23,6 +23,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from media.decode import iter_audio
 from media.pcm import encode_pcm16
 
+END_SECONDS = 10.0  # that it may take to end
 PATIENCE = 60.0  # seconds after which something missing is a failure
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 QUIET = (
@@ -231,9 +232,14 @@ async def chromium(
         finally:
             if process.returncode is None:
                 process.terminate()
-            await process.wait()
-            if draining is not None:
-                await draining
+            try:
+                await asyncio.wait_for(process.wait(), END_SECONDS)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+            if draining is not None:  # its children may hold the pipe open for longer
+                draining.cancel()
+                await asyncio.wait({draining})
 
 
 async def _address(stderr: asyncio.StreamReader) -> str:

@@ -79,6 +79,18 @@ async def test_questions_about_a_picture(page: Page, tmp_path: Path) -> None:
     assert await ask(page, "How many shapes are there?") == "Two."
 
 
+async def test_a_spoken_question_about_a_picture(page: Page, tmp_path: Path) -> None:
+    scene("blue").save(tmp_path / "scene.png")
+    await page.choose_files("#picture", tmp_path / "scene.png")
+    await page.until("document.querySelector('.attachment')")
+    await page.click("#toggle")
+    await page.until(f"/[.]$/.test({LAST}.innerText)")
+    assert await page.text(".turn .committed") == QUESTION
+    assert await page.js(f"{LAST}.querySelector('p').innerText") == "Blue."
+    await page.click("#toggle")
+    await page.until("document.querySelector('#state').dataset.state == 'idle'")
+
+
 async def test_the_camera_is_looked_at(page: Page) -> None:
     await page.click("#camera")
     await page.until("document.querySelector('#video').videoWidth > 0")
