@@ -29,7 +29,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import machine, metrics, report
 from benchmarks.dataset import DATA, Audio, held_out, long_recordings, looped
-from benchmarks.load import Job, SessionPlan
+from benchmarks.job import Job, SessionPlan
 from benchmarks.processes import Watch
 from benchmarks.trace import RATE, SpokenWord, Trace
 from lookhear.address import Server

@@ -11,25 +11,26 @@ import soundfile
 
 from benchmarks import load, metrics
 from benchmarks.dataset import Audio, Utterance, held_out, long_recordings, looped
+from benchmarks.job import Job, SessionPlan
 from benchmarks.trace import RATE, SpokenWord
 from tests.clients.counting_server import CountingServer, Drop, said, speech
 
 QUICK = 20.0  # times the speed of speech
 
 
-def plan(tmp_path: Path, url: str, sessions: int) -> load.Job:
+def plan(tmp_path: Path, url: str, sessions: int) -> Job:
     pcm = speech([101, 102], [103])
     (tmp_path / "pcm").write_bytes(pcm * sessions)
     size = len(pcm) // 2
-    plans = [load.SessionPlan(f"s{n}", n * size, (n + 1) * size) for n in range(sessions)]
+    plans = [SessionPlan(f"s{n}", n * size, (n + 1) * size) for n in range(sessions)]
     wire = url.replace("http", "ws") + "/v1/realtime?intent=transcription"
-    return load.Job(wire, str(tmp_path / "pcm"), plans, sessions, 0.05, QUICK)
+    return Job(wire, str(tmp_path / "pcm"), plans, sessions, 0.05, QUICK)
 
 
 async def test_sessions_are_streamed_whole(tmp_path: Path) -> None:
     async with CountingServer().running() as server:
         job = plan(tmp_path, server.url, 3)
-        assert load.Job.from_json(job.to_json()) == job
+        assert Job.from_json(job.to_json()) == job
         traces = await load.run(job)
     assert sorted(trace.name for trace in traces) == ["s0", "s1", "s2"]
     for trace in traces:

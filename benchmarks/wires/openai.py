@@ -1,0 +1,124 @@
+"""OpenAI Realtime (GA), transcription sessions: the protocol whose events are the normal form.
+
+Ours, OpenAI's own, and whatever else speaks it. Text that may still change is an extension of
+ours; a server that does not know it is asked again without.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.typing import Subprotocol
+
+from benchmarks.job import Job, SessionPlan
+from benchmarks.trace import RATE, Trace
+from benchmarks.wires.recording import (
+    ANSWER_SECONDS,
+    OPEN_SECONDS,
+    Refused,
+    recorded,
+    send_paced,
+)
+from lookhear.address import Server
+
+LAST_COMMIT = "end"  # its event id
+
+
+async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Trace:
+    """Stream one session to its end. Never raises for what the server does: the trace tells."""
+    trace = Trace(plan.name)
+    async with (
+        recorded(trace),
+        connect(
+            job.url,
+            subprotocols=[Subprotocol("realtime")],
+            additional_headers=Server(job.url, os.environ.get("LOOKHEAR_API_KEY")).headers(),
+            compression=None,
+            proxy=None if Server(job.url).is_local else True,
+            max_size=2**24,
+            open_timeout=OPEN_SECONDS,
+            close_timeout=2,
+        ) as socket,
+    ):
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await _configure(socket, job, plan)
+        started = time.monotonic()
+        receiver = asyncio.create_task(_receive(socket, trace, started))
+        try:
+            silence = np.zeros(int(plan.silence_seconds * RATE), "<i2")
+            samples = np.concatenate([pcm[plan.start : plan.end], silence])
+
+            async def send(packet: NDArray[np.int16]) -> None:
+                audio = base64.b64encode(packet.tobytes()).decode("ascii")
+                await socket.send('{"type":"input_audio_buffer.append","audio":"' + audio + '"}')
+
+            await send_paced(send, samples, trace, started, pace=job.pace)
+            # The answer to `clear` says that the commit has been dealt with.
+            commit = {"type": "input_audio_buffer.commit", "event_id": LAST_COMMIT}
+            await socket.send(json.dumps(commit))
+            await socket.send('{"type":"input_audio_buffer.clear"}')
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await receiver
+        finally:
+            receiver.cancel()
+            await asyncio.gather(receiver, return_exceptions=True)
+    return trace
+
+
+def session_update(job: Job, plan: SessionPlan, *, provisional: bool) -> dict[str, Any]:
+    """The session as a client asks for it."""
+    transcription = {"model": job.model, "language": plan.language}
+    session: dict[str, Any] = {
+        "type": "transcription",
+        "audio": {
+            "input": {
+                "format": {"type": "audio/pcm", "rate": RATE},
+                "transcription": {key: value for key, value in transcription.items() if value},
+                "turn_detection": {"type": "server_vad"},
+            }
+        },
+    }
+    if provisional:
+        session["lookhear"] = {"provisional": True}
+    return {"type": "session.update", "session": session}
+
+
+async def _configure(socket: ClientConnection, job: Job, plan: SessionPlan) -> None:
+    """Returns when the server has agreed. Refused."""
+    wishes = [True, False] if job.provisional else [False]
+    for provisional in wishes:
+        await socket.send(json.dumps(session_update(job, plan, provisional=provisional)))
+        while True:
+            event = json.loads(await socket.recv())
+            if event["type"] in ("session.updated", "transcription_session.updated"):
+                return
+            if event["type"] == "error":
+                break
+        if not provisional:
+            raise Refused(str(event["error"].get("message") or event["error"]))
+
+
+async def _receive(socket: ClientConnection, trace: Trace, started: float) -> None:
+    """Until everything committed is completed and the final `clear` is answered."""
+    open_turns: set[str] = set()
+    cleared = False
+    while open_turns or not cleared:
+        event = json.loads(await socket.recv())
+        kind = event["type"]
+        if kind == "error" and event["error"].get("event_id") == LAST_COMMIT:
+            continue  # nothing was left to commit
+        trace.events.append((time.monotonic() - started, event))
+        if kind == "input_audio_buffer.cleared":
+            cleared = True
+        elif kind == "input_audio_buffer.committed":
+            open_turns.add(event["item_id"])
+        elif kind.endswith(("input_audio_transcription.completed", "transcription.failed")):
+            open_turns.discard(event["item_id"])

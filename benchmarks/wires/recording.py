@@ -1,0 +1,80 @@
+"""What every wire does the same way: pace the audio, and write down how a session ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+from benchmarks.trace import RATE, Trace
+
+ANSWER_SECONDS = 60.0  # after the last packet; a server that is so far behind has failed
+OPEN_SECONDS = 20.0
+
+
+class Refused(Exception):
+    """The server did not accept the session; the message is its reason."""
+
+
+async def send_paced(
+    send: Callable[[NDArray[np.int16]], Awaitable[None]],
+    samples: NDArray[np.int16],
+    trace: Trace,
+    started: float,
+    *,
+    rate: int = RATE,
+    pace: float = 1.0,
+    packet_seconds: float = 0.02,
+) -> None:
+    """Hand `samples` at `rate` to `send`, each packet when a microphone would have it.
+
+    The clock is absolute: started is time.monotonic() at sample 0, so a late packet does not delay
+    the ones after it. The trace counts in samples of the normal form, at RATE.
+    """
+    size = int(packet_seconds * rate)
+    for first in range(0, len(samples), size):
+        packet = samples[first : first + size]
+        end = first + len(packet)
+        await asyncio.sleep(started + end / rate / pace - time.monotonic())
+        await send(packet)
+        trace.packets.append((time.monotonic() - started, end * RATE // rate))
+
+
+@asynccontextmanager
+async def recorded(trace: Trace) -> AsyncIterator[None]:
+    """Around a whole session: what the server did to it becomes its close code and its problem."""
+    try:
+        yield
+        trace.close_code = 1000
+    except ConnectionClosed as error:
+        trace.close_code = error.rcvd.code if error.rcvd is not None else 1006
+        trace.problem = f"closed early: {error}"
+    except (OSError, InvalidHandshake, Refused, ValueError, KeyError) as error:
+        trace.problem = explain(error)
+
+
+def explain(error: Exception) -> str:
+    """One line that says what was wrong with the server."""
+    match error:
+        case OSError() if "Connect call failed" in str(error):  # of one address, or of each
+            return "nobody listens there (connection refused)"
+        case TimeoutError():
+            return f"no answer within {ANSWER_SECONDS:.0f} s ({error or 'timed out'})"
+        case InvalidStatus() if error.response.status_code in (401, 403):
+            return f"wrong or missing API key (HTTP {error.response.status_code})"
+        case InvalidStatus():
+            return f"not a WebSocket of this kind (HTTP {error.response.status_code})"
+        case InvalidHandshake():
+            return f"not a WebSocket: {error}"
+        case Refused():
+            return f"the server refused the session: {error}"
+        case ValueError() | KeyError():
+            return f"not this protocol: {type(error).__name__}: {error}"
+        case OSError() if error.strerror:
+            return f"cannot be reached: {error.strerror}"
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,25 @@
+"""The wires by name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.job import Job, SessionPlan
+from benchmarks.trace import Trace
+from benchmarks.wires import openai
+
+Wire = Callable[[Job, SessionPlan, NDArray[np.int16]], Awaitable[Trace]]
+"""Streams one session to its end and never raises for what the server does.
+
+The trace is in normal form: the GA events input_audio_buffer.committed {item_id},
+conversation.item.input_audio_transcription.delta {item_id, delta} (text that will not change) and
+.completed {item_id, transcript}, and lookhear.input_audio_transcription.provisional
+{item_id, text} (what stands behind the deltas and may change).
+"""
+
+WIRES: dict[str, Wire] = {
+    "openai": openai.run_session,
+}
