@@ -18,10 +18,10 @@ check: $(VENV)/.test
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
 bench-live: $(VENV)/.bench
-	$(BIN)/python -m benchmarks.live $(ARGS)
+	$(BIN)/lookhear bench live $(ARGS)
 
 bench-offline: $(VENV)/.bench
-	$(BIN)/python -m benchmarks.offline $(ARGS)
+	$(BIN)/lookhear bench offline $(ARGS)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"lookhear needs Python 3.11 or newer, this is {sys.version.split()[0]}")'

@@ -24,7 +24,8 @@ class Job:
     Each worker waits a random time up to phase_seconds before each of its sessions, so that
     sessions do not tick together. pace: 1.0 is the speed of speech. wire: a name in
     benchmarks.wires.registry. model: None for the server's own choice. provisional: ask for text
-    that may still change, where that has to be asked for.
+    that may still change, where that has to be asked for. packet_seconds: audio per packet, for
+    the wires that leave it to the client.
     """
 
     url: str
@@ -37,6 +38,7 @@ class Job:
     provisional: bool = True
     wire: str = "openai"
     model: str | None = None
+    packet_seconds: float = 0.02
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

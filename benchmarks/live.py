@@ -1,7 +1,7 @@
-"""`python -m benchmarks.live`: live transcription measured as users meet it.
+"""`lookhear bench live`: live transcription measured as users meet it.
 
-Starts its own server (or takes --server), streams held-out speech at the speed of speech from a
-load generator in a process of its own, and computes everything from what that saw. Scenarios:
+Streams held-out speech at the speed of speech from a load generator in a process of its own, and
+computes everything from what that saw. Scenarios:
 
 held-out  every held-out utterance, a session each: WER by language and voices, the gap to offline
 single    long recordings, one session at a time: latency of an unloaded server
@@ -14,128 +14,72 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import machine, metrics, report
-from benchmarks.dataset import DATA, Audio, held_out, long_recordings, looped
-from benchmarks.job import Job, SessionPlan
+from benchmarks import metrics, report
+from benchmarks.generator import Target, generate
+from benchmarks.numbers import Json, live_numbers
 from benchmarks.processes import Watch
-from benchmarks.trace import RATE, SpokenWord, Trace
-from lookhear.address import Server
-from lookhear.display import progress
-from lookhear.server import ServerProcess
+from benchmarks.speech import Session, held_out_sessions, long_session
+from benchmarks.subject import (
+    add_result_arguments,
+    add_server_arguments,
+    begin,
+    consoles,
+    finish,
+    result_file,
+    target,
+    warm_up,
+)
+from benchmarks.trace import Trace
 from lookhear.wer import total, word_errors
 
-RESULTS = Path(__file__).parent / "results"
-Json = dict[str, Any]
-GROWTH_SECONDS = 60.0  # a session must last this long before a growth of its lag means anything
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """What one session says: samples, and the truth about them."""
-
-    name: str
-    pcm: NDArray[np.int16]
-    text: str
-    words: tuple[SpokenWord, ...]
-    language: str
-    split: str = ""
+LANGUAGES = 3  # of the long recordings
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where to measure. pid: of the server's first process, None if it is not ours."""
+    """One run of `bench live` against one server."""
 
-    server: Server
-    pid: int | None
+    target: Target
     console: Console
     options: argparse.Namespace
 
-    @property
-    def offline_result(self) -> Path:
-        """What `benchmarks.offline` wrote under the same label."""
-        return result_file(self.options, "offline")
-
     def run(self, sessions: Sequence[Session], concurrency: int) -> list[Trace]:
         """Stream all sessions; traces in the order of `sessions`."""
-        with tempfile.TemporaryDirectory() as folder:
-            plans, at = [], 0
-            with (Path(folder) / "pcm").open("wb") as file:
-                for session in sessions:
-                    file.write(session.pcm.tobytes())
-                    plans.append(SessionPlan(session.name, at, at + len(session.pcm)))
-                    at += len(session.pcm)
-            job = Job(
-                self.server.websocket_url("/realtime", {"intent": "transcription"}),
-                str(Path(folder) / "pcm"),
-                plans,
-                concurrency=concurrency,
-                seed=self.options.seed,
-                provisional=not self.options.no_provisional,
-            )
-            traces = self._generate(job, Path(folder))
-        by_name = {trace.name: trace for trace in traces}
-        return [by_name[session.name] for session in sessions]
+        return generate(self.target, sessions, concurrency, self.console, seed=self.options.seed)
 
-    def _generate(self, job: Job, folder: Path) -> list[Trace]:
-        (folder / "job").write_text(job.to_json(), "utf-8")
-        command = [sys.executable, "-m", "benchmarks.load", str(folder / "job")]
-        seconds = sum(plan.end - plan.start for plan in job.sessions) / RATE / job.concurrency
-        columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-        with Progress(*columns, console=self.console, transient=True) as bars:
-            about = f"{len(job.sessions)} sessions, {job.concurrency} at once, {seconds:.0f} s"
-            task = bars.add_task(about, total=len(job.sessions))
-            with subprocess.Popen(
-                [*command, str(folder / "traces")], stdout=subprocess.PIPE, text=True
-            ) as generator:
-                assert generator.stdout is not None
-                for _ in generator.stdout:
-                    bars.advance(task)
-        if generator.returncode:
-            raise SystemExit(f"the load generator failed with status {generator.returncode}")
-        lines = (folder / "traces").read_text("utf-8").splitlines()
-        return [Trace.from_json(json.loads(line)) for line in lines]
-
-
-def result_file(options: argparse.Namespace, name: str) -> Path:
-    label = f"-{options.label}" if options.label else ""
-    out: Path = options.out
-    return out / f"{name}{label}.json"
+    def long(self, name: str, start: int, default_seconds: float) -> Session:
+        seconds = self.options.seconds or default_seconds
+        return long_session(name, start, seconds, self.options.data, self.options.language)
 
 
 # --- scenarios -----------------------------------------------------------------------------------
 
 
 def held_out_scenario(bench: Bench) -> Json:
-    audio = Audio(bench.options.data)
     sessions = [
-        Session(u.name, audio.of(u), u.text, u.words, u.language, u.split)
-        for u in held_out(bench.options.data, bench.options.limit)
+        session
+        for session in held_out_sessions(bench.options.data, bench.options.limit)
+        if bench.options.language in (None, session.language)
     ]
     traces = bench.run(sessions, bench.options.sessions or 4)
-    result = common(sessions, traces)
+    result = live_numbers(sessions, traces)
     groups = sorted({(session.language, session.split) for session in sessions})
     result["wer"] = [accuracy(language, split, sessions, traces) for language, split in groups]
     heard = {s.name: metrics.hypothesis(t) for s, t in zip(sessions, traces, strict=True)}
-    result["gap_to_offline"] = gap_to_offline(sessions, heard, bench.offline_result)
+    offline = result_file(bench.options, "offline")
+    result["gap_to_offline"] = gap_to_offline(sessions, heard, offline)
     result["heard"] = heard
     return result
 
 
 def gap_to_offline(sessions: Sequence[Session], heard: Mapping[str, str], offline: Path) -> Json:
-    """Live minus offline WER on the same utterances, if `benchmarks.offline` was run before."""
+    """Live minus offline WER on the same utterances, if `bench offline` was run before."""
     if not offline.is_file():
         return {"utterances": 0}
     whole: dict[str, str] = json.loads(offline.read_text("utf-8"))["heard"]
@@ -170,33 +114,22 @@ def accuracy(
 
 
 def single_scenario(bench: Bench) -> Json:
-    seconds = bench.options.seconds or 120.0
-    sessions = [_looped(f"single_{r}", r, seconds) for r in range(len(long_recordings()))]
-    return common(sessions, bench.run(sessions, 1))
+    count = bench.options.sessions or (1 if bench.options.language else LANGUAGES)
+    sessions = [bench.long(f"single_{n}", n, 120.0) for n in range(count)]
+    return live_numbers(sessions, bench.run(sessions, 1))
 
 
 def eight_scenario(bench: Bench) -> Json:
-    count, seconds = bench.options.sessions or 8, bench.options.seconds or 300.0
-    sessions = [_looped(f"session_{n}", n, seconds) for n in range(count)]
-    with _watch(bench) as watch:
-        traces = bench.run(sessions, count)
-    result = common(sessions, traces)
-    if watch:
-        result |= {"processes": watch.by_minute(), "engine": watch.work_by_minute()}
-    return result
+    count = bench.options.sessions or 8
+    sessions = [bench.long(f"session_{n}", n, 300.0) for n in range(count)]
+    return _watched(bench, sessions, count)
 
 
 def soak_scenario(bench: Bench) -> Json:
-    sessions = [_looped("soak", 0, bench.options.seconds or 600.0)]
-    with _watch(bench) as watch:
-        traces = bench.run(sessions, 1)
-    result = common(sessions, traces)
-    if watch:
-        result |= {"processes": watch.by_minute(), "engine": watch.work_by_minute()}
-    return result
+    return _watched(bench, [bench.long("soak", 0, 600.0)], 1)
 
 
-SCENARIOS = {
+SCENARIOS: dict[str, Callable[[Bench], Json]] = {
     "held-out": held_out_scenario,
     "single": single_scenario,
     "eight": eight_scenario,
@@ -204,114 +137,63 @@ SCENARIOS = {
 }
 
 
-def _warm_up(bench: Bench) -> None:
-    """A few sessions that do not count: caches, threads and allocators settle."""
-    bench.run([_looped(f"warm-up {n}", n, 6.0) for n in range(3)], 3)
-
-
-def _looped(name: str, start: int, seconds: float) -> Session:
-    """The long recordings in turn, beginning with number `start`."""
-    recordings = long_recordings()
-    order = [recordings[(start + n) % len(recordings)] for n in range(len(recordings))]
-    pcm, text, words = looped(order, Audio(), seconds)
-    return Session(name, pcm, text, words, order[0].language)
+def _watched(bench: Bench, sessions: Sequence[Session], concurrency: int) -> Json:
+    with _watch(bench.target) as watch:
+        traces = bench.run(sessions, concurrency)
+    result = live_numbers(sessions, traces)
+    if watch:
+        result |= {"processes": watch.by_minute(), "engine": watch.work_by_minute()}
+    return result
 
 
 @contextlib.contextmanager
-def _watch(bench: Bench) -> Iterator[Watch | None]:
-    if bench.pid is None:
+def _watch(subject: Target) -> Iterator[Watch | None]:
+    if subject.pid is None:
         yield None
     else:
-        with Watch(bench.pid, metrics_url=bench.server.http_url("/metrics")) as watch:
+        with Watch(subject.pid, metrics_url=subject.metrics_url) as watch:
             yield watch
-
-
-def common(sessions: Sequence[Session], traces: Sequence[Trace]) -> Json:
-    """Everything that is measured the same way in every scenario."""
-    pairs = list(zip(sessions, traces, strict=True))
-    errors = [word_errors(s.text, metrics.hypothesis(t)) for s, t in pairs]
-    finals = [latency for s, t in pairs for latency in metrics.final_latencies(t, s.words)]
-    lags = [point for s, t in pairs for point in metrics.commit_lags(t, s.words)]
-    erased = [metrics.erasure(trace) for trace in traces]
-    violations = [text for trace in traces for text in metrics.invariant_violations(trace)]
-    first = [metrics.first_text_latencies(t, s.words) for s, t in pairs]
-    shown = [metrics.first_text_latencies(t, s.words, provisional=True) for s, t in pairs]
-    return {
-        "sessions": len(sessions),
-        "audio_seconds": round(sum(trace.seconds for trace in traces), 1),
-        "turns": sum(len(metrics.turns(trace)) for trace in traces),
-        "wer_all": round(total(errors).rate, 4),
-        "wer_interval": [round(bound, 4) for bound in metrics.bootstrap_interval(errors)],
-        "first_text_s": metrics.summary([x for values in first for x in values]),
-        "first_shown_s": metrics.summary([x for values in shown for x in values]),
-        "final_s": metrics.summary(finals),
-        "commit_lag_s": metrics.summary([lag for _, lag in lags]),
-        "commit_lag_growth_s_per_minute": _growth(lags),
-        "commit_lag_by_minute": metrics.by_minute(lags),
-        "cadence_s": metrics.summary([gap for trace in traces for gap in metrics.cadence(trace)]),
-        "erasure": round(sum(e for e, _ in erased) / max(1, sum(f for _, f in erased)), 3),
-        "drops": sum(metrics.dropped(trace) for trace in traces),
-        "violations": violations[:20],
-        "violation_count": len(violations),
-        "generator_late_s": round(max((trace.lateness for trace in traces), default=0.0), 3),
-    }
-
-
-def _growth(lags: Sequence[tuple[float, float]]) -> float | None:
-    """None for sessions that are too short to tell."""
-    if max((at for at, _ in lags), default=0.0) < GROWTH_SECONDS:
-        return None
-    return round(metrics.slope_per_minute(lags), 4)
 
 
 # --- command -------------------------------------------------------------------------------------
 
 
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(
+        prog="lookhear bench live",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = ", ".join(SCENARIOS)
+    found.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"{names}; default: all")
+    add_server_arguments(found)
+    found.add_argument("--limit", type=int, metavar="N", help="utterances per language and split")
+    found.add_argument("--sessions", type=int, metavar="N", help="sessions at once")
+    found.add_argument("--seconds", type=float, metavar="S", help="of audio per long session")
+    found.add_argument("--language", metavar="CODE", help="only recordings in this one")
+    add_result_arguments(found)
+    return found
+
+
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.live", description=__doc__.split("\n\n")[0])
-    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
-    parser.add_argument("--server", metavar="URL", help="measure this one, do not start any")
-    parser.add_argument("--serve", default="", metavar="ARGS", help="for our own `lookhear serve`")
-    parser.add_argument("--limit", type=int, metavar="N", help="utterances per language and split")
-    parser.add_argument("--sessions", type=int, metavar="N", help="sessions at once")
-    parser.add_argument("--data", type=Path, default=DATA, help="made by engine.demo.fixtures")
-    parser.add_argument("--seconds", type=float, metavar="S", help="of audio per long session")
-    parser.add_argument("--no-provisional", action="store_true")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--label", default="", help="added to the names of the result files")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args(argv)
+    """1 if a session was dropped, else 0. LookhearError."""
+    arguments = parser()
+    options = arguments.parse_args(argv)
     names = options.scenarios or list(SCENARIOS)
     for name in names:
         if name not in SCENARIOS:
-            parser.error(f"scenario: expected one of {', '.join(SCENARIOS)}, got {name!r}")
-    console = Console(highlight=False)
-    options.out.mkdir(parents=True, exist_ok=True)
-    with _server(console, options) as (server, pid):
-        bench = Bench(server, pid, console, options)
-        _warm_up(bench)
+            arguments.error(f"scenario: expected one of {', '.join(SCENARIOS)}, got {name!r}")
+    console, aside = consoles(options)
+    drops = 0
+    with target(options, aside) as subject:
+        warm_up(subject, options, aside)
+        bench = Bench(subject, aside, options)
         for name in names:
-            about = machine.describe(["benchmarks.live", *argv])
+            about = begin(["live", *argv])
             result = {"scenario": name, **about, **SCENARIOS[name](bench)}
-            result["load_average_after"] = machine.load_average()
-            path = result_file(options, f"live-{name}")
-            path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
-            console.print(report.tables(result))
-            console.print(f"written to {path}\n", style="dim")
-    return 0
-
-
-@contextlib.contextmanager
-def _server(console: Console, options: argparse.Namespace) -> Iterator[tuple[Server, int | None]]:
-    if options.server is not None:
-        yield Server(options.server), None
-        return
-    with contextlib.ExitStack() as stack:
-        with progress(console, "starting the server") as show:
-            process = ServerProcess(0, options.serve.split(), show)
-            stack.enter_context(process)
-        yield process.address, process.pid
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+            path = finish(f"live-{name}", result, options)
+            if not options.json:
+                console.print(report.tables(result))
+                console.print(f"written to {path}\n", style="dim")
+            drops += result["drops"]
+    return 1 if drops else 0

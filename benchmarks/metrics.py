@@ -204,7 +204,7 @@ def commit_lags(trace: Trace, words: Sequence[SpokenWord]) -> list[tuple[float, 
     word's end. Words are matched by the cheapest alignment of the whole session's text.
     """
     spoken = [(token, word) for word in words for token in normalise(word.word)]
-    heard = [pair for turn in turns(trace) for pair in _arrivals(turn)]
+    heard = [pair for turn in turns(trace) for pair in arrivals(turn)]
     lags = []
     for i, j in align([token for token, _ in spoken], [token for token, _ in heard]):
         if i is not None and j is not None:
@@ -213,16 +213,33 @@ def commit_lags(trace: Trace, words: Sequence[SpokenWord]) -> list[tuple[float, 
     return lags
 
 
-def _arrivals(turn: Turn) -> list[tuple[str, float]]:
-    """Each word of a turn's text, normalised, with the arrival of its last character."""
-    text = "".join(delta for _, delta in turn.deltas)
-    arrival = [when for when, delta in turn.deltas for _ in delta]
+def arrivals(turn: Turn) -> list[tuple[str, float]]:
+    """Each word of a turn's text, normalised, with the arrival of its last character.
+
+    Of a turn without deltas all of the text came with its completion.
+    """
+    deltas = turn.deltas
+    if not deltas and turn.completed is not None:
+        deltas = [(turn.completed, turn.text)]
+    text = "".join(delta for _, delta in deltas)
+    arrival = [when for when, delta in deltas for _ in delta]
     found: list[tuple[str, float]] = []
     position = 0
     for raw in text.split():
         position = text.index(raw, position) + len(raw)
         found += [(token, arrival[position - 1]) for token in normalise(raw)]
     return found
+
+
+def finish_latency(trace: Trace) -> list[float]:
+    """[the last text or completion minus the sending of the last packet]; [] if there was none."""
+    last = [
+        when
+        for turn in turns(trace)
+        for when in (turn.completed, *(when for when, _ in turn.deltas))
+        if when is not None
+    ]
+    return [max(last) - trace.packets[-1][0]] if last and trace.packets else []
 
 
 def cadence(trace: Trace) -> list[float]:
@@ -271,16 +288,28 @@ def _common_prefix(a: Sequence[str], b: Sequence[str]) -> int:
     return min(len(a), len(b))
 
 
+def retracted(trace: Trace) -> int:
+    """Committed words that the turn's final text does not have: 0 on a wire that keeps its word."""
+    lost = 0
+    for turn in turns(trace):
+        if turn.completed is not None:
+            said = normalise("".join(delta for _, delta in turn.deltas))
+            final = normalise(turn.text)
+            pairs = align(said, final)
+            lost += sum(i is not None and (j is None or said[i] != final[j]) for i, j in pairs)
+    return lost
+
+
 # --- summaries -----------------------------------------------------------------------------------
 
 
 def summary(values: Sequence[float]) -> dict[str, Any]:
-    """n, mean, p50, p95 and max of some seconds, rounded to milliseconds; n only if empty."""
+    """n, mean, p50, p95, p99 and max of some seconds, rounded to milliseconds; n only if empty."""
     if not values:
         return {"n": 0}
     data = np.asarray(values, dtype=float)
-    p50, p95 = np.percentile(data, [50, 95])
-    numbers = {"mean": data.mean(), "p50": p50, "p95": p95, "max": data.max()}
+    p50, p95, p99 = np.percentile(data, [50, 95, 99])
+    numbers = {"mean": data.mean(), "p50": p50, "p95": p95, "p99": p99, "max": data.max()}
     return {"n": len(values)} | {name: round(float(x), 3) for name, x in numbers.items()}
 
 

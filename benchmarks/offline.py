@@ -1,4 +1,8 @@
-"""`python -m benchmarks.offline`: WER and language detection of whole utterances over HTTP."""
+"""`lookhear bench offline`: whole utterances, as fast as they go.
+
+Speed (RTFx: seconds of audio per second), latency of an answer, WER and memory: over HTTP
+(/v1/audio/transcriptions of any server), or of a peer's engine in a process of its own (--peer).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ import asyncio
 import contextlib
 import io
 import json
-import sys
 import time
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import soundfile
@@ -17,57 +21,121 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from benchmarks import machine, metrics
-from benchmarks.dataset import DATA, Audio, Utterance, held_out
+from benchmarks import metrics
+from benchmarks.numbers import Json
+from benchmarks.processes import Watch
+from benchmarks.speech import Session, audio_seconds, held_out_sessions
+from benchmarks.subject import (
+    add_result_arguments,
+    add_server_arguments,
+    begin,
+    consoles,
+    finish,
+    private_server,
+)
 from benchmarks.trace import RATE
 from lookhear.client import AsyncClient
-from lookhear.display import progress
-from lookhear.server import ServerProcess
+from lookhear.errors import UsageError
 from lookhear.wer import WordErrors, total, word_errors
 
-RESULTS = Path(__file__).parent / "results"
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """text; language: as found, None if nobody says; seconds: until it came."""
+
+    text: str
+    language: str | None
+    seconds: float
 
 
-async def transcribe_all(
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All answers, in the order of the sessions; seconds: all of it took. usage: of the server's
+    processes, empty if they are not ours to look at."""
+
+    answers: list[Answer]
+    seconds: float
+    usage: dict[str, float]
+
+
+async def over_http(
     client: AsyncClient,
-    utterances: list[Utterance],
-    audio: Audio,
+    sessions: Sequence[Session],
+    model: str | None,
     concurrency: int,
-    bars: Progress,
-) -> list[tuple[str, str | None, float]]:
-    """Per utterance: text, language found, and seconds until the answer."""
+    tell_language: bool,
+    console: Console,
+) -> tuple[list[Answer], float]:
+    """The answers, and the seconds that all of them took. The first is asked for twice, and the
+    first time does not count. ServerError, ConnectionFailed."""
     gate = asyncio.Semaphore(concurrency)
-    model = (await client.models())[0].id
-    task = bars.add_task("held-out utterances", total=len(utterances))
+    model = model or (await client.models())[0].id
 
-    async def one(utterance: Utterance) -> tuple[str, str | None, float]:
+    async def ask(session: Session) -> Answer:
         async with gate:
             file = io.BytesIO()
-            soundfile.write(file, audio.of(utterance), RATE, format="WAV")
+            soundfile.write(file, session.pcm, RATE, format="WAV")
+            language = session.language if tell_language else None
             began = time.monotonic()
-            answer = json.loads(await client.transcribe_raw(file.getvalue(), "json", model=model))
+            text = await client.transcribe_raw(
+                file.getvalue(), "json", model=model, language=language
+            )
+            seconds = time.monotonic() - began
+            answer = json.loads(text)
+            found = answer.get("languages")
+            return Answer(answer["text"], found[0]["code"] if found else None, seconds)
+
+    await ask(sessions[0])
+    began = time.monotonic()
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
+        task = bars.add_task("utterances", total=len(sessions))
+
+        async def counted(session: Session) -> Answer:
+            answer = await ask(session)
             bars.advance(task)
-            languages = answer.get("languages")
-            code = languages[0]["code"] if languages else None
-            return answer["text"], code, time.monotonic() - began
+            return answer
 
-    return await asyncio.gather(*(one(utterance) for utterance in utterances))
+        answers = await asyncio.gather(*(counted(session) for session in sessions))
+    return answers, time.monotonic() - began
 
 
-def group_results(
-    utterances: list[Utterance], answers: list[tuple[str, str | None, float]]
-) -> list[dict[str, Any]]:
+def numbers(sessions: Sequence[Session], run: Run) -> Json:
+    """Of one run: RTFx, latency, WER, memory, and what was heard."""
+    errors = [
+        word_errors(s.text, answer.text) for s, answer in zip(sessions, run.answers, strict=True)
+    ]
+    seconds = audio_seconds(sessions)
+    result: Json = {
+        "utterances": len(sessions),
+        "audio_seconds": round(seconds, 1),
+        "rtfx": round(seconds / run.seconds, 2),
+        "answer_s": metrics.summary([answer.seconds for answer in run.answers]),
+        "wer_all": round(total(errors).rate, 4),
+        "wer_interval": [round(bound, 4) for bound in metrics.bootstrap_interval(errors)],
+        "wer": by_group(sessions, run.answers, errors),
+        **run.usage,
+    }
+    if "cpu_seconds" in run.usage:
+        result["audio_per_cpu_second"] = round(seconds / max(0.01, run.usage["cpu_seconds"]), 2)
+    # All of them: the live benchmark measures its gap to these.
+    result["heard"] = {s.name: a.text for s, a in zip(sessions, run.answers, strict=True)}
+    return result
+
+
+def by_group(
+    sessions: Sequence[Session], answers: Sequence[Answer], errors: Sequence[WordErrors]
+) -> list[Json]:
     """WER with its 95 % interval, and language detection, by language and voices."""
-    groups: dict[tuple[str, str], list[tuple[WordErrors, bool]]] = {}
-    for utterance, (text, language, _) in zip(utterances, answers, strict=True):
-        errors = word_errors(utterance.text, text)
-        key = utterance.language, utterance.split
-        groups.setdefault(key, []).append((errors, language == utterance.language))
+    groups: dict[tuple[str, str], list[tuple[WordErrors, bool | None]]] = {}
+    for session, answer, wrong in zip(sessions, answers, errors, strict=True):
+        right = None if answer.language is None else answer.language == session.language
+        groups.setdefault((session.language, session.split), []).append((wrong, right))
     results = []
     for (language, split), found in sorted(groups.items()):
-        errors_list = [errors for errors, _ in found]
-        corpus = total(errors_list)
-        low, high = metrics.bootstrap_interval(errors_list)
+        corpus = total(wrong for wrong, _ in found)
+        told = [right for _, right in found if right is not None]
+        interval = metrics.bootstrap_interval([wrong for wrong, _ in found])
         results.append(
             {
                 "language": language,
@@ -75,61 +143,94 @@ def group_results(
                 "utterances": len(found),
                 "words": corpus.words,
                 "wer": round(corpus.rate, 4),
-                "interval": [round(low, 4), round(high, 4)],
-                "language_right": round(sum(right for _, right in found) / len(found), 4),
+                "interval": [round(bound, 4) for bound in interval],
+                "language_right": round(sum(told) / len(told), 4) if told else None,
             }
         )
     return results
 
 
-def table(results: list[dict[str, Any]]) -> Table:
-    shown = Table(title="offline", title_justify="left", title_style="bold")
+def tables(result: Json) -> Iterator[Table]:
+    """Accuracy by group, then speed."""
+    shown = Table(title=f"\n{result['name']}", title_justify="left", title_style="bold", box=None)
     for column in ("language", "voices", "utterances", "WER", "95 % interval", "language found"):
-        shown.add_column(column)
-    for r in results:
+        shown.add_column(column, no_wrap=True)
+    for r in result["wer"]:
         low, high = r["interval"]
-        numbers = f"{r['wer']:.2%}", f"{low:.2%} - {high:.2%}", f"{r['language_right']:.1%}"
-        shown.add_row(r["language"], r["voices"], str(r["utterances"]), *numbers)
-    return shown
+        right = "-" if r["language_right"] is None else f"{r['language_right']:.1%}"
+        cells = str(r["utterances"]), f"{r['wer']:.2%}", f"{low:.2%} - {high:.2%}", right
+        shown.add_row(r["language"], r["voices"], *cells)
+    yield shown
+    speed = Table(box=None)
+    for column in ("RTFx", "answer p50 s", "p95 s", "p99 s", "audio s per CPU s", "peak MiB"):
+        speed.add_column(column, justify="right", no_wrap=True)
+    speed.add_row(*(_cell(value) for value in _speed(result)))
+    yield speed
+
+
+def _speed(result: Json) -> list[Any]:
+    seconds = result["answer_s"]
+    keys = "audio_per_cpu_second", "peak_rss_mib"
+    return [
+        result["rtfx"],
+        *(seconds.get(quantile) for quantile in ("p50", "p95", "p99")),
+        *(result.get(key) for key in keys),
+    ]
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+# --- command -------------------------------------------------------------------------------------
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.offline", description=__doc__)
-    parser.add_argument("--server", metavar="URL", help="measure this one, do not start any")
-    parser.add_argument("--serve", default="", metavar="ARGS", help="for our own `lookhear serve`")
+    """LookhearError."""
+    parser = argparse.ArgumentParser(
+        prog="lookhear bench offline",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_server_arguments(parser, live=False)
     parser.add_argument("--limit", type=int, metavar="N", help="utterances per language and split")
-    parser.add_argument("--data", type=Path, default=DATA, help="made by engine.demo.fixtures")
-    parser.add_argument("--concurrency", type=int, default=4)
-    parser.add_argument("--label", default="", help="added to the name of the result file")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--language", metavar="CODE", help="only these recordings, and say so")
+    parser.add_argument("--concurrency", type=int, default=4, metavar="N", help="default: 4")
+    add_result_arguments(parser)
     options = parser.parse_args(argv)
-    console = Console(highlight=False)
-    about = machine.describe(["benchmarks.offline", *argv])
-    utterances = held_out(options.data, options.limit)
-    with contextlib.ExitStack() as stack:
-        url = options.server
-        if url is None:
-            with progress(console, "starting the server") as show:
-                process = ServerProcess(0, options.serve.split(), show)
-                url = stack.enter_context(process).address.base_url
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-        with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
-            audio = Audio(options.data)
-            client = AsyncClient(url)
-            work = transcribe_all(client, utterances, audio, options.concurrency, bars)
-            answers = asyncio.run(work)
-    results = group_results(utterances, answers)
-    seconds = metrics.summary([seconds for _, _, seconds in answers])
-    result = {"scenario": "offline", **about, "wer": results, "answer_s": seconds}
-    # All of them: the live benchmark measures its gap to these.
-    result["heard"] = {u.name: text for u, (text, _, _) in zip(utterances, answers, strict=True)}
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"offline{options.label and '-' + options.label}.json"
-    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    console.print(table(results))
-    console.print(f"written to {path}", style="dim")
+    if options.concurrency < 1:
+        raise UsageError(f"--concurrency: expected at least 1, got {options.concurrency}")
+    console, aside = consoles(options)
+    about = begin(["offline", *argv])
+    sessions = chosen(options)
+    result = {"scenario": "offline", **about, "name": options.server or "lookhear"}
+    result |= numbers(sessions, _http(options, sessions, aside))
+    path = finish("offline", result, options)
+    if not options.json:
+        for shown in tables(result):
+            console.print(shown)
+        console.print(f"written to {path}", style="dim")
     return 0
 
 
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+def chosen(options: argparse.Namespace) -> list[Session]:
+    """The utterances that --limit and --language leave. UsageError."""
+    found = held_out_sessions(options.data, options.limit)
+    kept = [s for s in found if options.language in (None, s.language)]
+    if not kept:
+        raise UsageError(f"--language: no recordings in {options.language!r}")
+    return kept
+
+
+def _http(options: argparse.Namespace, sessions: Sequence[Session], console: Console) -> Run:
+    with contextlib.ExitStack() as stack:
+        url, watch = options.server, None
+        if url is None:
+            server = stack.enter_context(private_server(options, console))
+            url = server.address.base_url
+            watch = stack.enter_context(Watch(server.pid))
+        client = AsyncClient(url, options.api_key)
+        tell = options.language is not None
+        work = over_http(client, sessions, options.model, options.concurrency, tell, console)
+        answers, seconds = asyncio.run(work)
+    return Run(answers, seconds, watch.totals() if watch else {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import time
@@ -89,6 +90,16 @@ class Watch:
             ]
         return table
 
+    def totals(self) -> dict[str, float]:
+        """Of all processes together: CPU seconds used, and the most MiB that they held at once."""
+        cpu = sum(u.samples[-1][2] - u.samples[0][2] for u in self.usages if u.samples)
+        at_once: dict[float, int] = {}
+        for usage in self.usages:
+            for when, resident, _ in usage.samples:
+                at_once[when] = at_once.get(when, 0) + resident
+        peak = max(at_once.values(), default=0)
+        return {"cpu_seconds": round(cpu, 2), "peak_rss_mib": round(peak / 2**20, 1)}
+
     def work_by_minute(self) -> list[dict[str, float]]:
         """Per whole minute: ticks, engine milliseconds per tick, share of draft tokens kept."""
         table = []
@@ -152,3 +163,29 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
+        self._sample()  # what was used until now counts
+
+
+def wait_idle(pid: int, share: float = 0.1, seconds: float = 60.0) -> bool:
+    """Returns when the process and its children use less than `share` of a core over a second, or
+    after `seconds`: False then."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        before, began = _cpu_seconds(pid), time.monotonic()
+        time.sleep(1.0)
+        if _cpu_seconds(pid) - before < share * (time.monotonic() - began):
+            return True
+    return False
+
+
+def _cpu_seconds(pid: int) -> float:
+    used = 0.0
+    try:
+        root = psutil.Process(pid)
+        for process in [root, *root.children(recursive=True)]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                used += times.user + times.system
+    except psutil.NoSuchProcess:
+        pass
+    return used

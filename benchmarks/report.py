@@ -12,7 +12,16 @@ SECONDS = {
     "first_shown_s": "first text shown",
     "final_s": "final text",
     "commit_lag_s": "commit lag per word",
+    "settled_lag_s": "settled lag per word",
     "cadence_s": "gap between updates",
+    "finish_s": "last text after the end",
+}
+UTTERANCES = {
+    "first_text_s": "first text",
+    "first_shown_s": "first text shown",
+    "final_s": "last word",
+    "final_shown_s": "last word shown",
+    "laal_s": "lagging (LAAL)",
 }
 
 
@@ -36,13 +45,20 @@ def _table(title: str, *columns: str) -> Table:
 def _latency(result: dict[str, Any]) -> Table:
     """From the sound to the text, in seconds."""
     about = f"{result['scenario']}: {result['sessions']} sessions, {result['audio_seconds']} s"
-    table = _table(f"\n{about} of audio", "", "n", "mean s", "p50 s", "p95 s", "max s")
+    columns = "n", "mean s", "p50 s", "p95 s", "p99 s", "max s"
+    table = _table(f"\n{about} of audio", "", *columns)
     for key, name in SECONDS.items():
-        numbers = result[key]
-        wanted = "mean", "p50", "p95", "max"
-        cells = [f"{numbers[q]:.3f}" if q in numbers else "-" for q in wanted]
-        table.add_row(name, str(numbers["n"]), *cells)
+        _seconds(table, name, result[key])
+    table.add_row("by the pauses of the reference", style="dim")
+    for key, name in UTTERANCES.items():
+        _seconds(table, name, result["utterance"][key])
     return table
+
+
+def _seconds(table: Table, name: str, numbers: dict[str, Any]) -> None:
+    wanted = "mean", "p50", "p95", "p99", "max"
+    cells = [f"{numbers[q]:.3f}" if q in numbers else "-" for q in wanted]
+    table.add_row(name, str(numbers["n"]), *cells)
 
 
 def _accuracy(result: dict[str, Any]) -> Table:
@@ -75,6 +91,7 @@ def _facts(result: dict[str, Any]) -> Table:
     if "gap" in gap:
         table.add_row("WER above offline", f"{gap['gap']:+.2%}", _interval(gap["interval"]))
     table.add_row("erased words per final word", f"{result['erasure']:.3f}")
+    table.add_row("committed words taken back", str(result["retracted_words"]))
     table.add_row("dropped sessions", str(result["drops"]))
     table.add_row("broken promises", str(result["violation_count"]))
     table.add_row("generator late at worst", f"{result['generator_late_s']:.3f} s")

@@ -112,9 +112,11 @@ def test_a_file_is_a_noun_of_a_readable_size() -> None:
 def test_every_package_is_in_the_distribution() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     listed = set(project["tool"]["setuptools"]["packages"])
+    folders = FOLDERS | {"benchmarks": ROOT / "benchmarks"}
     found = {
-        ".".join((name, *path.parent.relative_to(FOLDERS[name]).parts))
-        for name in OURS
-        for path in FOLDERS[name].rglob("__init__.py")
+        ".".join((name, *path.parent.relative_to(folder).parts))
+        for name, folder in folders.items()
+        for path in folder.rglob("__init__.py")
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
     }
     assert listed == found | {"lookhear.browser"}

@@ -60,7 +60,8 @@ async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Tr
                 audio = base64.b64encode(packet.tobytes()).decode("ascii")
                 await socket.send('{"type":"input_audio_buffer.append","audio":"' + audio + '"}')
 
-            await send_paced(send, samples, trace, started, pace=job.pace)
+            size = job.packet_seconds
+            await send_paced(send, samples, trace, started, pace=job.pace, packet_seconds=size)
             # The answer to `clear` says that the commit has been dealt with.
             commit = {"type": "input_audio_buffer.commit", "event_id": LAST_COMMIT}
             await socket.send(json.dumps(commit))

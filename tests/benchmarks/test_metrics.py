@@ -143,7 +143,7 @@ def test_words_belong_to_the_turn_that_holds_their_middle() -> None:
 def test_summaries() -> None:
     assert metrics.summary([]) == {"n": 0}
     numbers = metrics.summary([0.1 * n for n in range(1, 22)])
-    assert numbers == {"n": 21, "mean": 1.1, "p50": 1.1, "p95": 2.0, "max": 2.1}
+    assert numbers == {"n": 21, "mean": 1.1, "p50": 1.1, "p95": 2.0, "p99": 2.08, "max": 2.1}
     assert metrics.slope_per_minute([(0, 1.0), (60, 1.5), (120, 2.0)]) == pytest.approx(0.5)
     assert metrics.slope_per_minute([(3, 1.0), (3, 2.0)]) == 0.0
     minutes = metrics.by_minute([(1, 1.0), (59, 3.0), (130, 5.0)])

@@ -1,0 +1,211 @@
+"""`lookhear bench capacity`: the most live sessions that a server holds within stated bounds.
+
+N speakers of the same text (each at its own loudness and moment) talk at the speed of speech. N
+holds if p95 commit lag and p95 final latency stay within the bounds, the WER is not worse than
+that of one session, the lag does not grow and no session is dropped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.capacity import Bounds, Capacity, Probe, search, verdict
+from benchmarks.generator import Target, generate
+from benchmarks.numbers import Json, live_numbers
+from benchmarks.processes import Watch, wait_idle
+from benchmarks.speech import Session, crowd, long_session
+from benchmarks.subject import (
+    add_result_arguments,
+    add_server_arguments,
+    begin,
+    consoles,
+    finish,
+    target,
+    warm_up,
+)
+from lookhear.errors import ConnectionFailed, UsageError
+
+ALONE = 2  # sessions, one after the other, that say what WER one has
+PAUSE_SECONDS = 3.0  # between two probes of a server whose processes we cannot see
+
+
+class Prober:
+    """Measures one server with any number of sessions; the probe function of the search."""
+
+    def __init__(
+        self,
+        subject: Target,
+        session: Session,
+        bounds: Bounds,
+        console: Console,
+        *,
+        seed: int = 0,
+        packet_seconds: float = 0.02,
+    ) -> None:
+        self._subject = subject
+        self._session = session
+        self._bounds = bounds
+        self._console = console
+        self._seed = seed
+        self._packet_seconds = packet_seconds
+        self._single_wer: float | None = None
+
+    def __call__(self, sessions: int) -> Probe:
+        """ConnectionFailed if not even one session gets an answer."""
+        self._settle()
+        speakers = crowd(self._session, max(sessions, ALONE))
+        try:
+            numbers = self._measure(speakers, sessions)
+        except ConnectionFailed as error:
+            if sessions == 1:
+                raise
+            probe = Probe(sessions, False, (str(error),))
+        else:
+            probe = verdict(sessions, numbers, self._single_wer, self._bounds)
+            if sessions == 1:
+                self._single_wer = numbers["wer_all"]
+        words = {True: "holds", False: "does not hold", None: "says nothing"}[probe.holds]
+        why = "".join(f"; {reason}" for reason in probe.reasons)
+        self._console.print(f"{sessions} sessions: {words}{why}", style="dim")
+        return probe
+
+    def _measure(self, speakers: Sequence[Session], sessions: int) -> Json:
+        def run() -> Json:
+            traces = generate(
+                self._subject,
+                speakers,
+                sessions,
+                self._console,
+                seed=self._seed,
+                packet_seconds=self._packet_seconds,
+                tell_language=True,
+            )
+            return live_numbers(speakers, traces)
+
+        if self._subject.pid is None:
+            return run()
+        with Watch(self._subject.pid) as watch:
+            numbers = run()
+        return numbers | watch.totals()
+
+    def _settle(self) -> None:
+        """What the probe before left undone is not charged to the next."""
+        if self._subject.pid is None:
+            time.sleep(PAUSE_SECONDS)
+        else:
+            wait_idle(self._subject.pid)
+
+
+def as_json(capacity: Capacity, bounds: Bounds) -> Json:
+    return {
+        "bounds": asdict(bounds),
+        "sessions": capacity.sessions,
+        "limited_by": capacity.limited_by,
+        "probes": [asdict(probe) for probe in capacity.probes],
+    }
+
+
+def table(capacity: Json) -> Table:
+    """Every probe, and the answer in the title."""
+    bounds = capacity["bounds"]
+    kind = "settled" if bounds["settled"] else "commit"
+    title = (
+        f"\n{capacity['sessions']} sessions hold (p95 {kind} lag <= {bounds['lag']:g} s, "
+        f"p95 final text <= {bounds['final']:g} s); limited by: {capacity['limited_by']}"
+    )
+    shown = Table(title=title, title_justify="left", title_style="bold", box=None)
+    for name in ("sessions", "lag p50", "p95 s", "final p95 s", "WER", "CPU", "MiB", ""):
+        shown.add_column(name, justify="right" if name else "left", no_wrap=bool(name))
+    for probe in sorted(capacity["probes"], key=lambda probe: int(probe["sessions"])):
+        shown.add_row(str(probe["sessions"]), *_cells(probe, kind))
+    return shown
+
+
+def _cells(probe: Json, kind: str) -> list[str]:
+    numbers: Json = probe["numbers"]
+    said = {True: "holds", False: "", None: "says nothing: "}[probe["holds"]]
+    why = said + "; ".join(probe["reasons"])
+    if not numbers:
+        return ["-"] * 6 + [why]
+    lag = numbers[f"{kind}_lag_s"]
+    final = numbers["utterance"]["final_shown_s" if kind == "settled" else "final_s"]
+    cells = [f"{found[key]:.2f}" if found["n"] else "-" for found, key in _wanted(lag, final)]
+    cpu = numbers.get("cpu_seconds")
+    memory = numbers.get("peak_rss_mib")
+    return [
+        *cells,
+        f"{numbers['wer_all']:.1%}",
+        "-" if cpu is None else f"{cpu / max(0.1, numbers['audio_seconds']):.3f}",
+        "-" if memory is None else f"{memory:.0f}",
+        why,
+    ]
+
+
+def _wanted(lag: Json, final: Json) -> list[tuple[Json, str]]:
+    return [(lag, "p50"), (lag, "p95"), (final, "p95")]
+
+
+# --- command -------------------------------------------------------------------------------------
+
+
+def add_bound_arguments(parser: argparse.ArgumentParser) -> None:
+    default = Bounds()
+    add: Any = parser.add_argument
+    add("--bound", type=float, default=default.lag, metavar="S", help="of p95 lag; default 2")
+    add("--final-bound", type=float, metavar="S", help="of p95 final text; default: as --bound")
+    add("--wer-slack", type=float, default=default.wer_slack, metavar="X", help="default 0.01")
+    add("--growth", type=float, default=default.growth, metavar="S", help="of lag, per minute")
+    add("--late", type=float, default=default.late, metavar="S", help="of the generator")
+    add("--settled", action="store_true", help="count text from when it did not change any more")
+    add("--most", type=int, default=64, metavar="N", help="sessions to try at most; default 64")
+    add("--tolerance", type=float, default=0.0, metavar="X", help="share of N to leave open")
+
+
+def bounds_of(options: argparse.Namespace) -> Bounds:
+    """UsageError."""
+    if options.most < 1:
+        raise UsageError(f"--most: expected at least 1, got {options.most}")
+    final = options.bound if options.final_bound is None else options.final_bound
+    return Bounds(
+        options.bound,
+        final,
+        options.wer_slack,
+        options.growth,
+        options.late,
+        options.settled,
+    )
+
+
+def main(argv: list[str]) -> int:
+    """1 if not even one session holds. LookhearError."""
+    parser = argparse.ArgumentParser(
+        prog="lookhear bench capacity",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_server_arguments(parser)
+    parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="of each probe")
+    parser.add_argument("--language", default="en", metavar="CODE", help="default: en")
+    add_bound_arguments(parser)
+    add_result_arguments(parser)
+    options = parser.parse_args(argv)
+    bounds = bounds_of(options)
+    console, aside = consoles(options)
+    with target(options, aside) as subject:
+        about = begin(["capacity", *argv])
+        warm_up(subject, options, aside)
+        session = long_session("speaker", 0, options.seconds, options.data, options.language)
+        prober = Prober(subject, session, bounds, aside, seed=options.seed)
+        found = as_json(search(prober, options.most, options.tolerance), bounds)
+    path = finish("capacity", {"scenario": "capacity", **about, **found}, options)
+    if not options.json:
+        console.print(table(found))
+        console.print(f"written to {path}", style="dim")
+    return 0 if found["sessions"] else 1
