@@ -1,0 +1,122 @@
+"""A comparison as tables: a column for each server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from benchmarks.numbers import Json
+
+Cell = Callable[[Json], str]
+
+
+def tables(result: Json) -> Iterator[Table]:
+    """One per number of sessions, then how many sessions each server holds."""
+    servers: dict[str, Json] = result["servers"]
+    counts = sorted({int(count) for found in servers.values() for count in found.get("live", {})})
+    for count in counts:
+        about = "one session" if count == 1 else f"{count} sessions at once"
+        yield _table(
+            f"{about}, {result['seconds']:g} s each, {result['threads']} threads",
+            servers,
+            ROWS,
+            lambda found, count=count: found.get("live", {}).get(str(count)),
+        )
+    if any("capacity" in found for found in servers.values()):
+        yield _table("capacity", servers, CAPACITY, lambda found: found.get("capacity"))
+    failed = {name: found["failed"] for name, found in servers.items() if "failed" in found}
+    if failed:
+        table = Table(title="\nnot measured", title_justify="left", box=None, show_header=False)
+        for name, reason in failed.items():
+            table.add_row(name, reason)
+        yield table
+
+
+def _table(
+    title: str,
+    servers: dict[str, Json],
+    rows: Sequence[tuple[str, Cell]],
+    chosen: Callable[[Json], Json | None],
+) -> Table:
+    table = Table(title=f"\n{title}", title_justify="left", title_style="bold", box=None)
+    table.add_column("", no_wrap=True)
+    measured = {name: chosen(found) for name, found in servers.items()}
+    shown = {name: numbers for name, numbers in measured.items() if numbers is not None}
+    for name in shown:
+        table.add_column(name, justify="right")
+    for name, cell in rows:
+        table.add_row(name, *(cell(numbers) for numbers in shown.values()))
+    return table
+
+
+def _seconds(*path: str) -> Cell:
+    """p50 / p95 of a summary."""
+
+    def cell(numbers: Json) -> str:
+        found: Any = numbers
+        for key in path:
+            found = found[key]
+        return f"{found['p50']:.2f} / {found['p95']:.2f}" if found["n"] else "-"
+
+    return cell
+
+
+def _growth(numbers: Json) -> str:
+    growth = numbers["commit_lag_growth_s_per_minute"]
+    return "-" if growth is None else f"{growth:+.2f}"
+
+
+def _cpu(numbers: Json) -> str:
+    return f"{numbers['cpu_seconds'] / max(0.1, numbers['audio_seconds']):.3f}"
+
+
+def _gap(numbers: Json) -> str:
+    gap = numbers.get("streaming_gap")
+    return "-" if gap is None else f"{gap:+.2%}"
+
+
+ROWS: tuple[tuple[str, Cell], ...] = (
+    ("WER", lambda numbers: f"{numbers['wer_all']:.2%}"),
+    ("WER above offline", _gap),
+    ("commit lag per word, p50 / p95 s", _seconds("commit_lag_s")),
+    ("settled lag per word, p50 / p95 s", _seconds("settled_lag_s")),
+    ("first text, p50 / p95 s", _seconds("utterance", "first_text_s")),
+    ("first text shown, p50 / p95 s", _seconds("utterance", "first_shown_s")),
+    ("last word, p50 / p95 s", _seconds("utterance", "final_s")),
+    ("last word shown, p50 / p95 s", _seconds("utterance", "final_shown_s")),
+    ("LAAL, p50 / p95 s", _seconds("utterance", "laal_s")),
+    ("text after the end, p50 / p95 s", _seconds("finish_s")),
+    ("gap between updates, p50 / p95 s", _seconds("cadence_s")),
+    ("growth of the lag, s per minute", _growth),
+    ("erased words per final word", lambda numbers: f"{numbers['erasure']:.2f}"),
+    ("committed words taken back", lambda numbers: str(numbers["retracted_words"])),
+    ("dropped sessions", lambda numbers: str(numbers["drops"])),
+    ("CPU s per s of audio", _cpu),
+    ("peak memory, MiB", lambda numbers: f"{numbers['peak_rss_mib']:.0f}"),
+    ("generator late at worst, s", lambda numbers: f"{numbers['generator_late_s']:.3f}"),
+)
+
+
+def _bounds(capacity: Json) -> str:
+    bounds = capacity["bounds"]
+    return f"{bounds['lag']:g} / {bounds['final']:g}"
+
+
+def _stopped(capacity: Json) -> str:
+    """What the smallest number of sessions above the answer lacked."""
+    above = [p for p in capacity["probes"] if p["sessions"] > capacity["sessions"]]
+    if not above:
+        return "-"
+    first = min(above, key=lambda probe: int(probe["sessions"]))
+    return f"{first['sessions']}: {'; '.join(first['reasons'])}"
+
+
+CAPACITY: tuple[tuple[str, Cell], ...] = (
+    ("sessions that hold", lambda capacity: str(capacity["sessions"])),
+    ("bounds: p95 lag / last word, s", _bounds),
+    ("text that counts", lambda c: "settled" if c["bounds"]["settled"] else "committed"),
+    ("limited by", lambda capacity: str(capacity["limited_by"])),
+    ("the next did not hold", _stopped),
+)
