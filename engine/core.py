@@ -11,25 +11,43 @@ No sockets, no clock, no threads: `engine.process` wraps it, tests drive it dire
 from __future__ import annotations
 
 import logging
+from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 from engine.desk import Desk
 from engine.messages import CloseSession, Event, Message, OpenSession, Ping, Pong
 from engine.request import Phase, Priority, RequestError
-from engine.runner import Failure, Outcome, Runner, Running
+from engine.runner import Failure, Handle, Outcome, Runner, Running
 from engine.scheduler import Scheduler
 from engine.sessions.policy import Owner, Streamer
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A step that the device is busy with, and whom it feeds."""
+
+    handle: Handle
+    sequences: list[Running]
+
+
 class EngineCore:
     """One model, all its sessions. Every public call belongs to the thread that owns the device.
 
-    desk: takes the messages of this kind of model; what it makes of them are owners.
+    desk: takes the messages of this kind of model; what it makes of them are owners. overlap: steps
+    that are launched before the one in front of them has been read, 0 or 1. With 1 the host's work
+    is hidden behind the device's; texts are the same, and come a step later.
     """
 
-    def __init__(self, desk: Desk, runner: Runner[Any, Any], scheduler: Scheduler) -> None:
+    def __init__(
+        self, desk: Desk, runner: Runner[Any, Any], scheduler: Scheduler, *, overlap: int = 0
+    ) -> None:
+        assert overlap in (0, 1), overlap
+        self._overlap = overlap
+        self._launched: deque[Launched] = deque()
+        self._retired: list[Running] = []  # over, but a launched step still writes to their room
         self._desk = desk
         self._runner = runner
         self._scheduler = scheduler
@@ -78,7 +96,7 @@ class EngineCore:
         self._scheduler.forget(key)
         self._owners.pop(key, None)
         if sequence := self._running.pop(key, None):
-            self._runner.release(sequence)
+            self._retire(sequence)
         self._runner.forget(key)
         for keys in self._sessions.values():
             keys.discard(key)
@@ -107,6 +125,8 @@ class EngineCore:
     @property
     def has_work(self) -> bool:
         """Whether `step` would do anything."""
+        if self._launched:
+            return True
         return bool(self._running or self._events or self._scheduler.num_waiting) or any(
             owner.wants_request() for _, owner in self._owners.values()
         )
@@ -115,22 +135,24 @@ class EngineCore:
         """Run the next batch: schedule, launch, wait, commit, hand out the events."""
         self._num_steps += 1
         work = self._schedule()
-        handle = self._runner.launch(work)
-        outcome = handle.wait()
+        if work:
+            self._launch(work)
+        outcome = self._wait(is_idle=not work)
         self._commit(outcome)
         events, self._events = self._events, []
         return events
 
     def _schedule(self) -> list[tuple[Running, int]]:
         """Who is fed how many tokens in this step, those among them who begin with it."""
+        retired = {sequence.key for sequence in self._retired}
         for key, (priority, owner) in self._owners.items():
-            if self._scheduler.is_running(key):
+            if self._scheduler.is_running(key) or key in retired:
                 continue
             if owner.wants_request():
                 self._scheduler.want(key, priority, owner.cost(), is_urgent=owner.is_urgent)
             else:
                 self._scheduler.forget(key)
-        for key in self._scheduler.admit(self._runner.free_tokens):
+        for key in self._scheduler.admit(self._runner.free_tokens, len(self._retired)):
             try:
                 self._running[key] = self._runner.place(self._owners[key][1].make_request())
             except RequestError as error:
@@ -139,9 +161,22 @@ class EngineCore:
         shares = self._scheduler.share(demands)
         return [(self._running[key], count) for key, count in shares.items()]
 
+    def _launch(self, work: list[tuple[Running, int]]) -> None:
+        handle = self._runner.launch(work)
+        self._launched.append(Launched(handle, [sequence for sequence, _ in work]))
+
+    def _wait(self, *, is_idle: bool) -> Outcome:
+        """Of the oldest step, unless it may overlap with the next one."""
+        if len(self._launched) <= (0 if is_idle else self._overlap):
+            return Outcome()
+        outcome = self._launched.popleft().handle.wait()
+        self._release_retired()
+        return outcome
+
     def _commit(self, outcome: Outcome) -> None:
         for failure in outcome.failures:
-            self._fail(failure)
+            if failure.key in self._running:  # not dropped while the step was on its way
+                self._fail(failure)
         for key, sequence in list(self._running.items()):
             if isinstance(owner := self._owners[key][1], Streamer):
                 self._events.extend(owner.follow(sequence))
@@ -150,8 +185,8 @@ class EngineCore:
 
     def _finish(self, key: str, sequence: Running) -> None:
         result = sequence.result()
-        self._runner.release(sequence)
         del self._running[key]
+        self._retire(sequence)
         self._scheduler.finish(key)
         self._num_requests += 1
         self._num_drafted += sequence.num_drafted
@@ -162,6 +197,22 @@ class EngineCore:
         self._events.extend(self._owners[key][1].absorb(result))
         self.drop_if_done(key)
 
+    def _retire(self, sequence: Running) -> None:
+        """A request is over. Its room is free as soon as no launched step writes to it; what such a
+        step sampled for it is nobody's."""
+        sequence.phase = Phase.DONE
+        self._retired.append(sequence)
+        self._release_retired()
+
+    def _release_retired(self) -> None:
+        busy = {id(sequence) for step in self._launched for sequence in step.sequences}
+        free = [sequence for sequence in self._retired if id(sequence) not in busy]
+        self._retired = [sequence for sequence in self._retired if id(sequence) in busy]
+        for sequence in free:
+            self._runner.release(sequence)
+            if sequence.key not in self._owners:
+                self._runner.forget(sequence.key)
+
     def _fail(self, failure: Failure) -> None:
         log.error("%s failed: %s: %s", failure.key, failure.code, failure.message)
         self._events.extend(self._owners[failure.key][1].fail(failure.code, failure.message))
@@ -170,6 +221,6 @@ class EngineCore:
     def check(self) -> None:
         """Raise AssertionError if anything leaked. Cheap; for tests and idle moments."""
         self._scheduler.check()
-        self._runner.check(len(self._running))
+        self._runner.check(len(self._running) + len(self._retired))
         if not self._owners:
             assert not self._running and not any(self._sessions.values())

@@ -7,6 +7,10 @@
                                            ^ fed
 
 Chunks may end anywhere, also inside the placeholders of one medium.
+
+A step may be launched before the token that the last one sampled was read: that token is *unread*,
+fed from where it lies on the device. A request whose next step depends on what was sampled (how
+much of a draft is right, which tokens a penalty is for) is *held* until it is known.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ from engine.kv_cache import BLOCK_TOKENS, DIGEST_BYTES, MediaSpan, block_digests
 from engine.models.mrope import Grid, PromptPositions
 from engine.request import Answer, Demand, Phase, Priority, Result
 from engine.sampling import SamplingParams
+
+UNREAD = -1  # in queries: the token sampled last, which the host does not know yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +96,10 @@ class PagedRequest:
 @dataclass(slots=True)
 class PagedSequence:
     """A running request. blocks: its block table, reserved for prompt and answer as a whole.
-    fed: tokens whose keys and values are in them. num_named: leading blocks that the pool knows by
-    digest. num_cached: prompt tokens that were found in the cache instead of being read.
-    positions: None where they are the places."""
+    fed: tokens whose keys and values are in them, or will be when what was launched is done.
+    unread: tokens that were sampled in what was launched, and not read. num_named: leading blocks
+    that the pool knows by digest. num_cached: prompt tokens that were found in the cache instead of
+    being read. positions: None where they are the places."""
 
     request: PagedRequest
     end_tokens: frozenset[int]
@@ -103,10 +110,12 @@ class PagedSequence:
     num_named: int = 0
     num_cached: int = 0
     is_waiting: bool = False
+    unread: int = 0
     phase: Phase = Phase.PREFILL
     context: list[int] = field(init=False)
     answer: Answer = field(init=False)
     positions: PromptPositions | None = field(init=False, default=None)
+    _depends: bool = field(init=False, default=False)  # on what was launched
 
     def __post_init__(self) -> None:
         request = self.request
@@ -138,23 +147,43 @@ class PagedSequence:
     def _is_prompt(self) -> bool:
         return self.phase is Phase.PREFILL
 
+    @property
+    def num_known(self) -> int:
+        """Tokens to feed that are not guesses."""
+        return len(self.context) + self.unread - self.fed
+
+    @property
+    def _is_held(self) -> bool:
+        # Whether the answer may go on is known before the token that makes it as long as allowed.
+        is_full = len(self.answer.tokens) + self.unread >= self.request.max_new_tokens
+        return self._depends or is_full
+
     def demand(self) -> Demand:
-        known = len(self.context) - self.fed
-        return Demand(known, len(self._draft), waiting=self.is_waiting)
+        waiting = self.is_waiting or self._is_held
+        return Demand(self.num_known, len(self._draft), waiting=waiting)
 
     def queries(self, count: int) -> list[int]:
-        """The next count tokens to feed, at places fed, fed+1, ..."""
+        """The next count tokens to feed, at places fed, fed+1, ...; UNREAD for what was sampled
+        last, if nobody has read it."""
         known = self.context[self.fed : self.fed + count]
+        known += [UNREAD] * min(count - len(known), self.num_known - len(known))
         return known + list(self._draft[: count - len(known)])
 
     def num_logits(self, count: int) -> int:
         """How many of the last of count queries have a successor to be sampled."""
-        return max(0, count - (len(self.context) - self.fed) + 1)
+        return max(0, count - self.num_known + 1)
 
-    def advance(self, count: int) -> None:
-        """A chunk of count tokens was read, which did not reach the end of the prompt."""
-        assert self.num_logits(count) == 0
+    def launch(self, count: int) -> None:
+        """A step that feeds count tokens is on its way."""
+        assert not self._is_held
+        wanted = self.num_logits(count)
+        if wanted > 1 or (wanted == 1 and self.request.sampling.penalises):
+            self._depends = True
+            return
         self.fed += count
+        if wanted == 1:
+            self.unread += 1
+            self.phase = Phase.DECODE
 
     def absorb(
         self,
@@ -162,10 +191,15 @@ class PagedSequence:
         logprobs: list[float],
         tops: list[list[tuple[int, float]]] | None = None,
     ) -> None:
-        """Take the tokens sampled behind the last known token and the draft's."""
+        """Take the tokens sampled behind the last known token and the draft's, in the step that
+        was launched first of those not read."""
         draft = self._draft[: len(sampled) - 1]
         self.context += self.answer.take(sampled, logprobs, draft, tops)
-        self.fed = len(self.context) - 1
+        if self.unread:
+            self.unread -= 1
+        else:
+            self.fed = len(self.context) - 1
+        self._depends = False
         self.phase = Phase.DONE if self.answer.stop else Phase.DECODE
 
     def end(self, reason: str) -> None:
@@ -173,19 +207,19 @@ class PagedSequence:
         self.answer.stop = self.answer.stop or reason
         self.phase = Phase.DONE
 
-    def name_blocks(self) -> list[tuple[int, bytes]]:
+    def name_blocks(self, written: int) -> list[tuple[int, bytes]]:
         """(block, digest) of the blocks that have become full since the last call, and may be
-        asked for again.
+        asked for again. written: tokens whose keys and values are in the blocks.
 
         Only after execution: a block that was named when it was scheduled could be read by others
         before it was written.
         """
-        full = int(min(self.fed, self.request.lasting_tokens)) // BLOCK_TOKENS
+        full = int(min(written, self.request.lasting_tokens)) // BLOCK_TOKENS
         if full <= self.num_named:
             return []
         if full > len(self.digests):
             spans = [MediaSpan(m.digest, start, m.num_tokens) for start, m in self.request.media]
-            self.digests = block_digests(self.context[: self.fed], spans, salt=self.request.salt)
+            self.digests = block_digests(self.context[:written], spans, salt=self.request.salt)
         fresh = range(self.num_named, full)
         self.num_named = full
         return [(self.blocks[i], self.digests[i]) for i in fresh]

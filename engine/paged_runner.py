@@ -10,29 +10,23 @@ Nothing here is particular to a model: what is, is behind `PagedModel`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from engine.encoder_cache import EncoderCache
-from engine.graphs import Added, Decoder, Graphs
+from engine.graphs import Backend
 from engine.kv_cache import BLOCK_TOKENS, BlockPool, MediaSpan, block_digests
-from engine.paged_cache import PagedBatch, PagedCache
+from engine.paged_passes import PagedDecoder, PagedPasses, Work
 from engine.paged_request import Medium, PagedRequest, PagedSequence
 from engine.request import Phase, RequestError
 from engine.rows import Rows
 from engine.runner import NOT_FINITE, Failure, Outcome, isolated
-from engine.sampler import Sampler, SamplingRow
-
-Work = tuple[PagedSequence, int]
-
-# Prompts are padded to so many tokens: libraries prepare (and keep) code per shape, and a tick has
-# as many tokens as it happens to have.
-PREFILL_MULTIPLE = 16
+from engine.sampler import Choice, Sampler, SamplingRow
+from engine.staging import Memory
 
 
 class PagedModel(Protocol):
@@ -50,22 +44,10 @@ class PagedModel(Protocol):
         ...
 
 
-class PagedDecoder(Decoder, Protocol):
-    device: torch.device
-
-    @property
-    def vocab(self) -> int: ...
-
-    def new_cache(self, num_blocks: int) -> PagedCache: ...
-
-    def embed(self, tokens: Tensor) -> Tensor: ...
-
-    def logits(self, hidden: Tensor) -> Tensor: ...
-
-
 class PagedRunner:
     """max_rows: requests at once. num_blocks: of the paged cache, the trash block included.
-    max_context: tokens of one request, prompt and answer. encoder_bytes: of cached embeddings."""
+    max_context: tokens of one request, prompt and answer. encoder_bytes: of cached embeddings.
+    media_parts, overlaps, memory, backend, graph_bytes: see `PagedPasses`."""
 
     def __init__(
         self,
@@ -75,6 +57,11 @@ class PagedRunner:
         num_blocks: int,
         max_context: int,
         encoder_bytes: int,
+        media_parts: int = 1,
+        overlaps: bool = False,
+        memory: Memory | None = None,
+        backend: Backend | None = None,
+        graph_bytes: int = 2 * 2**30,
     ) -> None:
         self._model = model
         self._decoder = model.decoder
@@ -82,8 +69,17 @@ class PagedRunner:
         self._max_context = min(max_context, (num_blocks - 1) * BLOCK_TOKENS)
         self._pool = BlockPool(num_blocks)
         self._cache = self._decoder.new_cache(num_blocks)
-        self._graphs = Graphs(self._decoder, self._cache)
         self._rows = Rows(max_rows, -(-self._max_context // BLOCK_TOKENS))
+        self.passes = PagedPasses(
+            self._decoder,
+            self._cache,
+            self._rows,
+            media_parts=media_parts,
+            overlaps=overlaps,
+            memory=memory,
+            backend=backend,
+            graph_bytes=graph_bytes,
+        )
         self._encoded = EncoderCache(encoder_bytes)
         self._sampler = Sampler(self._decoder.vocab, self._device)
         self._end_tokens = frozenset(model.end_tokens)
@@ -91,6 +87,11 @@ class PagedRunner:
         self._outputs: dict[str, list[Tensor]] = {}  # request -> its media's embeddings
         self._waiting: dict[str, PagedSequence] = {}
         self.num_read = self.num_found = self.num_encoded = 0
+
+    @torch.inference_mode()
+    def capture(self, progress: Callable[[float], None]) -> None:
+        """The graphs, if there are any, before the first step. progress: the share that is done."""
+        self.passes.graphs.capture(progress)
 
     # --- room ------------------------------------------------------------------------------------
 
@@ -188,7 +189,7 @@ class PagedRunner:
 
     @torch.inference_mode()
     def launch(self, work: Sequence[Work]) -> PagedHandle:
-        """Encode what is missing and run one decoder pass over all the work."""
+        """Encode what is missing, run one decoder pass over all the work, and choose."""
         failures: list[Failure] = []
         for sequence, error in isolated([s for s, _ in work], self._encode):
             failures.append(
@@ -196,11 +197,11 @@ class PagedRunner:
             )
         gone = {failure.key for failure in failures}
         ready = [(s, n) for s, n in work if s.key not in gone]
-        passes: list[tuple[list[Work], Tensor]] = []
+        passes: list[PagedPass] = []
 
         def run(part: Sequence[Work]) -> None:
             if part:
-                passes.append((list(part), self._forward(part)))
+                passes.append(self._forward(part))
 
         for (sequence, _), error in isolated(ready, run):
             failures.append(Failure.of(sequence.key, error, "the prompt could not be read"))
@@ -232,106 +233,56 @@ class PagedRunner:
             media = sequence.request.media
             self._outputs[sequence.key] = [known.get(m.digest, empty) for _, m in media]
 
-    def _forward(self, work: Sequence[Work]) -> Tensor:
-        """Logits [n, vocab] float32 of all positions that want a successor, in the work's order."""
-        tokens = [token for sequence, count in work for token in sequence.queries(count)]
-        kind = "decode" if len(tokens) == len(work) else "prefill"
-        if kind == "prefill":
-            tokens += [0] * (-len(tokens) % PREFILL_MULTIPLE)
-        batch = self._rows.gather(
-            [s.row for s, _ in work],
-            [s.fed for s, _ in work],
-            [n for _, n in work],
-            self._device,
-            num_tokens=len(tokens),
-        )
-        batch = self._with_positions(work, batch)
-        inputs, added = self._embed(work, torch.tensor(tokens, device=self._device))
-        hidden = self._graphs.run(kind, inputs, batch, added)
-        wanted: list[int] = []
-        end = 0
+    def _forward(self, work: Sequence[Work]) -> PagedPass:
+        logits = self.passes.run(work, self._outputs)
+        rows = [row for sequence, count in work for row in _sampling_rows(sequence, count)]
+        choice = self._sampler.launch(logits.values, rows, logits.greedy)
+        self.passes.keep(choice.tokens)
+        shares = []
         for sequence, count in work:
-            end += count
-            wanted += range(end - sequence.num_logits(count), end)
-        return self._decoder.logits(
-            hidden[torch.tensor(wanted, dtype=torch.int64, device=self._device)]
-        )
+            known = min(count, sequence.num_known)
+            is_prompt = sequence.phase is Phase.PREFILL
+            if is_prompt:
+                self.num_read += known
+            shares.append(
+                Share(sequence, sequence.num_logits(count), is_prompt, sequence.fed + known)
+            )
+            sequence.launch(count)
+        return PagedPass(shares, choice)
 
-    def _with_positions(self, work: Sequence[Work], batch: PagedBatch) -> PagedBatch:
-        """The batch with M-RoPE's positions, if a request in it has pictures."""
-        if all(sequence.positions is None for sequence, _ in work):
-            return batch
-        axes = []
-        for sequence, count in work:
-            first, last = sequence.fed, sequence.fed + count
-            if sequence.positions is None:
-                axes.append(np.broadcast_to(np.arange(first, last), (3, count)))
-            else:
-                axes.append(sequence.positions.read(first, last))
-        padding = len(batch.slots) - sum(count for _, count in work)
-        axes.append(np.zeros((3, padding), np.int64))
-        positions = torch.from_numpy(np.concatenate(axes, axis=1)).to(self._device)
-        return replace(batch, positions=positions)
-
-    def _embed(self, work: Sequence[Work], tokens: Tensor) -> tuple[Tensor, Added | None]:
-        """[n] ids if there is no medium among them, else [n, width] with embeddings in place; and
-        what the media add inside the decoder."""
-        places: list[Tensor] = []
-        rows: list[Tensor] = []
-        base = 0
-        for sequence, count in work:
-            low, high = sequence.fed, sequence.fed + count
-            outputs = self._outputs.get(sequence.key, [])
-            for (start, medium), output in zip(sequence.request.media, outputs, strict=False):
-                first, last = max(low, start), min(high, start + medium.num_tokens)
-                if first < last:
-                    places.append(torch.arange(base + first - low, base + last - low))
-                    rows.append(output[first - start : last - start])
-            base += count
-        if not rows:
-            return tokens, None
-        embedded = self._decoder.embed(tokens)
-        where, media = torch.cat(places).to(self._device), torch.cat(rows)
-        width = embedded.shape[1]
-        embedded.index_copy_(0, where, media[:, :width].to(embedded.dtype))
-        return embedded, (where, media[:, width:]) if media.shape[1] > width else None
-
-    def finish(self, passes: Sequence[tuple[list[Work], Tensor]]) -> list[Failure]:
-        """Sample, move the sequences on, name their full blocks."""
-        failures = []
-        for work, logits in passes:
-            rows = [row for sequence, count in work for row in _sampling_rows(sequence, count)]
-            sampled = self._sampler.sample(logits, rows) if rows else None
+    def finish(self, passes: Sequence[PagedPass]) -> list[Failure]:
+        """Read what was chosen, move the sequences on, name their full blocks."""
+        failures: list[Failure] = []
+        for done in passes:
+            sampled = done.choice.read()
+            bad = set(sampled.bad)
             at = 0
-            for sequence, count in work:
-                wanted = sequence.num_logits(count)
-                known = min(count, len(sequence.context) - sequence.fed)
-                is_prompt = sequence.phase is Phase.PREFILL
-                if is_prompt:
-                    self.num_read += known
-                if wanted == 0:
-                    sequence.advance(count)
-                else:
-                    assert sampled is not None
-                    if sampled.bad and any(at <= i < at + wanted for i in sampled.bad):
-                        failures.append(Failure(sequence.key, "model_error", NOT_FINITE))
-                        at += wanted
-                        continue
-                    part = slice(at, at + wanted)
+            for share in done.shares:
+                part = slice(at, at + share.wanted)
+                at += share.wanted
+                sequence = share.sequence
+                if sequence.phase is Phase.DONE:
+                    continue  # it ended while this step was on its way
+                if bad.intersection(range(part.start, part.stop)):
+                    failures.append(Failure(sequence.key, "model_error", NOT_FINITE))
+                    continue
+                written = share.written
+                if share.wanted:
                     tops = None
                     if sampled.top is not None and sequence.request.sampling.logprobs:
                         tops = sampled.top[part]
                     sequence.absorb(sampled.tokens[part], sampled.logprobs[part], tops)
-                    if is_prompt:
+                    if share.is_prompt:
                         self.num_found += sequence.num_cached
-                at += wanted
-                self._name(sequence)
+                    if share.wanted > 1:
+                        written = len(sequence.context) - 1
+                self._name(sequence, min(written, len(sequence.context) - 1))
         if failures or self._waiting:
             self._wake()
         return failures
 
-    def _name(self, sequence: PagedSequence) -> None:
-        for block, digest in sequence.name_blocks():
+    def _name(self, sequence: PagedSequence, written: int) -> None:
+        for block, digest in sequence.name_blocks(written):
             self._pool.commit(block, digest)
             if self._computing.get(digest) == sequence.key:
                 del self._computing[digest]
@@ -348,6 +299,7 @@ class PagedRunner:
             "free_blocks": self._pool.num_free,
             "cached_blocks": self._pool.num_cached,
             "encoder_cache_bytes": self._encoded.num_bytes,
+            **self.passes.graphs.stats(),
         }
 
     def check(self, num_running: int) -> None:
@@ -360,14 +312,30 @@ class PagedRunner:
             assert not self._computing and not self._outputs and not self._waiting
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One request's part of a launched pass. wanted: logits of it. is_prompt: whether the prompt
+    was being read. written: tokens, guesses apart, that are in the cache when the pass is done."""
+
+    sequence: PagedSequence
+    wanted: int
+    is_prompt: bool
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class PagedPass:
+    """One launched decoder pass, and what was chosen behind it."""
+
+    shares: list[Share]
+    choice: Choice
+
+
 class PagedHandle:
     """One launched step of a `PagedRunner`."""
 
     def __init__(
-        self,
-        runner: PagedRunner,
-        passes: list[tuple[list[Work], Tensor]],
-        failures: list[Failure],
+        self, runner: PagedRunner, passes: list[PagedPass], failures: list[Failure]
     ) -> None:
         self._runner = runner
         self._passes = passes
@@ -388,7 +356,7 @@ def _sampling_rows(sequence: PagedSequence, count: int) -> list[SamplingRow]:
     params = request.sampling
     rows = []
     for i in range(wanted):
-        said = len(answer.tokens) + i
+        said = len(answer.tokens) + sequence.unread + i
         history: tuple[int, ...] = ()
         if params.penalises:
             history = (*request.tokens, *answer.tokens, *draft[:i])

@@ -7,15 +7,25 @@ go. What a step needs of the rows is read by one gather, whatever their number.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from engine.kv_cache import BLOCK_TOKENS, TRASH
-from engine.paged_cache import PagedBatch
 
 Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """A `PagedBatch` that is still on the host: the same fields, int64."""
+
+    positions: Indices
+    slots: Indices
+    block_tables: Indices
+    past_lengths: Indices
+    query_lengths: Indices
 
 
 class Rows:
@@ -23,6 +33,7 @@ class Rows:
 
     def __init__(self, max_rows: int, max_blocks: int) -> None:
         self.max_rows = max_rows
+        self.max_blocks = max_blocks
         self._tables: Indices = np.full((max_rows, max_blocks), TRASH, np.int64)
         self._widths: Indices = np.zeros(max_rows, np.int64)
         self._free = list(range(max_rows - 1, -1, -1))
@@ -52,20 +63,24 @@ class Rows:
         rows: Sequence[int],
         past: Sequence[int],
         counts: Sequence[int],
-        device: torch.device | str = "cpu",
         *,
         num_tokens: int | None = None,
-    ) -> PagedBatch:
-        """The batch in which row rows[i] adds counts[i] tokens behind its past[i].
+        num_rows: int | None = None,
+        is_uniform: bool = False,
+    ) -> Gathered:
+        """The step in which row rows[i] adds counts[i] tokens behind its past[i].
 
-        num_tokens: of the step, padding included (default: no padding); padding has position 0 and
-        is written to the trash block.
+        num_tokens, num_rows: of the step, padding included (default: no padding); padding has
+        position 0 and is written to the trash block. With num_rows, tables have all columns.
+        is_uniform: rows of padding have a token each, as real ones do; else none.
         """
         which, behind, new = (np.asarray(values, np.int64) for values in (rows, past, counts))
         owner = np.repeat(np.arange(len(which)), new)
         first = np.cumsum(new) - new
         positions = np.arange(len(owner)) - first[owner] + behind[owner]
-        width = int((-(-(behind + new) // BLOCK_TOKENS)).max())
+        width = self._tables.shape[1]
+        if num_rows is None:
+            width = int((-(-(behind + new) // BLOCK_TOKENS)).max())
         tables = self._tables[which, :width]
         blocks = tables[owner, positions // BLOCK_TOKENS]
         assert (blocks != TRASH).all(), "a token has no block of its own"
@@ -75,11 +90,13 @@ class Rows:
         if padding:
             trash = TRASH * BLOCK_TOKENS + np.arange(padding) % BLOCK_TOKENS
             slots, positions = np.append(slots, trash), np.append(positions, np.zeros_like(trash))
-
-        def put(values: Indices) -> torch.Tensor:
-            return torch.from_numpy(np.ascontiguousarray(values)).to(device)
-
-        return PagedBatch(put(positions), put(slots), put(tables), put(behind), put(new))
+        more = 0 if num_rows is None else num_rows - len(which)
+        assert more >= 0, (num_rows, len(which))
+        if more:
+            tables = np.concatenate([tables, np.full((more, width), TRASH, np.int64)])
+            behind = np.append(behind, np.zeros(more, np.int64))
+            new = np.append(new, np.full(more, int(is_uniform), np.int64))
+        return Gathered(positions, slots, tables, behind, new)
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""

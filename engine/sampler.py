@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.sampling import MAX_LOGPROBS, SamplingParams
+from engine.staging import Readback, to_device
 from kernels.sampling import argmax, token_logprobs, top_logprobs
 from kernels.sampling_noise import draw
 from kernels.sampling_stages import (
@@ -81,9 +82,40 @@ class _Entries(NamedTuple):
     amounts: list[float] | NDArray[np.float32]
 
 
+class Choice:
+    """What was chosen, on its way to the host. tokens: [n] int64, still on the device."""
+
+    def __init__(
+        self, tokens: Tensor, values: Tensor | None, rows: Sequence[SamplingRow], count: int
+    ) -> None:
+        """values: [2 n + 2 * asking rows * count] float64: tokens, their log probabilities, then
+        ids and log probabilities of the best tokens of the rows that ask for some."""
+        self.tokens = tokens
+        self._rows = rows
+        self._count = count
+        self._values = None if values is None else Readback(values)
+
+    def read(self) -> Sampled:
+        """Waits for it. The one read-back of a step."""
+        if self._values is None:
+            return Sampled([], [], None, [])
+        n, values = len(self._rows), self._values.read()
+        bad = [i for i in range(n) if math.isnan(values[n + i])]
+        top: list[list[tuple[int, float]]] | None = None
+        asking = [i for i, row in enumerate(self._rows) if row.params.logprobs]
+        if asking:
+            top = [[] for _ in self._rows]
+            size = len(asking) * self._count
+            ids, logs = values[2 * n : -size], values[-size:]
+            for place, i in enumerate(asking):
+                part = slice(place * self._count, (place + 1) * self._count)
+                top[i] = _best(ids[part], logs[part])[: self._rows[i].params.logprobs]
+        return Sampled([int(token) for token in values[:n]], values[n : 2 * n], top, bad)
+
+
 class Sampler:
     """vocab_size: logits per row, and the bound of every token id. Reads back from the device once
-    per call, at its end."""
+    per step, when its choice is read."""
 
     def __init__(self, vocab_size: int, device: torch.device) -> None:
         assert vocab_size >= 1
@@ -92,13 +124,36 @@ class Sampler:
 
     def sample(self, logits: Tensor, rows: Sequence[SamplingRow]) -> Sampled:
         """Chooses a token per row. logits: [n, vocab] float32, left as they are; n may be 0."""
+        return self.launch(logits, rows).read()
+
+    def launch(
+        self,
+        logits: Tensor,
+        rows: Sequence[SamplingRow],
+        greedy: tuple[Tensor, Tensor] | None = None,
+    ) -> Choice:
+        """`sample` without waiting for the device. greedy: each row's best token and its log
+        probability, [n] each, where somebody has computed them already."""
         assert logits.shape == (len(rows), self._vocab_size), logits.shape
         assert logits.dtype == torch.float32, logits.dtype
         if not rows:
-            return Sampled([], [], None, [])
-        scores = self._edited(logits, rows)
-        tokens = self._chosen(scores, rows)
-        return self._read_back(tokens, token_logprobs(scores, tokens), scores, rows)
+            return Choice(torch.zeros(0, dtype=torch.int64, device=self._device), None, rows, 0)
+        if greedy is not None and not any(r.edits or r.params.temperature > 0.0 for r in rows):
+            tokens, logprobs, scores = *greedy, logits
+        else:
+            scores = self._edited(logits, rows)
+            tokens = self._chosen(scores, rows)
+            logprobs = token_logprobs(scores, tokens)
+        # Always as many: which of equals come first must not depend on what others ask for.
+        count = min(MAX_LOGPROBS, self._vocab_size)
+        parts = [tokens, logprobs]
+        asking = [i for i, row in enumerate(rows) if row.params.logprobs]
+        if asking:
+            if len(asking) < len(rows):
+                scores = scores[self._tensor(asking, torch.int64)]
+            parts += [part.flatten() for part in top_logprobs(scores, count)]
+        values = torch.cat([part.double() for part in parts])
+        return Choice(tokens, values, rows, count)
 
     # --- before the choice -----------------------------------------------------------------------
 
@@ -235,41 +290,12 @@ class Sampler:
     def _top_p(self, scores: Tensor, params: list[SamplingParams]) -> None:
         keep_top_p_(scores, self._tensor([p.top_p for p in params], torch.float64))
 
-    # --- to and from the device ------------------------------------------------------------------
-
     def _tensor(
         self,
         values: Sequence[int] | Sequence[float] | NDArray[np.int64] | NDArray[np.float32],
         dtype: torch.dtype,
     ) -> Tensor:
-        host = torch.as_tensor(values, dtype=dtype)
-        if self._device.type == "cpu":
-            return host
-        # From pinned memory the copy waits for nobody; torch keeps the memory until it is done.
-        return host.pin_memory().to(self._device, non_blocking=True)
-
-    def _read_back(
-        self, tokens: Tensor, logprobs: Tensor, scores: Tensor, rows: Sequence[SamplingRow]
-    ) -> Sampled:
-        """Everything in one copy; float64 holds ids and float32 numbers exactly."""
-        n, asking = len(rows), [i for i, row in enumerate(rows) if row.params.logprobs]
-        # Always as many: which of equals come first must not depend on what others ask for.
-        count = min(MAX_LOGPROBS, self._vocab_size)
-        parts = [tokens, logprobs]
-        if asking:
-            if len(asking) < n:
-                scores = scores[self._tensor(asking, torch.int64)]
-            parts += [part.flatten() for part in top_logprobs(scores, count)]
-        values = torch.cat([part.double() for part in parts]).tolist()
-        bad = [i for i in range(n) if math.isnan(values[n + i])]
-        top: list[list[tuple[int, float]]] | None = None
-        if asking:
-            top = [[] for _ in rows]
-            ids, logs = values[2 * n : -len(asking) * count], values[-len(asking) * count :]
-            for place, i in enumerate(asking):
-                part = slice(place * count, (place + 1) * count)
-                top[i] = _best(ids[part], logs[part])[: rows[i].params.logprobs]
-        return Sampled([int(token) for token in values[:n]], values[n : 2 * n], top, bad)
+        return to_device(values, dtype, self._device)
 
 
 def _best(ids: list[float], logprobs: list[float]) -> list[tuple[int, float]]:

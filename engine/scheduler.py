@@ -94,23 +94,24 @@ class Scheduler:
 
     # --- admission -------------------------------------------------------------------------------
 
-    def admit(self, free_tokens: int = 0) -> list[str]:
+    def admit(self, free_tokens: int = 0, num_retired: int = 0) -> list[str]:
         """Move tickets to running and return their owners, in the order to encode them.
 
-        free_tokens: places in the paged cache that could be reserved now. What does not fit yet is
-        overtaken by what does until its deadline; after that everybody behind it waits. When
+        free_tokens: places in the paged cache that could be reserved now. num_retired: requests
+        that are over but keep rows and places until a launched step is done. What does not fit yet
+        is overtaken by what does until its deadline; after that everybody behind it waits. When
         nothing runs, there will never be more room: the first is admitted, to fail if it must.
         """
         self._round += 1
         admitted: list[str] = []
         encoder = self._encoder_budget
         for ticket in sorted(self._waiting.values(), key=lambda t: t.deadline):
-            if len(self._running) >= self._max_rows:
+            if len(self._running) + num_retired >= self._max_rows:
                 break
             if ticket.priority is Priority.BATCH and not self._room_for_batch():
                 continue
             cost = ticket.cost
-            no_room = self._running and cost.tokens > free_tokens
+            no_room = (self._running or num_retired) and cost.tokens > free_tokens
             if no_room or (admitted and cost.encoder > encoder):
                 if ticket.deadline < self._round:
                     break

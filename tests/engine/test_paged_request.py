@@ -56,13 +56,12 @@ def run(sequence: PagedSequence, seed: int, chunks: list[int]) -> dict[int, byte
         assert fed + count <= len(sequence.blocks) * BLOCK_TOKENS, "beyond what was reserved"
         cache[fed:] = queries
         logits = sequence.num_logits(count)
-        if logits == 0:
-            sequence.advance(count)
-        else:
+        sequence.launch(count)
+        if logits:
             last = range(fed + count - logits, fed + count)
             sampled = [next_token(tuple(cache[: i + 1]), seed) for i in last]
             sequence.absorb(sampled, [-1.0] * logits)
-        for block, digest in sequence.name_blocks():
+        for block, digest in sequence.name_blocks(sequence.fed):
             assert block not in named, "named twice"
             at = sequence.blocks.index(block)
             executed = cache[: sequence.fed]

@@ -1,0 +1,313 @@
+"""Decoder passes over a paged cache, from sequences to logits: eager, or by a captured graph.
+
+    sequences -> integers of the step (one copy to the device) -> media in their places
+              -> decoder -> logits where a successor is wanted
+
+Two kinds. "decode": a token per row, all of which want a successor. "prefill": anything else:
+prompts, chunks, drafts, single tokens among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.graphs import Backend, Fields, Graphs, Shape, row_buckets
+from engine.paged_cache import PagedBatch, PagedCache
+from engine.paged_request import UNREAD, PagedSequence
+from engine.rows import Indices, Rows
+from engine.staging import Memory, PinnedStaging, SharedStaging
+from kernels import greedy
+
+Work = tuple[PagedSequence, int]
+Added = tuple[Tensor, Tensor]  # places [k], rows [k, n * width]: see `Qwen3Model.forward`
+Media = Mapping[str, list[Tensor]]  # request -> embeddings of its media
+Piece = tuple[int, int, Tensor]  # rows of a medium, and the tokens [first, last) they stand for
+
+# Prompts are padded to so many tokens: libraries prepare (and keep) code per shape, and a tick has
+# as many tokens as it happens to have.
+PREFILL_MULTIPLE = 16
+# A tick reads the open window and the text behind it; drafts of a few tokens are the smallest.
+PREFILL_BUCKETS = (16, 32, 64, 128, 192, 256, 384, 512)
+
+
+class PagedDims(Protocol):
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def rope_sections(self) -> tuple[int, int, int] | None: ...
+
+
+class PagedDecoder(Protocol):
+    """See `Qwen3Model`."""
+
+    device: torch.device
+    dtype: torch.dtype
+
+    @property
+    def dims(self) -> PagedDims: ...
+
+    @property
+    def vocab(self) -> int: ...
+
+    def new_cache(self, num_blocks: int) -> PagedCache: ...
+
+    def embed(self, tokens: Tensor) -> Tensor: ...
+
+    def forward(
+        self, inputs: Tensor, batch: PagedBatch, cache: PagedCache, added: Added | None = None
+    ) -> Tensor: ...
+
+    def logits(self, hidden: Tensor) -> Tensor: ...
+
+
+class Logits(NamedTuple):
+    """values: [n, vocab] float32, of the positions that want a successor. greedy: their best tokens
+    and those log probabilities, [n] each, where they were computed on the way."""
+
+    values: Tensor
+    greedy: tuple[Tensor, Tensor] | None = None
+
+
+class PagedPasses:
+    """media_parts: widths of the decoder in an embedding of a medium, 0 where there are no media.
+    overlaps: whether steps are launched before the last one was read.
+    memory, backend: of a device; without them it is a CPU, or everything is eager.
+    """
+
+    def __init__(
+        self,
+        decoder: PagedDecoder,
+        cache: PagedCache,
+        rows: Rows,
+        *,
+        media_parts: int = 1,
+        overlaps: bool = False,
+        memory: Memory | None = None,
+        backend: Backend | None = None,
+        graph_bytes: int = 2 * 2**30,
+    ) -> None:
+        self._decoder = decoder
+        self._cache = cache
+        self._rows = rows
+        self._parts = media_parts
+        self._has_axes = decoder.dims.rope_sections is not None and media_parts > 0
+        # The token that each row sampled last, for steps that are launched before it is read.
+        self._last: Tensor | None = None
+        if overlaps:
+            self._last = torch.zeros(rows.max_rows, dtype=torch.int64, device=decoder.device)
+        if memory is None:
+            self.graphs = Graphs(SharedStaging())
+        else:
+            largest = PREFILL_BUCKETS[-1]
+            capacity = (10 if self._has_axes else 8) * max(largest, rows.max_rows)
+            capacity += (rows.max_blocks + 8) * rows.max_rows + 256
+            staging = PinnedStaging(memory, capacity)
+            self.graphs = Graphs(staging, backend, graph_bytes)
+        if self.graphs.is_on:
+            assert memory is not None
+            if media_parts:
+                shape = (PREFILL_BUCKETS[-1], media_parts * decoder.dims.width)
+                self._media_rows = memory.persistent(shape, decoder.dtype)
+                self._places = torch.arange(shape[0], device=decoder.device)
+            self._plan()
+
+    def _plan(self) -> None:
+        most = self._rows.max_rows
+        decode: list[Shape] = [(size, size) for size in row_buckets(most)]
+        self.graphs.plan(
+            "decode", decode, self._decode_region, lambda shape: self._integers([], shape, True)
+        )
+        prefill: list[Shape] = [(size, min(size, most)) for size in PREFILL_BUCKETS]
+        self.graphs.plan(
+            "prefill", prefill, self._prefill_region, lambda shape: self._integers([], shape, False)
+        )
+
+    # --- a pass ----------------------------------------------------------------------------------
+
+    def run(self, work: Sequence[Work], media: Media) -> Logits:
+        """One pass over all the work. The logits are those of all positions that want a successor,
+        in the work's order; they lie in memory that the next pass may write."""
+        pieces = _pieces(work, media)
+        is_decode = not pieces and all(n == s.num_logits(n) == 1 for s, n in work)
+        kind = "decode" if is_decode else "prefill"
+        num_tokens = sum(count for _, count in work)
+        shape = self.graphs.fit(kind, num_tokens, len(work))
+        integers = self._integers(work, shape, is_decode, pieces)
+        wanted = _wanted(work)
+        if not is_decode:
+            integers["wanted"] = np.array(wanted, np.int64)
+        if self._last is not None:
+            # A row's last logits are those behind all its tokens.
+            owners = [s.row for s, n in work for _ in range(s.num_logits(n))]
+            ends = {row: place for place, row in enumerate(owners)}
+            integers["ending_rows"] = np.array(list(ends), np.int64)
+            integers["endings"] = np.array(list(ends.values()), np.int64)
+        fields = self.graphs.staging.put(integers, is_fixed=shape is not None)
+        self._fields = fields
+        if is_decode:
+            return self._decoded(fields, shape, len(work))
+        hidden = self.graphs.run(
+            kind, self._with_media(shape, pieces), lambda: self._eager(fields, pieces)
+        )
+        return Logits(self._decoder.logits(hidden[fields["wanted"]]))
+
+    def keep(self, tokens: Tensor) -> None:
+        """The tokens chosen for the last pass's logits, [n]: rows may be fed them unread."""
+        if self._last is not None and len(tokens) > 0:
+            fields = self._fields
+            self._last.index_copy_(0, fields["ending_rows"], tokens[fields["endings"]])
+
+    def _integers(
+        self,
+        work: Sequence[Work],
+        shape: Shape | None,
+        is_decode: bool,
+        pieces: Sequence[Piece] = (),
+    ) -> dict[str, Indices]:
+        """Of a step, padded to the shape of a graph if there is one."""
+        tokens = [
+            token if token != UNREAD else UNREAD - sequence.row
+            for sequence, count in work
+            for token in sequence.queries(count)
+        ]
+        num_tokens = len(tokens)
+        if shape is not None:
+            num_tokens = shape[0]
+        elif not is_decode:
+            num_tokens += -num_tokens % PREFILL_MULTIPLE
+        gathered = self._rows.gather(
+            [s.row for s, _ in work],
+            [s.fed for s, _ in work],
+            [n for _, n in work],
+            num_tokens=num_tokens,
+            num_rows=None if shape is None else shape[1],
+            is_uniform=is_decode,
+        )
+        has_axes = self._has_axes if shape else any(s.positions is not None for s, _ in work)
+        integers = {
+            "tokens": np.array(tokens + [0] * (num_tokens - len(tokens)), np.int64),
+            "positions": _axes(work, gathered.positions) if has_axes else gathered.positions,
+            "slots": gathered.slots,
+            "tables": gathered.block_tables,
+            "past": gathered.past_lengths,
+            "new": gathered.query_lengths,
+        }
+        if not is_decode and self._parts:
+            places = [np.arange(first, last) for first, last, _ in pieces]
+            found = np.concatenate([*places, np.zeros(0, np.int64)])
+            if shape is None:
+                integers["places"] = found
+            else:
+                integers["is_medium"] = np.zeros(num_tokens, np.int64)
+                integers["is_medium"][found] = 1
+        return integers
+
+    def _ids(self, tokens: Tensor) -> Tensor:
+        if self._last is None:
+            return tokens
+        unread = self._last[(UNREAD - tokens).clamp_(min=0)]
+        return torch.where(tokens < 0, unread, tokens)
+
+    # --- decode ----------------------------------------------------------------------------------
+
+    def _decoded(self, fields: Fields, shape: Shape | None, count: int) -> Logits:
+        def eager() -> tuple[Tensor]:
+            return (self._decoder.logits(self._hidden(fields)),)
+
+        values, *chosen = self.graphs.run("decode", shape, eager)
+        if not chosen:
+            return Logits(values)
+        tokens, logprobs = chosen
+        return Logits(values[:count], (tokens[:count], logprobs[:count]))
+
+    def _hidden(self, fields: Fields) -> Tensor:
+        return self._decoder.forward(self._ids(fields["tokens"]), _batch(fields), self._cache)
+
+    def _decode_region(self, fields: Fields) -> tuple[Tensor, Tensor, Tensor]:
+        values = self._decoder.logits(self._hidden(fields))
+        return values, *greedy(values)
+
+    # --- prefill ---------------------------------------------------------------------------------
+
+    def _eager(self, fields: Fields, pieces: Sequence[Piece]) -> Tensor:
+        if not pieces:
+            return self._hidden(fields)
+        inputs = self._decoder.embed(self._ids(fields["tokens"]))
+        width = inputs.shape[1]
+        for first, last, rows in pieces:
+            inputs[first:last] = rows[:, :width].to(inputs.dtype)
+        added: Added | None = None
+        if pieces[0][2].shape[1] > width:
+            added = fields["places"], torch.cat([rows[:, width:] for _, _, rows in pieces])
+        return self._decoder.forward(inputs, _batch(fields), self._cache, added)
+
+    def _with_media(self, shape: Shape | None, pieces: Sequence[Piece]) -> Shape | None:
+        """Puts the media where the graph of that shape reads them."""
+        if shape is not None:
+            for first, last, rows in pieces:
+                self._media_rows[first:last] = rows
+        return shape
+
+    def _prefill_region(self, fields: Fields) -> Tensor:
+        if not self._parts:
+            return self._hidden(fields)
+        inputs = self._decoder.embed(self._ids(fields["tokens"]))
+        width = inputs.shape[1]
+        is_medium = fields["is_medium"][:, None] > 0
+        # What no medium was put into may hold anything.
+        rows = torch.where(is_medium, self._media_rows[: len(inputs)], 0.0)
+        inputs = torch.where(is_medium, rows[:, :width], inputs)
+        added: Added | None = None
+        if self._parts > 1:
+            added = self._places[: len(inputs)], rows[:, width:]
+        return self._decoder.forward(inputs, _batch(fields), self._cache, added)
+
+
+def _batch(fields: Fields) -> PagedBatch:
+    return PagedBatch(
+        fields["positions"], fields["slots"], fields["tables"], fields["past"], fields["new"]
+    )
+
+
+def _pieces(work: Sequence[Work], media: Media) -> list[Piece]:
+    """Of the media, what stands for placeholders among the step's tokens."""
+    pieces: list[Piece] = []
+    base = 0
+    for sequence, count in work:
+        low, high = sequence.fed, sequence.fed + count
+        outputs = media.get(sequence.key, [])
+        for (start, medium), output in zip(sequence.request.media, outputs, strict=False):
+            first, last = max(low, start), min(high, start + medium.num_tokens)
+            if first < last:
+                rows = output[first - start : last - start]
+                pieces.append((base + first - low, base + last - low, rows))
+        base += count
+    return pieces
+
+
+def _wanted(work: Sequence[Work]) -> list[int]:
+    """Tokens of the step whose successors are wanted."""
+    wanted: list[int] = []
+    end = 0
+    for sequence, count in work:
+        end += count
+        wanted += range(end - sequence.num_logits(count), end)
+    return wanted
+
+
+def _axes(work: Sequence[Work], places: Indices) -> Indices:
+    """M-RoPE's positions, [3, tokens]; without pictures they are the places on all axes."""
+    axes = np.repeat(places[None], 3, axis=0)
+    base = 0
+    for sequence, count in work:
+        if sequence.positions is not None:
+            first = sequence.fed
+            axes[:, base : base + count] = sequence.positions.read(first, first + count)
+        base += count
+    return axes

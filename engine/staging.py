@@ -1,0 +1,160 @@
+"""Numbers between the host and the device, so that nobody waits: the integers of a step go over in
+one copy from pinned memory, what was sampled comes back while the next step is launched.
+
+On a CPU nothing is copied: tensors share the memory of the arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from math import prod
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Integers = NDArray[np.int64]
+Shapes = Mapping[str, tuple[int, ...]]
+
+# Fields begin at multiples of so many integers: Triton compiles for pointers that are multiples of
+# 16 bytes, and a graph must not differ in that from the pass that warmed it up.
+ALIGNMENT = 16
+
+
+class Event(Protocol):
+    """A point in the device's queue of work."""
+
+    def record(self) -> None: ...
+
+    def synchronize(self) -> None:
+        """Wait until everything before it is done. At once if it was never recorded."""
+        ...
+
+
+class Memory(Protocol):
+    """Where buffers come from. See `CudaMemory`; tests have one that checks the discipline."""
+
+    def pinned(self, size: int) -> Tensor:
+        """[size] int64 on the host, from which copies are asynchronous."""
+        ...
+
+    def persistent(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """On the device, at an address that stays: what captured graphs read."""
+        ...
+
+    def event(self) -> Event: ...
+
+
+class CudaMemory:
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def pinned(self, size: int) -> Tensor:
+        return torch.zeros(size, dtype=torch.int64, pin_memory=True)
+
+    def persistent(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        return torch.zeros(tuple(shape), dtype=dtype, device=self._device)
+
+    def event(self) -> Event:
+        return torch.cuda.Event()  # type: ignore[no-untyped-call]
+
+
+class Staging(Protocol):
+    """Takes the integers of a step to the device."""
+
+    def put(self, arrays: Mapping[str, Integers], *, is_fixed: bool = False) -> dict[str, Tensor]:
+        """Tensors of the same names, shapes and values, valid until the next call. Shapes that are
+        equal from the first field on have equal addresses, up to the first that differs; with
+        is_fixed that is asserted, for the graph that is to read them."""
+        ...
+
+
+class SharedStaging:
+    """For a CPU: no copy, no buffer."""
+
+    def put(self, arrays: Mapping[str, Integers], *, is_fixed: bool = False) -> dict[str, Tensor]:
+        assert not is_fixed, "a graph reads a buffer of its own"
+        return {
+            name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()
+        }
+
+
+class PinnedStaging:
+    """Two pinned buffers in turn, each with the event of its last copy, and one on the device.
+
+    One pinned buffer would be overwritten while the copy of the step before is still on its way.
+    One is enough on the device: copies and kernels are in one queue. It never grows, because
+    graphs know its address; what is larger goes over in memory of its own, to an eager pass.
+    """
+
+    def __init__(self, memory: Memory, capacity: int) -> None:
+        assert capacity >= 1
+        self._capacity = capacity
+        self._target = memory.persistent([capacity], torch.int64)
+        self._buffers = [(memory.pinned(capacity), memory.event()) for _ in range(2)]
+        self._turn = 0
+
+    def put(self, arrays: Mapping[str, Integers], *, is_fixed: bool = False) -> dict[str, Tensor]:
+        shapes = {name: array.shape for name, array in arrays.items()}
+        offsets, size = _layout(shapes)
+        if size > self._capacity:
+            assert not is_fixed, (size, self._capacity)
+            return {
+                name: to_device(array, torch.int64, self._target.device)
+                for name, array in arrays.items()
+            }
+        buffer, copied = self._buffers[self._turn]
+        self._turn = 1 - self._turn
+        copied.synchronize()
+        host = buffer.numpy()
+        for array, offset in zip(arrays.values(), offsets, strict=True):
+            host[offset : offset + array.size] = array.reshape(-1)
+        self._target[:size].copy_(buffer[:size], non_blocking=True)
+        copied.record()
+        return {
+            name: self._target[offset : offset + prod(shape)].view(shape)
+            for (name, shape), offset in zip(shapes.items(), offsets, strict=True)
+        }
+
+
+def _layout(shapes: Shapes) -> tuple[list[int], int]:
+    """Where each field begins, and the size of all."""
+    sizes = [-(-prod(shape) // ALIGNMENT) * ALIGNMENT for shape in shapes.values()]
+    ends = list(accumulate(sizes, initial=0))
+    return ends[:-1], ends[-1]
+
+
+def to_device(
+    values: Sequence[int] | Sequence[float] | NDArray[np.int64] | NDArray[np.float32],
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Tensor:
+    """A new tensor on the device; nobody waits for the copy."""
+    host = torch.as_tensor(values, dtype=dtype)
+    if device.type == "cpu":
+        return host
+    # From pinned memory the copy waits for nobody; torch keeps the memory until it is done.
+    return host.pin_memory().to(device, non_blocking=True)
+
+
+class Readback:
+    """Numbers on their way to the host: [n] float64 holds token ids and float32 numbers exactly."""
+
+    def __init__(self, values: Tensor) -> None:
+        self._done: torch.cuda.Event | None = None
+        self._values = values
+        if values.device.type != "cpu":
+            self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            self._values.copy_(values, non_blocking=True)
+            self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._done.record()
+
+    def read(self) -> list[float]:
+        """Waits until they are here."""
+        if self._done is not None:
+            self._done.synchronize()
+        numbers: list[float] = self._values.tolist()
+        return numbers
