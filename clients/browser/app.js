@@ -1,15 +1,18 @@
 // The page: microphone, files, questions and pictures -> Session -> text. No framework, nothing
 // from elsewhere.
 
-import { microphone, playFile } from "./audio.js";
+import { decodeFile, microphone, playSound } from "./audio.js";
 import { Chat } from "./chat.js";
+import { Chooser } from "./chooser.js";
 import { Composer } from "./composer.js";
 import { $, keepEnd } from "./dom.js";
+import { Exports } from "./exports.js";
+import { Graph } from "./graph.js";
 import { Latency } from "./latency.js";
-import { KeyWanted, able, languages, servedModels } from "./models.js";
+import { Lighting } from "./lighting.js";
+import { Player } from "./player.js";
 import { deviceProblem, serverProblem } from "./problems.js";
 import { Session } from "./session.js";
-import { plainText, srt, vtt } from "./subtitles.js";
 import { Transcript } from "./transcript.js";
 
 const TRANSCRIBED = "conversation.item.input_audio_transcription.completed";
@@ -24,19 +27,31 @@ const WORDING = {
   answering: "answering",
   lost: "connection lost, trying again",
 };
-const NO_CHAT =
-  "No model that sees or answers is served here. Start the server with one besides, for example: " +
-  "lookhear serve --model demo-qwen3-asr --model demo-qwen3-vl";
+const SILENT = 1e-4; // the level of a microphone that is muted
+const LONGEST_SILENCE = 5000; // ms after which a silent microphone is told of
 
-let cards = [];
 let audio = null; // {stop} of what is heard
 let source = null; // "microphone", "file", or null
 const frames = new Map(); // thumbnails of sent frames, by timestamp
 const session = new Session();
 for (const id of ["transcript", "chat"]) keepEnd($(id));
-const transcript = new Transcript($("transcript"), $("hint"), showDownloads);
+const transcript = new Transcript($("transcript"), $("hint"), {
+  onChange: showExports,
+  seeker: (time) => player.button(time),
+  onSeek: (time) => player.seek(time),
+});
 const chat = new Chat($("chat"), $("chat-hint"));
-const latency = new Latency($("hearing-time"), $("answering-time"));
+const latency = new Latency(new Graph($("latency")), $("answering-time"));
+const player = new Player($("player"), $("recording-name"), {
+  now: () => session.tape.end,
+  onFrame: showFrame,
+  onPlay: () => lighting.wake(),
+  onHeard: () => session.setLive($("live").checked),
+});
+const lighting = new Lighting(
+  () => transcript.all,
+  () => (source ? null : player.time) ?? latency.playhead(),
+);
 const composer = new Composer({
   onAsk(text, pictures) {
     showNotice("");
@@ -46,12 +61,12 @@ const composer = new Composer({
   onAttach() {
     if (source === "microphone") showToSpeech();
   },
-  onFrame(picture, timestamp) {
-    if (session.see(picture.url, timestamp)) frames.set(timestamp, picture.thumbnail);
-  },
+  onFrame: showFrame,
   onLive: (live) => session.setLive(live),
   onProblem: showNotice,
 });
+const chooser = new Chooser(session, composer, { onNotice: showNotice, onChoice: showState });
+const exported = new Exports(() => transcript.turns, showNotice);
 
 // While the microphone is on pictures go ahead of the question, which may be spoken or written.
 function showToSpeech() {
@@ -60,6 +75,11 @@ function showToSpeech() {
   if (!pictures.length) return;
   const urls = pictures.map(({ url }) => url);
   chat.ask(session.ask("", urls, false), "", pictures);
+}
+
+// A frame of the live camera or of a video.
+function showFrame(picture, timestamp) {
+  if (session.see(picture.url, timestamp)) frames.set(timestamp, picture.thumbnail);
 }
 
 // --- what is shown ------------------------------------------------------------------------------
@@ -72,7 +92,7 @@ function showNotice(text, about = "") {
 }
 
 function state() {
-  if (!cards.length) return "starting";
+  if (!chooser.cards.length) return "starting";
   if (session.connection.state === "lost") return "lost";
   if (session.connection.state !== "closed" && !session.ready) return "connecting";
   if (session.ending) return "ending";
@@ -89,26 +109,28 @@ function showState() {
   }
   $("toggle").textContent = source ? "Stop" : "Start listening";
   $("toggle").disabled = !session.settings.speech || session.ending;
-  $("open-file").disabled = !cards.length || session.ending;
+  $("open-file").disabled = !chooser.cards.length || session.ending;
   $("cancel").hidden = !session.active;
 }
 
-function showDownloads() {
+function showExports() {
   const isEmpty = transcript.turns.length === 0;
-  for (const id of ["copy", "txt", "srt", "vtt"]) $(id).disabled = isEmpty;
+  exported.show(isEmpty);
   $("clear").disabled = isEmpty;
 }
 
 // --- the session --------------------------------------------------------------------------------
 
 session.addEventListener("state", showState);
-session.addEventListener("ready", () => {
+session.addEventListener("ready", ({ detail }) => {
+  latency.configure(detail.session);
   if ($("notice").dataset.about === "connection") showNotice("");
   $("key-form").hidden = true;
 });
 session.addEventListener("event", ({ detail: { message, at } }) => {
   transcript.take(message, at);
   latency.take(message, at);
+  lighting.wake();
   if (!session.settings.chat) return;
   if (message.type === TRANSCRIBED && session.settings.answers) {
     const text = message.transcript.trim();
@@ -137,7 +159,7 @@ session.addEventListener("cameraRefused", ({ detail }) => {
 });
 session.addEventListener("failed", ({ detail }) => {
   showNotice(detail.why);
-  if (detail.key) askForKey();
+  if (detail.key) chooser.askForKey();
   transcript.giveUp();
   composer.setLive(false);
   stopAudio();
@@ -147,14 +169,18 @@ session.addEventListener("failed", ({ detail }) => {
 
 async function start(kind, open) {
   await stopAudio();
+  player.pause();
   showNotice("");
   source = kind;
+  latency.begin();
   session.configure({ answers: kind === "microphone" && $("answers").checked });
   session.listen();
   if (kind === "microphone") showToSpeech();
+  const hears = kind === "microphone" ? voiceCheck() : () => {};
   try {
     const opened = await open((pcm, level) => {
       $("level").value = Math.min(1, level * 4);
+      hears(level);
       session.append(pcm);
       latency.recorded(session.tape.end);
     });
@@ -166,10 +192,30 @@ async function start(kind, open) {
   }
 }
 
+// Tells of a microphone that is silent from the first. -> hears(level)
+function voiceCheck() {
+  const began = performance.now();
+  let isTold = false;
+  let hasSound = false;
+  return (level) => {
+    if (hasSound) return;
+    hasSound = level > SILENT;
+    if (hasSound && isTold && $("notice").dataset.about === "silence") showNotice("");
+    if (hasSound || isTold || performance.now() - began < LONGEST_SILENCE) return;
+    isTold = true;
+    showNotice(
+      "The microphone is silent. It may be muted, or the browser may be using another one: " +
+        "look at the microphone in its address bar.",
+      "silence",
+    );
+  };
+}
+
 async function stopAudio() {
   const opened = audio;
   audio = source = null;
   $("level").value = 0;
+  player.finish();
   showState();
   await opened?.stop();
 }
@@ -188,93 +234,62 @@ const listen = () =>
     }),
   );
 
-function openFiles(files) {
+// --- files --------------------------------------------------------------------------------------
+
+async function openFiles(files) {
   const pictures = files.filter(({ type }) => type.startsWith("image/"));
-  const [sound] = files.filter(({ type }) => !type.startsWith("image/"));
+  const [recording, ...more] = files.filter(({ type }) => !type.startsWith("image/"));
   if (pictures.length) composer.attachFiles(pictures);
-  if (!sound) return;
-  if (session.settings.speech) start("file", (onPiece) => playFile(sound, onPiece, end));
-  else showNotice("No model that hears is served here.");
+  if (!recording) return;
+  await openRecording(recording);
+  if (more.length) showNotice(`One recording at a time: ${recording.name} is played first.`);
 }
 
-// --- models and the key -------------------------------------------------------------------------
-
-function askForKey() {
-  $("key-form").hidden = false;
-  $("key").focus();
-}
-
-async function findModels() {
+// Played as it is heard; of a video the frames are seen.
+async function openRecording(file) {
+  await activation();
+  const slow = setTimeout(() => showNotice(`Reading ${file.name} …`), 500);
+  const recording = await player.open(file);
+  const isWatched = recording.hasVideo && composer.sight.video;
+  let sound = null;
   try {
-    cards = await servedModels(session.settings.key, (text) => showNotice(text));
+    sound = await decodeFile(file);
   } catch (error) {
-    if (!(error instanceof KeyWanted)) throw error;
-    showNotice(session.settings.key ? "The server did not accept this key." : "");
-    askForKey();
-    return;
+    if (!recording.hasVideo) {
+      showNotice(error.message);
+      return;
+    }
+  } finally {
+    clearTimeout(slow);
   }
-  showNotice("");
-  $("key-form").hidden = true;
-  const speech = listModels("speech-model", able(cards, "transcribe"));
-  // The first that sees, if any does.
-  const answering = able(cards, "chat");
-  const seeing = able(answering, "image");
-  const rest = answering.filter((card) => !seeing.includes(card));
-  const talking = listModels("chat-model", [...seeing, ...rest]);
-  $("talking").hidden = !talking;
-  $("answers-label").hidden = !speech;
-  document.body.classList.toggle("wide", Boolean(talking));
-  choose();
-  if (!speech) $("hint").textContent = "No model that hears is served here.";
+  if (isWatched) composer.setLive(false); // one thing is watched at a time
+  const begin = () => {
+    player.begin(recording, isWatched);
+    if (isWatched) session.setLive(true);
+  };
+  if (sound && session.settings.speech)
+    await start("file", (onPiece) => playSound(sound, onPiece, begin, end));
+  else if (isWatched) {
+    await end();
+    showNotice(sound ? "" : `${file.name} has no sound: it is only watched.`);
+    begin();
+    recording.element.addEventListener("ended", () => player.finish(), { once: true });
+  } else if (sound) showNotice("No model that hears is served here.");
+  else showNotice(`${file.name} has no sound, and ${composer.blind}`);
 }
 
-function listModels(id, some) {
-  $(id).replaceChildren(...some.map((card) => new Option(card.id, card.id)));
-  $(`${id}-label`).hidden = some.length < 2;
-  return some[0];
-}
-
-const cardOf = (id) => cards.find((card) => card.id === id);
-
-// Tells the session which models are chosen.
-function choose() {
-  const speech = cardOf($("speech-model").value);
-  const talking = cardOf($("chat-model").value);
-  const before = $("language").value;
-  const options = languages(speech).map(([code, name]) => new Option(name, code));
-  $("language").replaceChildren(new Option("detect language", ""), ...options);
-  $("language").value = speech?.languages?.includes(before) ? before : "";
-  // Where there is nothing to choose.
-  $("speech-name").textContent = $("speech-model-label").hidden ? (speech?.id ?? "") : "";
-  $("chat-name").textContent = $("chat-model-label").hidden ? (talking?.id ?? "") : "";
-  const sees = (ability) => Boolean(talking?.abilities.includes(ability));
-  const canSee = able(cards, "image").map(({ id }) => id);
-  const blind = canSee.length
-    ? `${talking?.id} cannot see. Choose ${canSee.join(" or ")} instead.`
-    : talking
-      ? `${talking.id} cannot see. Start the server with a model that can, such as demo-qwen3-vl.`
-      : NO_CHAT;
-  composer.setSight({ image: sees("image"), video: sees("video") }, blind);
-  $("chat-hint").textContent = sees("image")
-    ? "Ask something, aloud or in writing. Drop, paste or choose a picture, or show it the camera."
-    : "Ask something, aloud or in writing.";
-  session.configure({
-    speech: speech?.id ?? null,
-    chat: talking?.id ?? null,
-    language: $("language").value,
+// Browsers play nothing before the first click or key; a file may be dropped before it.
+async function activation() {
+  if (navigator.userActivation?.hasBeenActive ?? true) return;
+  showNotice("The browser plays no sound yet: click anywhere on this page, or press a key.");
+  const events = ["pointerup", "keyup"];
+  await new Promise((resolve) => {
+    for (const name of events) addEventListener(name, resolve, { once: true });
   });
-  showState();
+  showNotice("");
 }
 
 // --- the page's elements ------------------------------------------------------------------------
-
-function download(name, type, text) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}
 
 const onClick = (id, act) => $(id).addEventListener("click", act);
 onClick("toggle", () => (source ? end() : listen()));
@@ -283,30 +298,14 @@ $("file").addEventListener("change", ({ target }) => {
   if (target.files.length) openFiles([...target.files]);
   target.value = "";
 });
-$("key-form").addEventListener("submit", (submit) => {
-  submit.preventDefault();
-  session.configure({ key: $("key").value.trim() });
-  findModels();
-});
-for (const id of ["language", "speech-model", "chat-model"])
-  $(id).addEventListener("change", choose);
 $("answers").addEventListener("change", ({ target }) => {
   if (source !== "file") session.configure({ answers: target.checked });
 });
 onClick("dismiss", () => showNotice(""));
-onClick("copy", async () => {
-  try {
-    await navigator.clipboard.writeText(plainText(transcript.turns));
-    $("copy").textContent = "Copied";
-    setTimeout(() => ($("copy").textContent = "Copy"), 1500);
-  } catch {
-    showNotice("The browser does not let this page copy. Download the text instead.");
-  }
+onClick("clear", () => {
+  transcript.clear();
+  if (source !== "file") player.clear();
 });
-onClick("txt", () => download("transcript.txt", "text/plain", plainText(transcript.turns)));
-onClick("srt", () => download("transcript.srt", "application/x-subrip", srt(transcript.turns)));
-onClick("vtt", () => download("transcript.vtt", "text/vtt", vtt(transcript.turns)));
-onClick("clear", () => transcript.clear());
 onClick("cancel", () => session.cancel());
 onClick("new-chat", () => {
   chat.clear();
@@ -335,4 +334,4 @@ addEventListener("drop", (drop) => {
   if (drop.dataTransfer.files.length) openFiles([...drop.dataTransfer.files]);
 });
 
-findModels();
+chooser.find();

@@ -55,19 +55,25 @@ export async function microphone(onPiece, onGone) {
   }
 }
 
-export async function playFile(file, onPiece, onEnd) {
-  const bytes = await file.arrayBuffer();
+// The sound of a file, to be played. Raises an Error where there is none.
+export async function decodeFile(file) {
+  const context = new OfflineAudioContext(1, 1, 24000);
+  try {
+    return await context.decodeAudioData(await file.arrayBuffer());
+  } catch {
+    throw new Error(`${file.name}: this browser cannot decode it as audio.`);
+  }
+}
+
+// onStart(), onEnd(): of the sound.
+export function playSound(sound, onPiece, onStart, onEnd) {
   return record(async (context, recorder) => {
-    const source = context.createBufferSource();
-    try {
-      source.buffer = await context.decodeAudioData(bytes.slice(0));
-    } catch {
-      throw new Error(`${file.name}: this browser cannot decode it as audio.`);
-    }
+    const source = new AudioBufferSourceNode(context, { buffer: sound });
     source.connect(recorder);
     source.connect(context.destination);
     source.onended = onEnd;
     source.start();
+    onStart();
     return source;
   }, onPiece);
 }

@@ -1,9 +1,7 @@
 // The camera: a preview, pictures of it, and frames while it is live.
 
-import { pictureOfVideo } from "./pictures.js";
+import { pictureOfVideo, watch } from "./pictures.js";
 import { checkDevices } from "./problems.js";
-
-const FRAME_PAUSE = 667; // ms: 1.5 frames a second
 
 export class Camera {
   // video: the element that shows it. onFrame(picture, timestamp_ms). onGone: it was unplugged.
@@ -12,7 +10,7 @@ export class Camera {
     this.onFrame = onFrame;
     this.onGone = onGone;
     this.stream = null;
-    this.timer = null;
+    this.unwatch = () => {};
   }
 
   get isOn() {
@@ -50,14 +48,7 @@ export class Camera {
   }
 
   setLive(live) {
-    clearInterval(this.timer);
-    this.timer = null;
-    if (!live) return;
-    const look = () => {
-      if (!this.hasPicture) return;
-      this.onFrame(pictureOfVideo(this.video, true), Math.round(performance.now()));
-    };
-    this.timer = setInterval(look, FRAME_PAUSE);
-    look();
+    this.unwatch();
+    this.unwatch = live ? watch(this.video, this.onFrame) : () => {};
   }
 }

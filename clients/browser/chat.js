@@ -42,7 +42,7 @@ export class Chat {
     this.box.scrollTop = this.box.scrollHeight;
   }
 
-  // A picture of what the live camera was seen to show, in a row of them.
+  // A picture of what the live camera or a video was seen to show, in a row of them.
   see(thumbnail) {
     let row = [...this.box.querySelectorAll(".message")].at(-1);
     if (!row?.classList.contains("seen"))
@@ -53,7 +53,7 @@ export class Chat {
       while (thumbnails.childElementCount > 6) thumbnails.firstElementChild.remove();
       row.number = (row.number ?? 0) + 1;
       row.querySelector(".note").textContent =
-        `seen by the camera: ${row.number} ${row.number === 1 ? "picture" : "pictures"}`;
+        `seen: ${row.number} ${row.number === 1 ? "picture" : "pictures"}`;
     });
   }
 

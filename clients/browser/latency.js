@@ -1,60 +1,126 @@
-// How long the newest turn and answer took, in the page's own time.
+// How long things take, on the page's own clock, from what it recorded and the events it got:
+//
+// first text  from the first sound of a turn to its first text, firm or dim
+// commit lag  from the end of a word to the moment its text is firm, where words have times
+// tick        between two updates of the text
+// final text  from the end of speech to the whole text, the silence that ends a turn included
 
 const TRANSCRIPTION = "conversation.item.input_audio_transcription.";
 const PROVISIONAL = "lookhear.input_audio_transcription.provisional";
+const WORDS = "lookhear.input_audio_transcription.words";
+const SAME_TICK = 30; // ms within which events are of one tick
+const RECENT = 25; // pieces of audio whose soonest arrival tells the clock
+const HEARD = 8; // words whose slowest sets how far the lighting stays behind
+const LONGEST_DELAY = 4000;
 
 export class Latency {
-  // hearing, answering: elements for words like "first text 0.6 s".
-  constructor(hearing, answering) {
-    this.hearing = hearing;
+  // graph: where it is shown. answering: an element for the time of the newest answer.
+  constructor(graph, answering) {
+    this.graph = graph;
     this.answering = answering;
-    this.offset = 0; // what the page's audio lags behind the clock of `performance`
-    this.turns = new Map(); // {start, end, first} by item id
+    this.turns = new Map(); // {start, end, first, tick} by item id
     this.created = 0;
+    this.padding = this.silence = 0;
+    this.begin();
+  }
+
+  // Recording begins.
+  begin() {
+    this.recent = [];
+    this.offset = null; // what the page's audio lags behind the clock of `performance`
+    this.heard = []; // how long ago the newest words began when they came
+    this.delay = this.looked = null;
+    this.last = 0; // the end of the newest word
   }
 
   // Audio up to `end` (ms of the page's audio) was just recorded.
   recorded(end) {
-    this.offset = performance.now() - end;
+    this.recent = [...this.recent.slice(1 - RECENT), performance.now() - end];
+    this.offset = Math.min(...this.recent);
+  }
+
+  // session: of `session.updated`; what it adds around the speech of a turn.
+  configure(session) {
+    const detection = session.audio.input.turn_detection ?? {};
+    this.padding = detection.prefix_padding_ms ?? 0;
+    this.silence = detection.silence_duration_ms ?? 0;
+  }
+
+  // Where the words are lit that are spoken now, so far behind that their text is there: ms of the
+  // page's audio, null while there are none.
+  playhead() {
+    if (this.offset === null || !this.heard.length) return null;
+    const now = performance.now();
+    const wanted = Math.min(LONGEST_DELAY, Math.max(...this.heard));
+    const passed = now - (this.looked ?? now);
+    this.looked = now;
+    if (this.delay === null) this.delay = wanted;
+    // Slower or faster than speech for a while, never backwards.
+    const change = Math.max(-0.3 * passed, Math.min(0.8 * passed, wanted - this.delay));
+    this.delay += change;
+    const time = now - this.offset - this.delay;
+    return time > this.last + 1500 ? null : time;
   }
 
   take(message, at) {
+    const now = performance.now();
     const turn = this.turns.get(message.item_id);
     switch (message.type) {
-      case "input_audio_buffer.speech_started":
-        this.turns.set(message.item_id, { start: this.offset + at, end: 0, first: 0 });
+      case "input_audio_buffer.speech_started": {
+        this.turns.set(message.item_id, { start: at, end: null, first: false, tick: 0 });
         break;
+      }
       case "input_audio_buffer.speech_stopped":
-        if (turn) turn.end = this.offset + at;
+        if (turn) turn.end = at - this.silence;
         break;
       case PROVISIONAL:
       case TRANSCRIPTION + "delta":
-        if (turn && !turn.first && (message.text ?? message.delta)) {
-          turn.first = performance.now();
-          this.show(turn);
-        }
+        if (turn && (message.text ?? message.delta)) this.update(turn, now);
+        break;
+      case WORDS:
+        if (turn) this.commit(turn, message.words, now);
         break;
       case TRANSCRIPTION + "completed":
-        if (turn) this.show(turn, performance.now());
+        if (turn?.end != null && message.transcript.trim()) this.add("final", turn.end, now);
+        this.turns.delete(message.item_id);
+        break;
+      case TRANSCRIPTION + "failed":
         this.turns.delete(message.item_id);
         break;
       case "response.created":
-        this.created = performance.now();
+        this.created = now;
         break;
       case "response.output_text.delta":
-        if (this.created) this.answering.textContent = after("first word", this.created);
+        if (this.created) {
+          const seconds = ((now - this.created) / 1000).toFixed(2);
+          this.answering.textContent = `first word after ${seconds} s`;
+        }
         this.created = 0;
         break;
     }
   }
 
-  show({ start, end, first }, completed) {
-    const parts = first ? [after("first text", start, first)] : [];
-    if (completed && end) parts.push(after("complete", end, completed));
-    this.hearing.textContent = parts.join(", ");
+  // from: ms of the page's audio.
+  add(series, from, now) {
+    if (this.offset !== null) this.graph.add(series, now - this.offset - from);
   }
-}
 
-function after(what, from, to = performance.now()) {
-  return `${what} after ${(Math.max(0, to - from) / 1000).toFixed(1)} s`;
+  update(turn, now) {
+    if (!turn.first) this.add("first", turn.start + this.padding, now);
+    else if (now - turn.tick > SAME_TICK) this.graph.add("tick", now - turn.tick);
+    else return;
+    turn.first = true;
+    turn.tick = now;
+  }
+
+  commit(turn, words, now) {
+    for (const { start, end } of words) {
+      const time = turn.start + 1000 * end;
+      this.add("lag", time, now);
+      this.last = Math.max(this.last, time);
+      if (this.offset === null) continue;
+      const began = this.offset + turn.start + 1000 * start;
+      this.heard = [...this.heard.slice(1 - HEARD), now - began];
+    }
+  }
 }

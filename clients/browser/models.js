@@ -37,9 +37,12 @@ export function able(cards, ability) {
   return cards.filter(({ abilities }) => abilities?.includes(ability));
 }
 
+export function languageName(code) {
+  return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+}
+
 // The languages of a model as [code, name], by name.
 export function languages(card) {
-  const names = new Intl.DisplayNames([navigator.language], { type: "language" });
-  const named = (card?.languages ?? []).map((code) => [code, names.of(code) ?? code]);
+  const named = (card?.languages ?? []).map((code) => [code, languageName(code)]);
   return named.sort((a, b) => a[1].localeCompare(b[1]));
 }

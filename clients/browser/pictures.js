@@ -4,6 +4,7 @@ const LONGEST_SIDE = 1280;
 const FRAME_SIDE = 640;
 const THUMBNAIL_SIDE = 192;
 const QUALITY = 0.88;
+const FRAME_PAUSE = 667; // ms: 1.5 frames a second
 
 // A canvas with the source scaled so that no side is longer than `side`.
 function scaled(source, width, height, side) {
@@ -57,6 +58,17 @@ export async function pictureOfFile(file) {
 export function pictureOfVideo(video, isFrame) {
   const { videoWidth, videoHeight } = video;
   const side = isFrame ? FRAME_SIDE : LONGEST_SIDE;
-  const name = isFrame ? "seen by the camera" : "camera picture";
+  const name = isFrame ? "seen in the video" : "camera picture";
   return picture(video, videoWidth, videoHeight, side, name);
+}
+
+// Calls onFrame(picture, timestamp_ms) with what a video element shows, again and again. -> stop()
+export function watch(video, onFrame) {
+  const look = () => {
+    if (!video.videoWidth || video.readyState < HTMLMediaElement.HAVE_CURRENT_DATA) return;
+    onFrame(pictureOfVideo(video, true), Math.round(performance.now()));
+  };
+  const timer = setInterval(look, FRAME_PAUSE);
+  look();
+  return () => clearInterval(timer);
 }

@@ -1,17 +1,23 @@
 // What was said, as it is heard: firm text, dim text, one paragraph per turn.
 
 import { announce, clock, following, make } from "./dom.js";
+import { languageName } from "./models.js";
+import { Speech } from "./speech.js";
 
 const TRANSCRIPTION = "conversation.item.input_audio_transcription.";
 const PROVISIONAL = "lookhear.input_audio_transcription.provisional";
 const WORDS = "lookhear.input_audio_transcription.words";
 
 export class Transcript {
-  // box: its element. hint: shown while there is nothing. onChange: of whether there is text.
-  constructor(box, hint, onChange) {
-    this.box = box;
-    this.hint = hint;
-    this.onChange = onChange;
+  // box: its element. hint: shown while there is nothing. onChange(): of whether there is text.
+  // seeker(time): a button that plays from there, or null. onSeek(time): a word was clicked.
+  constructor(box, hint, { onChange, seeker, onSeek }) {
+    Object.assign(this, { box, hint, onChange, seeker });
+    box.addEventListener("click", ({ target }) => {
+      if (!getSelection().isCollapsed) return; // text is being selected
+      const word = this.all.flatMap(({ words }) => words).find((w) => w.element === target);
+      if (word) onSeek(word.start);
+    });
     this.open = new Map(); // turns by item id
     this.kept = []; // finished ones, in the order of their speech
   }
@@ -19,6 +25,11 @@ export class Transcript {
   // finished turns, for downloads; see subtitles.js
   get turns() {
     return [...this.kept].sort((a, b) => a.start - b.start);
+  }
+
+  // those under way as well
+  get all() {
+    return [...this.kept, ...this.open.values()].sort((a, b) => a.start - b.start);
   }
 
   clear() {
@@ -50,15 +61,17 @@ export class Transcript {
     let turn = this.open.get(id);
     if (turn) return turn;
     this.hint.hidden = true;
-    const [time, committed, provisional, note] = [
+    const speech = new Speech();
+    const [time, provisional, note] = [
       make("time"),
-      make("span", "committed"),
       make("span", "provisional"),
       make("span", "note"),
     ];
-    const element = make("p", "turn", {}, time, make("span", "", {}, committed, provisional, note));
+    const said = make("span", "said", {}, speech.element, provisional, note);
+    const element = make("p", "turn", {}, time, said);
     this.box.append(element);
-    turn = { start: 0, end: 0, text: "", words: [], element, time, committed, provisional, note };
+    const { words } = speech;
+    turn = { start: 0, end: 0, text: "", words, speech, element, time, provisional, note };
     this.open.set(id, turn);
     return turn;
   }
@@ -75,6 +88,12 @@ export class Transcript {
         const turn = this.turn(id);
         turn.start = turn.end = at;
         turn.time.textContent = clock(at);
+        const seeker = this.seeker(at);
+        if (seeker) {
+          turn.element.classList.add("replayable");
+          turn.time.replaceWith(seeker);
+          seeker.append(turn.time);
+        }
         break;
       }
       case "input_audio_buffer.speech_stopped":
@@ -83,7 +102,7 @@ export class Transcript {
       case TRANSCRIPTION + "delta": {
         const turn = this.turn(id);
         turn.text += message.delta;
-        turn.committed.textContent = turn.text;
+        turn.speech.add(message.delta);
         turn.provisional.textContent = "";
         break;
       }
@@ -93,8 +112,9 @@ export class Transcript {
       case WORDS: {
         const turn = this.turn(id);
         const ms = (seconds) => turn.start + 1000 * seconds;
-        for (const { word, start, end } of message.words)
-          turn.words.push({ word, start: ms(start), end: ms(end) });
+        turn.speech.time(
+          message.words.map(({ word, start, end }) => ({ word, start: ms(start), end: ms(end) })),
+        );
         break;
       }
       case TRANSCRIPTION + "completed":
@@ -117,7 +137,12 @@ export class Transcript {
       this.remove(id);
       return;
     }
-    turn.note.textContent = message.languages?.[0]?.code ?? "";
+    const language = message.languages?.[0]?.code;
+    if (language) {
+      turn.element.lang = language;
+      turn.note.textContent = languageName(language);
+      turn.note.lang = "en"; // the page's own
+    }
     turn.end = Math.max(turn.end, turn.start + 1000 * (message.usage?.seconds ?? 0));
     this.open.delete(id);
     this.kept.push(turn);

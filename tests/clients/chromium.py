@@ -16,6 +16,7 @@ import wave
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
@@ -53,12 +54,14 @@ def voice(recording: Path, wav: Path, *, before: float = 0.5, after: float = 4.0
 
 
 class Page:
-    """One tab. errors: what its console complained of, and exceptions nobody caught."""
+    """One tab. errors: what its console complained of, and exceptions nobody caught. requests: the
+    addresses of everything that it asked the network for."""
 
     def __init__(self, browser: Browser, session: str) -> None:
         self._browser = browser
         self._session = session
         self.errors: list[str] = []
+        self.requests: list[str] = []
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         return await self._browser.call(method, self._session, **params)
@@ -108,6 +111,20 @@ class Page:
         await self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, **text)
         await self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key)
 
+    async def press_tab(self) -> str:
+        """-> the id of the element that has the keyboard then"""
+        tab = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
+        await self.call("Input.dispatchKeyEvent", type="keyDown", **tab)
+        await self.call("Input.dispatchKeyEvent", type="keyUp", **tab)
+        focused: str = await self.js("document.activeElement.id")
+        return focused
+
+    async def drop(self, *files: Path) -> None:
+        """Files from outside, let go over the middle of the page."""
+        data = {"items": [], "files": [str(file) for file in files], "dragOperationsMask": 1}
+        for step in ("dragEnter", "dragOver", "drop"):
+            await self.call("Input.dispatchDragEvent", type=step, x=300, y=300, data=data)
+
     async def choose_files(self, selector: str, *files: Path) -> None:
         root = await self.call("DOM.getDocument")
         node = await self.call(
@@ -141,16 +158,27 @@ class Page:
             self.errors.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
         elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "assert"):
             self.errors.append(json.dumps(params["args"])[:500])
+        elif method == "Network.requestWillBeSent":
+            self.requests.append(params["request"]["url"])
+        elif method == "Network.webSocketCreated":
+            self.requests.append(params["url"])
+
+    def foreign(self, url: str) -> list[str]:
+        """Requests to others than the server of this address, and what the page holds itself."""
+        hosts = {urlsplit(url).netloc, ""}
+        return [request for request in self.requests if urlsplit(request).netloc not in hosts]
 
 
 class Browser:
-    """One process with its tabs."""
+    """One process with its tabs. saved: names of files that were downloaded, see `save_in`."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
         self._numbers = itertools.count(1)
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._pages: dict[str, Page] = {}
+        self._saving: dict[str, str] = {}
+        self.saved: asyncio.Queue[str] = asyncio.Queue()
 
     async def call(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
         number = next(self._numbers)
@@ -176,6 +204,20 @@ class Browser:
                     answer.set_result(message["result"])
             elif (page := self._pages.get(message.get("sessionId", ""))) is not None:
                 page.hear(message["method"], message["params"])
+            elif message["method"] == "Browser.downloadWillBegin":
+                self._saving[message["params"]["guid"]] = message["params"]["suggestedFilename"]
+            elif message["method"] == "Browser.downloadProgress":
+                if message["params"]["state"] == "completed":
+                    self.saved.put_nowait(self._saving[message["params"]["guid"]])
+
+    async def save_in(self, folder: Path) -> None:
+        """Downloads go there."""
+        await self.call(
+            "Browser.setDownloadBehavior",
+            behavior="allow",
+            downloadPath=str(folder),
+            eventsEnabled=True,
+        )
 
     @contextlib.asynccontextmanager
     async def page(self, url: str, *, width: int = 1200, height: int = 800) -> AsyncIterator[Page]:
@@ -184,7 +226,7 @@ class Browser:
             "Target.attachToTarget", targetId=target["targetId"], flatten=True
         )
         page = self._pages[attached["sessionId"]] = Page(self, attached["sessionId"])
-        for domain in ("Page", "Runtime", "Log", "DOM"):
+        for domain in ("Page", "Runtime", "Log", "DOM", "Network"):
             await page.call(f"{domain}.enable")
         await page.resize(width, height)
         await page.call("Page.navigate", url=url)

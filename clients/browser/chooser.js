@@ -1,0 +1,98 @@
+// Which of the served models hear and answer, the language, and the key that the server may want.
+
+import { $ } from "./dom.js";
+import { KeyWanted, able, languages, servedModels } from "./models.js";
+
+const NO_CHAT =
+  "No model that sees or answers is served here. Start the server with one besides, for example: " +
+  "lookhear serve --model demo-qwen3-asr --model demo-qwen3-vl";
+
+export class Chooser {
+  // session: is told what was chosen. composer: is told what is seen. onNotice(text).
+  // onChoice(): something was chosen.
+  constructor(session, composer, { onNotice, onChoice }) {
+    Object.assign(this, { session, composer, onNotice, onChoice });
+    this.cards = [];
+    $("key-form").addEventListener("submit", (submit) => {
+      submit.preventDefault();
+      session.configure({ key: $("key").value.trim() });
+      this.find();
+    });
+    for (const id of ["language", "speech-model", "chat-model"])
+      $(id).addEventListener("change", () => this.choose());
+  }
+
+  askForKey() {
+    $("key-form").hidden = false;
+    $("key").focus();
+    $("key").select();
+  }
+
+  async find() {
+    const { key } = this.session.settings;
+    try {
+      this.cards = await servedModels(key, this.onNotice);
+    } catch (error) {
+      if (!(error instanceof KeyWanted)) throw error;
+      this.onNotice(key ? "The server did not accept this key." : "");
+      this.askForKey();
+      return;
+    }
+    this.onNotice("");
+    $("key-form").hidden = true;
+    const speech = list("speech-model", able(this.cards, "transcribe"));
+    // The first that sees, if any does.
+    const answering = able(this.cards, "chat");
+    const seeing = able(answering, "image");
+    const rest = answering.filter((card) => !seeing.includes(card));
+    const talking = list("chat-model", [...seeing, ...rest]);
+    $("talking").hidden = !talking;
+    $("answers-label").hidden = !speech;
+    document.body.classList.toggle("wide", Boolean(talking));
+    this.choose();
+    if (!speech) $("hint").textContent = "No model that hears is served here.";
+  }
+
+  card(id) {
+    return this.cards.find((card) => card.id === id);
+  }
+
+  // Tells the session which models are chosen.
+  choose() {
+    const speech = this.card($("speech-model").value);
+    const talking = this.card($("chat-model").value);
+    const before = $("language").value;
+    const options = languages(speech).map(([code, name]) => new Option(name, code));
+    $("language").replaceChildren(new Option("detect language", ""), ...options);
+    $("language").value = speech?.languages?.includes(before) ? before : "";
+    // Where there is nothing to choose.
+    $("speech-name").textContent = $("speech-model-label").hidden ? (speech?.id ?? "") : "";
+    $("chat-name").textContent = $("chat-model-label").hidden ? (talking?.id ?? "") : "";
+    const sees = (ability) => Boolean(talking?.abilities.includes(ability));
+    this.composer.setSight({ image: sees("image"), video: sees("video") }, this.blind(talking));
+    $("chat-hint").textContent = sees("image")
+      ? "Ask something, aloud or in writing. Drop, paste or choose a picture, or show it the camera."
+      : "Ask something, aloud or in writing.";
+    this.session.configure({
+      speech: speech?.id ?? null,
+      chat: talking?.id ?? null,
+      language: $("language").value,
+    });
+    this.onChoice();
+  }
+
+  // Why a model does not see, and what to do.
+  blind(talking) {
+    const seeing = able(this.cards, "image").map(({ id }) => id);
+    if (seeing.length) return `${talking?.id} cannot see. Choose ${seeing.join(" or ")} instead.`;
+    if (!talking) return NO_CHAT;
+    return `${talking.id} cannot see. Start the server with a model that can, such as demo-qwen3-vl.`;
+  }
+}
+
+// -> the first of them
+function list(id, cards) {
+  $(id).replaceChildren(...cards.map((card) => new Option(card.id, card.id)));
+  $(`${id}-label`).hidden = cards.length < 2;
+  return cards[0];
+}

@@ -1,0 +1,41 @@
+// What can be taken away of a transcript: copied, or downloaded as text or subtitles.
+
+import { $ } from "./dom.js";
+import { plainText, srt, vtt } from "./subtitles.js";
+
+const FILES = {
+  txt: ["text/plain", plainText],
+  srt: ["application/x-subrip", srt],
+  vtt: ["text/vtt", vtt],
+};
+
+export class Exports {
+  // turns(): finished ones. onProblem(text).
+  constructor(turns, onProblem) {
+    for (const [ending, [type, written]] of Object.entries(FILES))
+      $(ending).addEventListener("click", () =>
+        download(`transcript.${ending}`, type, written(turns())),
+      );
+    $("copy").addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(plainText(turns()));
+        $("copy").textContent = "Copied";
+        setTimeout(() => ($("copy").textContent = "Copy"), 1500);
+      } catch {
+        onProblem("The browser does not let this page copy. Download the text instead.");
+      }
+    });
+  }
+
+  show(isEmpty) {
+    for (const id of ["copy", ...Object.keys(FILES)]) $(id).disabled = isEmpty;
+  }
+}
+
+function download(name, type, text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
