@@ -16,13 +16,14 @@ from lookhear.answers import (
     AnswerCompleted,
     AnswerDelta,
     AnswerEvent,
+    AnswerRestarted,
     BlockingAnswer,
     QuestionHeard,
     ReasoningDelta,
     Usage,
 )
-from lookhear.audio import Microphone
-from lookhear.client import AsyncClient, Client
+from lookhear.blocking import BlockingConversation, Client
+from lookhear.client import AsyncClient
 from lookhear.content import message
 from lookhear.conversation import Conversation
 from lookhear.errors import (
@@ -50,6 +51,7 @@ from lookhear.events import (
     Word,
     Words,
 )
+from lookhear.microphone import Microphone
 from lookhear.results import Model, Transcript
 from lookhear.stream import Retry
 from lookhear.turns import ServerVad
@@ -60,8 +62,11 @@ __all__ = [
     "AnswerCompleted",
     "AnswerDelta",
     "AnswerEvent",
+    "AnswerRestarted",
     "AsyncClient",
     "AuthenticationError",
+    "BlockingAnswer",
+    "BlockingConversation",
     "BlockingAnswer",
     "Client",
     "ConnectionFailed",

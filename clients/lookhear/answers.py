@@ -5,7 +5,9 @@
     whole = await answer.read()            # when it is done
 
 Per answer, in order: `ReasoningDelta` and `AnswerDelta` as they come, then one `AnswerCompleted`.
-Joined deltas equal its `text` and `reasoning`. A failure is an exception instead.
+Joined deltas equal its `text` and `reasoning`. A failure is an exception instead. When the
+connection of a conversation breaks in mid-answer, `AnswerRestarted` says that all deltas before it
+are void.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from lookhear.errors import ProtocolError
+from lookhear.errors import ConnectionFailed, ProtocolError
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +85,42 @@ class AnswerCompleted:
     usage: Usage | None = None
 
 
-AnswerEvent = AnswerDelta | ReasoningDelta | AnswerCompleted
+@dataclass(frozen=True, slots=True)
+class AnswerRestarted:
+    """The connection was lost; it is made anew and the question asked again. What was answered so
+    far is void."""
+
+    reason: str
+
+
+AnswerEvent = AnswerDelta | ReasoningDelta | AnswerRestarted | AnswerCompleted
 
 
 class Answer(AsyncIterator[str]):
     """One answer. Nothing is asked before it is first iterated; closing it early cancels it.
 
     completed: how it ended, None before.
+
+    Iterated as text, an answer that began again after a lost connection goes on where it was; if it
+    turns out differently this time, that is `ConnectionFailed`.
     """
 
     def __init__(self, events: AsyncGenerator[AnswerEvent, None]) -> None:
         self._events = events
+        self._told = ""  # the deltas given out since it began
+        self._void = ""  # those of before that the answer must repeat
         self.completed: AnswerCompleted | None = None
 
     async def next_event(self) -> AnswerEvent | None:
         """What is told next; None after the end."""
         event = await anext(self._events, None)
-        if isinstance(event, AnswerCompleted):
-            self.completed = event
+        match event:
+            case AnswerDelta():
+                self._told += event.text
+            case AnswerRestarted():
+                self._void, self._told = max(self._told, self._void, key=len), ""
+            case AnswerCompleted():
+                self.completed = event
         return event
 
     async def events(self) -> AsyncGenerator[AnswerEvent, None]:
@@ -110,9 +130,24 @@ class Answer(AsyncIterator[str]):
 
     async def __anext__(self) -> str:
         while (event := await self.next_event()) is not None:
-            if isinstance(event, AnswerDelta):
-                return event.text
+            if isinstance(event, AnswerDelta) and (text := self._new(event.text)):
+                return text
+            if isinstance(event, AnswerCompleted) and not self._told.startswith(self._void):
+                self._went_differently()
         raise StopAsyncIteration
+
+    def _new(self, delta: str) -> str:
+        """What of the newest delta was not given out before the connection was lost."""
+        before = len(self._told) - len(delta)
+        if not self._void.startswith(self._told[: len(self._void)]):
+            self._went_differently()
+        return delta[max(0, len(self._void) - before) :]
+
+    def _went_differently(self) -> None:
+        raise ConnectionFailed(
+            "the connection was lost in mid-answer, and asked again the model answers differently: "
+            f"{self._void!r} became {self._told!r}. `events()` and `read()` follow such answers"
+        )
 
     async def read(self) -> AnswerCompleted:
         """Wait for the end."""

@@ -5,106 +5,21 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-import queue
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
 import numpy as np
 import soundfile
-import soxr
 from numpy.typing import NDArray
 
 from lookhear.errors import SourceError
+from lookhear.microphone import Microphone
 from lookhear.replay import RATE, SAMPLE_BYTES
+from lookhear.resampling import ToWire
 
 BLOCK_SECONDS = 0.5  # of a file, read and resampled at once
 _END = object()  # what `next` in a thread answers at the end: StopIteration cannot cross a future
-
-
-class Microphone:
-    """The machine's microphone as a source; recording starts on entering or at first use.
-
-    device: name or number as sounddevice knows it, None for the default. queue_seconds: how much
-    may wait unread (while a lost connection comes back) before recording fails with `SourceError`.
-    """
-
-    def __init__(self, device: str | int | None = None, queue_seconds: float = 120.0) -> None:
-        self._device = device
-        self._block = RATE // 50  # 20 ms
-        self._blocks: queue.Queue[bytes] = queue.Queue(maxsize=int(queue_seconds * 50))
-        self._overflowed = False
-        self._stopped = False
-        self._stream: Any = None
-
-    def start(self) -> bool:
-        """Open the device; False if it was open already or has been stopped.
-
-        SourceError if there is none or `lookhear[microphone]` is missing.
-        """
-        if self._stream is not None or self._stopped:
-            return False
-        try:
-            import sounddevice  # optional, and it loads PortAudio: only when asked for
-        except (ImportError, OSError) as error:
-            raise SourceError(
-                f'the microphone needs `pip install "lookhear[microphone]"` and PortAudio: {error}'
-            ) from error
-        try:
-            self._stream = sounddevice.RawInputStream(
-                samplerate=RATE,
-                channels=1,
-                dtype="int16",
-                blocksize=self._block,
-                device=self._device,
-                callback=self._record,
-            )
-            self._stream.start()
-        except (sounddevice.PortAudioError, ValueError) as error:
-            self._stream = None
-            raise SourceError(f"cannot record from {self._device or 'the default'}: {error}") from (
-                error
-            )
-        return True
-
-    def stop(self) -> None:
-        """Close the device for good; what was recorded can still be read, then the source ends."""
-        self._stopped = True
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
-
-    def __enter__(self) -> Microphone:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    def _record(self, data: Any, frames: int, when: Any, status: Any) -> None:
-        """Called by PortAudio on its own thread: must not block."""
-        try:
-            self._blocks.put_nowait(bytes(data))
-        except queue.Full:
-            self._overflowed = True
-
-    def __iter__(self) -> Iterator[bytes]:
-        self.start()
-        while True:
-            if self._overflowed:
-                raise SourceError("the microphone recorded faster than its audio was taken away")
-            try:
-                yield self._blocks.get(timeout=0.1)
-            except queue.Empty:
-                if self._stream is None:
-                    return
 
 
 Source = (
@@ -118,39 +33,6 @@ Source = (
 )
 
 
-def to_pcm(samples: NDArray[np.float32]) -> bytes:
-    """Float samples in [-1, 1] as 16-bit little-endian PCM, clipped."""
-    scaled: NDArray[np.float32] = np.rint(samples * np.float32(32768.0))
-    return np.clip(scaled, -32768, 32767).astype("<i2").tobytes()
-
-
-class _ToWire:
-    """Streaming converter: mono float or 16-bit PCM at `rate` -> 16-bit PCM at 24 kHz."""
-
-    def __init__(self, rate: int) -> None:
-        if not 4_000 <= rate <= 384_000:
-            raise SourceError(f"sample rate: expected 4000 to 384000 Hz, got {rate}")
-        self._resampler = (
-            None if rate == RATE else soxr.ResampleStream(rate, RATE, 1, dtype="float32")
-        )
-        self._carry = b""
-
-    def samples(self, samples: NDArray[np.float32], last: bool = False) -> bytes:
-        if self._resampler is not None:
-            samples = self._resampler.resample_chunk(samples, last=last)
-        return to_pcm(samples)
-
-    def pcm(self, data: bytes, last: bool = False) -> bytes:
-        """Chunks may split a sample; half a sample at the very end is dropped."""
-        data = self._carry + data
-        whole = len(data) - len(data) % SAMPLE_BYTES
-        data, self._carry = data[:whole], data[whole:]
-        if self._resampler is None:
-            return data
-        scale = np.float32(1 / 32768)
-        return self.samples(np.frombuffer(data, "<i2").astype(np.float32) * scale, last)
-
-
 def _file_pieces(file: str | os.PathLike[str] | bytes) -> Iterator[bytes]:
     """Decode a file block by block. Blocking: for a worker thread."""
     name = "the given bytes" if isinstance(file, bytes) else os.fspath(file)
@@ -158,7 +40,7 @@ def _file_pieces(file: str | os.PathLike[str] | bytes) -> Iterator[bytes]:
         raise SourceError(f"no such file: {name}")
     try:
         with soundfile.SoundFile(io.BytesIO(file) if isinstance(file, bytes) else file) as sound:
-            wire = _ToWire(sound.samplerate)
+            wire = ToWire(sound.samplerate)
             frames = max(1, int(sound.samplerate * BLOCK_SECONDS))
             while len(block := sound.read(frames, dtype="float32", always_2d=True)):
                 yield wire.samples(block.mean(axis=1, dtype=np.float32))
@@ -175,7 +57,7 @@ def _array_pieces(samples: NDArray[np.float32], rate: int) -> Iterator[bytes]:
             f"samples: expected a one-dimensional float array in [-1, 1], "
             f"got {samples.dtype} of shape {samples.shape}"
         )
-    wire = _ToWire(rate)
+    wire = ToWire(rate)
     block = max(1, int(rate * BLOCK_SECONDS))
     for first in range(0, len(samples), block):
         yield wire.samples(samples[first : first + block].astype(np.float32))
@@ -211,7 +93,7 @@ async def read_source(source: Source, rate: int | None = None) -> AsyncIterator[
 async def _chunks(
     source: Iterable[bytes] | AsyncIterable[bytes] | Microphone, rate: int
 ) -> AsyncIterator[bytes]:
-    wire = _ToWire(rate)
+    wire = ToWire(rate)
     if isinstance(source, AsyncIterable):
         async for chunk in source:
             yield wire.pcm(_checked(chunk))

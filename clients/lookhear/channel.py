@@ -25,7 +25,15 @@ from lookhear.errors import (
     ServerError,
     server_error,
 )
-from lookhear.wire import ERRORS_BEFORE_CLOSE, connection_error, open_realtime, parse_frame
+from lookhear.wire import (
+    ERRORS_BEFORE_CLOSE,
+    connection_error,
+    is_transient,
+    open_realtime,
+    parse_frame,
+)
+
+_CLOSE_SECONDS = 2.0  # after an error that announces a close
 
 Message = Mapping[str, Any]
 
@@ -66,12 +74,14 @@ class Channel:
         self._waiters: list[Waiter] = []
         self._held_error: ServerError | None = None  # said before a close
         self.lost: LookhearError | None = None  # why nothing can be asked any more
+        self.transient = False  # it could not be had, or is lost, for a reason that may pass
 
     async def open(self, query: Mapping[str, str]) -> None:
         """ConnectionFailed, ServerError and its kinds."""
         try:
             self._socket = await open_realtime(self._server, query)
         except (InvalidHandshake, OSError, TimeoutError) as error:
+            self.transient = is_transient(error)
             raise connection_error(self._server, error) from error
         self._receiver = asyncio.create_task(self._receive(self._socket))
 
@@ -121,6 +131,12 @@ class Channel:
         except TimeoutError:
             raise ConnectionFailed(f"{self._server.base_url} has stopped answering") from None
 
+    async def settle(self, error: LookhearError) -> None:
+        """After an error: if it was the last word of the server before it closes, wait for that.
+        `lost` is then this error."""
+        if error is self._held_error and self._receiver is not None:
+            await asyncio.wait([self._receiver], timeout=_CLOSE_SECONDS)
+
     # --- the receiver -----------------------------------------------------------------------------
 
     async def _receive(self, socket: ClientConnection) -> None:
@@ -129,6 +145,7 @@ class Channel:
                 self._take(parse_frame(await socket.recv()))
         except (ConnectionClosed, OSError) as error:
             self.lost = connection_error(self._server, error, self._held_error)
+            self.transient = is_transient(error, self._held_error)
         except LookhearError as error:
             self.lost = error
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -15,13 +15,15 @@ from rich.console import Console
 from rich.text import Text
 
 from lookhear.answers import AnswerEvent, QuestionHeard
-from lookhear.audio import Microphone, Source
+from lookhear.audio import Source
+from lookhear.blocking import Client
 from lookhear.chat_display import AnswerDisplay
 from lookhear.chat_loop import ChatLoop
-from lookhear.client import AsyncClient, Client
+from lookhear.client import AsyncClient
 from lookhear.content import is_url, named
 from lookhear.errors import InvalidRequest, SourceError, UsageError
 from lookhear.events import as_json
+from lookhear.microphone import Microphone
 
 # What a private server serves if no model is named: what looks, and what hears.
 LOOKS, HEARS = "demo-qwen3-vl", "demo-qwen3-asr"

@@ -12,7 +12,13 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from lookhear.answers import AnswerCompleted, AnswerDelta, AnswerEvent, ReasoningDelta
+from lookhear.answers import (
+    AnswerCompleted,
+    AnswerDelta,
+    AnswerEvent,
+    AnswerRestarted,
+    ReasoningDelta,
+)
 
 # What a model writes must not move the cursor, ring, or name the window.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -82,6 +88,8 @@ class AnswerDisplay:
 
     def show(self, event: AnswerEvent) -> None:
         if not self._console.is_terminal:
+            if isinstance(event, AnswerRestarted) and self._open:
+                print("\n", file=self._console.file)  # all that can be done about what is written
             if isinstance(event, AnswerDelta):
                 print(event.text, end="", flush=True, file=self._console.file)
                 self._open = True
@@ -91,6 +99,9 @@ class AnswerDisplay:
                 self._write(event.text, "dim italic")
             case AnswerDelta():
                 self._write(event.text, "")
+            case AnswerRestarted():
+                self._end_line()
+                self._console.print(Text(f"{event.reason}; asking again", style="yellow"))
             case AnswerCompleted():
                 self._end_line()
                 self._console.print(Text(self._summary(event), style="dim"))

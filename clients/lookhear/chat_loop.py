@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from lookhear.answers import AnswerDelta, BlockingAnswer
+from lookhear.blocking import Client
 from lookhear.chat_display import AnswerDisplay
-from lookhear.client import Client
 from lookhear.content import is_url, message, named
 from lookhear.errors import InvalidRequest, LookhearError
 

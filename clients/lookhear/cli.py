@@ -15,11 +15,12 @@ from typing import cast
 from rich.console import Console
 
 from lookhear import chat_command
-from lookhear.audio import Microphone, Source
+from lookhear.audio import Source
 from lookhear.client import DEFAULT_URL, AsyncClient
 from lookhear.display import LiveTranscript, progress
 from lookhear.errors import AddressError, LookhearError, NotInstalled, UsageError
 from lookhear.events import TurnCompleted, as_json
+from lookhear.microphone import Microphone
 from lookhear.server import ServerFailed, ServerProcess, is_running, server_installed
 from lookhear.subtitles import FORMATS
 

@@ -1,8 +1,7 @@
-"""The client: live and whole-file transcription, and chat; asynchronous and blocking.
+"""The asynchronous client: live and whole-file transcription, chat, and conversations.
 
 async for event in AsyncClient().transcribe("talk.wav"): ...
-for event in Client().transcribe(Microphone()): ...
-for text in Client().chat("What is this?", images=["cat.jpg"]): ...
+async for text in AsyncClient().chat("What is this?", images=["cat.jpg"]): ...
 """
 
 from __future__ import annotations
@@ -11,25 +10,22 @@ import asyncio
 import contextlib
 import json
 import os
-import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from lookhear.address import Server, multipart
-from lookhear.answers import Answer, BlockingAnswer
+from lookhear.answers import Answer
 from lookhear.audio import Source
 from lookhear.chat import ChatRequest, chat_events
 from lookhear.content import Medium
-from lookhear.conversation import Conversation, ConversationOptions
+from lookhear.conversation import Conversation
 from lookhear.errors import InvalidRequest, ProtocolError, SourceError
 from lookhear.events import Event, TurnCompleted
+from lookhear.line import ConversationOptions
 from lookhear.results import Model, Transcript
 from lookhear.stream import LiveStream, Retry, StreamOptions
 from lookhear.turns import ServerVad
-
-T = TypeVar("T")
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -219,6 +215,7 @@ class AsyncClient:
             transcription_model=transcription_model,
             language=language,
             extension=extension,
+            retry=self._retry,
         )
         return Conversation(self.server, options)
 
@@ -232,101 +229,6 @@ class AsyncClient:
         if not models:
             raise ProtocolError("the server serves no model")
         return models
-
-
-class Client:
-    """The blocking twin of `AsyncClient`: same arguments, events from an ordinary `for` loop.
-
-    Its event loop runs on a thread of its own, so audio goes on being sent while your loop body
-    works. Close it, or use it in a `with` block.
-    """
-
-    def __init__(
-        self,
-        base_url: str = DEFAULT_URL,
-        api_key: str | None = None,
-        *,
-        retry: Retry = Retry(),  # noqa: B008 (frozen)
-    ) -> None:
-        self._client = AsyncClient(base_url, api_key, retry=retry)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="lookhear-client", daemon=True
-        )
-        self._thread.start()
-
-    def transcribe(self, source: Source, **options: Any) -> Iterator[Event]:
-        """As `AsyncClient.transcribe`. Leaving the loop early ends the session."""
-        events = self._client.transcribe(source, **options)
-        try:
-            while True:
-                event = self._run(_next(events))
-                if event is None:
-                    return
-                yield event
-        finally:
-            self._run(events.aclose())
-
-    def transcribe_text(self, source: Source, **options: Any) -> str:
-        return self._run(self._client.transcribe_text(source, **options))
-
-    def transcribe_file(self, file: str | os.PathLike[str] | bytes, **options: Any) -> Transcript:
-        return self._run(self._client.transcribe_file(file, **options))
-
-    def transcribe_raw(
-        self, file: str | os.PathLike[str] | bytes, response_format: str, **options: Any
-    ) -> str:
-        return self._run(self._client.transcribe_raw(file, response_format, **options))
-
-    def chat(self, question: str | Sequence[Mapping[str, Any]], **options: Any) -> BlockingAnswer:
-        """As `AsyncClient.chat`, for an ordinary `for` loop."""
-        return BlockingAnswer(self._client.chat(question, **options), self._run)
-
-    def models(self) -> list[Model]:
-        return self._run(self._client.models())
-
-    def close(self) -> None:
-        """Stop the loop's thread. Nothing can be asked afterwards."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        task = asyncio.run_coroutine_threadsafe(_start(work), self._loop).result()
-        try:
-            return asyncio.run_coroutine_threadsafe(_result(task), self._loop).result()
-        except KeyboardInterrupt:
-            asyncio.run_coroutine_threadsafe(_cancel(task), self._loop).result()
-            raise
-
-
-async def _next(events: AsyncGenerator[Event, None]) -> Event | None:
-    return await anext(events, None)
-
-
-async def _start(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    return asyncio.create_task(work)
-
-
-async def _result(task: asyncio.Task[T]) -> T:
-    return await task
-
-
-async def _cancel(task: asyncio.Task[Any]) -> None:
-    task.cancel()
-    await asyncio.wait([task])
 
 
 def _read(file: str | os.PathLike[str] | bytes) -> tuple[str, bytes]:

@@ -7,7 +7,8 @@
             print(text, end="")
 
 The server keeps the conversation; a picture is sent once, however many questions are about it. A
-lost connection loses it: `ConnectionFailed`, and the conversation is over.
+lost connection is made anew: what was said, shown and answered is told again (`Minutes`), and what
+was under way is done once more.
 """
 
 from __future__ import annotations
@@ -16,85 +17,47 @@ import asyncio
 import base64
 import contextlib
 import secrets
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from lookhear.address import Server
-from lookhear.answers import Answer, AnswerEvent
-from lookhear.audio import Microphone, Source, at_pace, read_source
+from lookhear.answers import Answer, AnswerEvent, AnswerRestarted
+from lookhear.audio import Source, at_pace, read_source
 from lookhear.channel import Channel, Message, Waiter, new_event_id
 from lookhear.content import Medium, medium_url
-from lookhear.errors import LookhearError, ServerError, server_error
-from lookhear.replay import RATE, SAMPLE_BYTES
+from lookhear.errors import ConnectionFailed, LookhearError, ServerError, server_error
+from lookhear.line import ConversationOptions, Line, given, item_added
+from lookhear.microphone import Microphone
 from lookhear.responses import Response
+from lookhear.spoken import SpokenQuestion
 
-_MAX_APPEND_BYTES = RATE * SAMPLE_BYTES  # a second
 _CANCEL_SECONDS = 10.0  # how long a cancelled answer may take to end
 _FRAME = "frame_"  # how the names of events begin that carry one
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationOptions:
-    """What the session asks for; None is the server's default. transcription_model, language: of
-    spoken questions. extension: the session's `lookhear` object, for what OpenAI's sessions have no
-    field for: temperature, top_p, seed, reasoning, camera, … answer_seconds: how long the server
-    may be silent when it is to answer."""
-
-    model: str | None = None
-    instructions: str | None = None
-    max_tokens: int | None = None
-    transcription_model: str | None = None
-    language: str | None = None
-    extension: Mapping[str, Any] | None = None
-    answer_seconds: float = 600.0
-
-    def session_update(self) -> dict[str, Any]:
-        wanted = _given(model=self.transcription_model, language=self.language)
-        spoken: dict[str, Any] = {
-            "format": {"type": "audio/pcm", "rate": RATE},
-            **({"transcription": wanted} if wanted else {}),
-            "turn_detection": None,  # `add_audio` says where a question ends
-        }
-        session = _given(
-            type="realtime",
-            model=self.model,
-            instructions=self.instructions,
-            max_output_tokens=self.max_tokens,
-            output_modalities=["text"],
-            audio={"input": spoken},
-            lookhear=self.extension and dict(self.extension),
-        )
-        return {"type": "session.update", "session": session}
 
 
 class Conversation:
     """Made by `AsyncClient.conversation`; `async with` connects and hangs up.
 
     Methods raise ServerError and its kinds, after which the conversation goes on, and
-    ConnectionFailed or ProtocolError, after which it is over.
+    ConnectionFailed (the server did not come back, or does not take the conversation again) or
+    ProtocolError, after which it is over.
     """
 
     def __init__(self, server: Server, options: ConversationOptions) -> None:
-        self._options = options
-        self._channel = Channel(server, self._take, self._stray, self._lost, options.answer_seconds)
+        self._minutes = options.minutes()
+        self._line = Line(server, options, self._minutes, self._take, self._stray, self._lost)
         # Of committed speech, by item; an error in place of text if there is none.
         self._transcripts: dict[str, asyncio.Future[str | LookhearError]] = {}
         self._response: Response | None = None  # the one being written
+        self._asked: Channel | None = None  # where
         self._frame_error: ServerError | None = None  # about a frame that was sent earlier
         self.model: str | None = None  # what answers, once connected and if the server says
 
     async def __aenter__(self) -> Self:
-        await self._channel.open(_given(model=self._options.model))
-        try:
-            updated = await self._channel.ask(
-                self._options.session_update(), lambda m: m["type"] == "session.updated"
-            )
-        except BaseException:
-            await self._channel.aclose()
-            raise
+        updated = await self._line.open()
         self.model = (updated.get("session") or {}).get("model")
         return self
 
@@ -108,7 +71,12 @@ class Conversation:
 
     async def aclose(self) -> None:
         """Hang up. The server forgets the conversation and stops what it does for it."""
-        await self._channel.aclose()
+        await self._line.aclose()
+
+    @property
+    def reconnects(self) -> int:
+        """How often the connection was lost and made anew."""
+        return self._line.reconnects
 
     # --- what is said -----------------------------------------------------------------------------
 
@@ -126,17 +94,15 @@ class Conversation:
         "low", "high" or "auto", for the pictures. SourceError for a file that cannot be read.
         """
         urls = [await asyncio.to_thread(medium_url, image) for image in images]
-        content = [_given(type="input_image", image_url=url, detail=detail) for url in urls]
+        content = [given(type="input_image", image_url=url, detail=detail) for url in urls]
         if text or not content:
             kind = "output_text" if role == "assistant" else "input_text"
             content.append({"type": kind, "text": text})
         item_id = f"item_{secrets.token_hex(12)}"
         item = {"id": item_id, "type": "message", "role": role, "content": content}
-
-        await self._channel.ask(
-            {"type": "conversation.item.create", "item": item},
-            lambda m: m["type"] == "conversation.item.added" and m["item"]["id"] == item_id,
-        )
+        create = {"type": "conversation.item.create", "item": item}
+        await self._line.ask(create, item_added(item_id))
+        self._minutes.created(item)
         return item_id
 
     async def add_image(self, image: Medium, detail: str | None = None) -> str:
@@ -157,89 +123,99 @@ class Conversation:
         """
         microphone = source if isinstance(source, Microphone) else None
         opened = microphone is not None and microphone.start()
-        committed = "input_audio_buffer.committed"
-        try:
-            with self._channel.waiting(lambda m: m["type"] == committed) as waiter:
-                try:
-                    await self._say(source, rate, pace, waiter)
-                    async with self._channel.patience():
-                        item_id = (await waiter.reply)["item_id"]
-                except BaseException:
-                    await self._clear()
-                    raise
-            async with self._channel.patience():
-                said = await self._transcripts[item_id]
-        finally:
-            self._transcripts.clear()  # one is spoken at a time
-            if microphone is not None and opened:
-                microphone.stop()
-        if isinstance(said, LookhearError):
-            raise said
-        return said
-
-    async def _say(
-        self, source: Source, rate: int | None, pace: float | None, waiter: Waiter
-    ) -> None:
-        """Send and commit all of the source."""
         pieces = read_source(source, rate)
         if pace is not None:
             pieces = at_pace(pieces, pace)
+        question = SpokenQuestion(pieces)
+        try:
+            return await self._line.persist(lambda channel: self._say(channel, question))
+        finally:
+            if microphone is not None and opened:
+                microphone.stop()
+
+    async def _say(self, channel: Channel, question: SpokenQuestion) -> str:
+        """Say it on this connection; its transcript."""
+        if not question.repeatable:
+            assert channel.lost is None
+            raise ConnectionFailed("the connection was lost in a question too long to say again")
+        committed = "input_audio_buffer.committed"
+        try:
+            with channel.waiting(lambda m: m["type"] == committed) as waiter:
+                try:
+                    await self._send_audio(channel, question, waiter)
+                    async with channel.patience():
+                        item_id = (await waiter.reply)["item_id"]
+                except BaseException:
+                    await self._clear(channel)
+                    raise
+            async with channel.patience():
+                said = await self._transcripts[item_id]
+        finally:
+            self._transcripts.clear()  # one is spoken at a time
+        if isinstance(said, LookhearError):
+            raise said
+        self._minutes.spoken(item_id, said)
+        return said
+
+    async def _send_audio(self, channel: Channel, question: SpokenQuestion, waiter: Waiter) -> None:
+        """Send and commit all of it."""
         # Every piece carries the name of the commit: an error about any of them ends the waiting.
         name = {"event_id": waiter.event_id}
-        async for piece in pieces:
-            for first in range(0, len(piece), _MAX_APPEND_BYTES):
-                audio = base64.b64encode(piece[first : first + _MAX_APPEND_BYTES]).decode()
-                await self._channel.send(
-                    {"type": "input_audio_buffer.append", "audio": audio, **name}
-                )
+        async with contextlib.aclosing(question.from_start()) as blocks:
+            async for block in blocks:
+                audio = base64.b64encode(block).decode("ascii")
+                await channel.send({"type": "input_audio_buffer.append", "audio": audio, **name})
                 if waiter.reply.done():  # refused: the rest would be too
                     return
-        await self._channel.send({"type": "input_audio_buffer.commit", **name})
+        await channel.send({"type": "input_audio_buffer.commit", **name})
 
-    async def _clear(self) -> None:
+    async def _clear(self, channel: Channel) -> None:
         """Leave nothing of a failed source behind; replies to it that are still under way come
         before the reply to this."""
         with contextlib.suppress(LookhearError):
-            await self._channel.ask(
+            await channel.ask(
                 {"type": "input_audio_buffer.clear"},
                 lambda m: m["type"] == "input_audio_buffer.cleared",
             )
 
-    async def show_frame(self, image: Medium, seconds: float) -> None:
+    async def show_frame(self, image: Medium, seconds: float | None = None) -> None:
         """A frame of a live camera, as a picture file's path or bytes (lookhear servers only).
 
-        seconds: when it was taken, on any clock that does not run backwards. Frames may come at any
-        rate: the server keeps what changed, thins out what is old, and reads ahead, so that the
-        next answer is about what is seen now and comes at once. Not acknowledged: what was wrong
-        with a frame is raised by the next call of this.
+        seconds: when it was taken, on any clock that does not run backwards; None: now, by
+        `time.monotonic`. Frames may come at any rate: the server keeps what changed, thins out what
+        is old, and reads ahead, so that the next answer is about what is seen now and comes at
+        once. Not acknowledged: what was wrong with a frame is raised by the next call of this.
         """
         if (error := self._frame_error) is not None:
             self._frame_error = None
             raise error
+        milliseconds = round((time.monotonic() if seconds is None else seconds) * 1000)
         url = await asyncio.to_thread(medium_url, image)
-        await self._channel.send(
-            {
-                "type": "lookhear.input_video_frame.append",
-                "event_id": f"{_FRAME}{secrets.token_hex(12)}",
-                "image": url,
-                "timestamp_ms": round(seconds * 1000),
-            }
-        )
+        frame = {
+            "type": "lookhear.input_video_frame.append",
+            "event_id": f"{_FRAME}{secrets.token_hex(12)}",
+            "image": url,
+            "timestamp_ms": milliseconds,
+        }
+        await self._line.persist(lambda channel: channel.send(frame))
+        self._minutes.seen(url, milliseconds)
 
     async def forget_frames(self) -> None:
         """What the camera showed is taken out of the conversation."""
-        await self._channel.ask(
+        await self._line.ask(
             {"type": "lookhear.input_video_frame.clear"},
             lambda m: m["type"] == "lookhear.input_video_frame.cleared",
         )
+        self._minutes.forget_frames()
         self._frame_error = None  # it was about one that is gone
 
     async def delete(self, item_id: str) -> None:
         """Take a message out of the conversation."""
-        await self._channel.ask(
+        await self._line.ask(
             {"type": "conversation.item.delete", "item_id": item_id},
             lambda m: m["type"] == "conversation.item.deleted" and m["item_id"] == item_id,
         )
+        self._minutes.deleted(item_id)
 
     # --- what is answered -------------------------------------------------------------------------
 
@@ -255,22 +231,45 @@ class Conversation:
 
         There is one answer at a time: the next one cancels one that still runs.
         """
-        wanted = _given(
-            instructions=instructions, max_output_tokens=max_tokens, **dict(extra or {})
-        )
+        wanted = given(instructions=instructions, max_output_tokens=max_tokens, **dict(extra or {}))
         return Answer(self._answer(wanted))
 
     async def _answer(self, wanted: Message) -> AsyncGenerator[AnswerEvent, None]:
+        """Asked again each time the connection breaks, a few times at most."""
         if self._response is not None:
             await self._cancel(self._response)
-        response = self._response = Response()
-        with self._channel.waiting(lambda m: m["type"] == "response.created") as waiter:
+        place = self._minutes.place()
+        losses = 0
+        while True:
+            channel = await self._line.channel()
+            response = Response()
+            try:
+                async with contextlib.aclosing(self._try(channel, response, wanted)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except LookhearError as error:
+                if not await self._line.worth_repeating(channel, error, losses):
+                    raise
+                losses += 1
+                yield AnswerRestarted(str(error))
+            finally:
+                if response.ended and response.text and wanted.get("conversation") != "none":
+                    item_id = response.item_id or f"item_{secrets.token_hex(12)}"
+                    self._minutes.answered(item_id, response.text, place)
+
+    async def _try(
+        self, channel: Channel, response: Response, wanted: Message
+    ) -> AsyncGenerator[AnswerEvent, None]:
+        """An answer on this connection."""
+        self._response, self._asked = response, channel
+        with channel.waiting(lambda m: m["type"] == "response.created") as waiter:
             waiter.reply.add_done_callback(lambda reply: _refuse(response, reply))
             create = {"type": "response.create", "response": wanted}
             try:
-                await self._channel.send({**create, "event_id": waiter.event_id})
+                await channel.send({**create, "event_id": waiter.event_id})
                 while True:
-                    async with self._channel.patience():
+                    async with channel.patience():
                         event = await response.next()
                     if event is None:
                         return
@@ -280,10 +279,10 @@ class Conversation:
 
     async def _cancel(self, response: Response) -> None:
         """Make an end of it, so that the next can begin."""
-        if not response.done.is_set():
+        if not response.done.is_set() and self._asked is not None:
             # It may end by itself meanwhile: nobody waits for the error that this then causes.
             with contextlib.suppress(LookhearError, TimeoutError):
-                await self._channel.send({"type": "response.cancel", "event_id": new_event_id()})
+                await self._asked.send({"type": "response.cancel", "event_id": new_event_id()})
                 async with asyncio.timeout(_CANCEL_SECONDS):
                     await response.done.wait()
         if self._response is response:
@@ -323,7 +322,3 @@ def _refuse(response: Response, reply: asyncio.Future[Message]) -> None:
     if not reply.cancelled() and (error := reply.exception()) is not None:
         assert isinstance(error, LookhearError), error
         response.fail(error)
-
-
-def _given(**fields: Any) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value is not None}

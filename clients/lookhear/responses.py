@@ -16,13 +16,17 @@ _FINISH_REASONS = {"max_output_tokens": "length"}
 class Response:
     """Told the server's events by `take`; yields what they mean by `next`.
 
-    done: nothing about it will follow.
+    done: nothing about it will follow. ended: the server said so itself. item_id: what the
+    conversation calls it. text: so far.
     """
 
     def __init__(self) -> None:
         self.done = asyncio.Event()
+        self.ended = False
+        self.item_id: str | None = None
+        self.text = ""
         self._id: str | None = None
-        self._text = self._reasoning = ""
+        self._reasoning = ""
         # Not bounded: an answer is as long as a model's context at most.
         self._events: asyncio.Queue[AnswerEvent | LookhearError | None] = asyncio.Queue()
 
@@ -31,13 +35,16 @@ class Response:
         match message["type"]:
             case "response.created" if self._id is None:
                 self._id = message["response"]["id"]
+            case "response.output_item.added" if message["response_id"] == self._id:
+                self.item_id = message["item"]["id"]
             case "response.output_text.delta" if message["response_id"] == self._id:
-                self._text += message["delta"]
+                self.text += message["delta"]
                 self._events.put_nowait(AnswerDelta(message["delta"]))
             case "lookhear.response.reasoning.delta" if message["response_id"] == self._id:
                 self._reasoning += message["delta"]
                 self._events.put_nowait(ReasoningDelta(message["delta"]))
             case "response.done" if message["response"]["id"] == self._id:
+                self.ended = True
                 self._end(self._outcome(message["response"]))
 
     def fail(self, error: LookhearError) -> None:
@@ -63,7 +70,7 @@ class Response:
             reason = _FINISH_REASONS.get(said, said)
         usage = response.get("usage")
         counted = None if usage is None else Usage.from_response(usage)
-        return AnswerCompleted(self._text, reason, self._reasoning, counted)
+        return AnswerCompleted(self.text, reason, self._reasoning, counted)
 
     def _end(self, outcome: AnswerCompleted | LookhearError) -> None:
         self._events.put_nowait(outcome)

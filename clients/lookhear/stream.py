@@ -23,13 +23,15 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from lookhear.address import Server
-from lookhear.audio import Microphone, Source, at_pace, read_source
+from lookhear.audio import Source, at_pace, read_source
 from lookhear.errors import ConnectionFailed, ProtocolError, ServerError, server_error
 from lookhear.events import Event, Reconnecting, SessionReady
+from lookhear.microphone import Microphone
 from lookhear.replay import RATE, SAMPLE_BYTES, ReplayBuffer
 from lookhear.turns import ServerVad, TurnTracker
 from lookhear.wire import (
     ERRORS_BEFORE_CLOSE,
+    RETRIED_STATUSES,
     close_reason,
     final_close,
     open_realtime,
@@ -252,7 +254,7 @@ class LiveStream:
             return f"closed with {code}: {said}"
         if isinstance(error, InvalidStatus):
             refusal = refused_handshake(self._server, error)
-            if error.response.status_code not in (429, 500, 502, 503, 504) or not ready:
+            if error.response.status_code not in RETRIED_STATUSES or not ready:
                 raise refusal from error
             return str(refusal)
         if not ready:

@@ -21,6 +21,8 @@ from lookhear.errors import (
 
 # Close codes after which trying again makes sense (1005, 1006: the connection just broke).
 RETRIED_CLOSE_CODES = frozenset({1001, 1005, 1006, 1011, 1012, 1013, 1015})
+# HTTP statuses of a refused handshake of which the same is true.
+RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 # Errors after which the server closes by itself; the close code says whether to come back.
 ERRORS_BEFORE_CLOSE = frozenset({"server_error", "session_expired"})
 
@@ -87,3 +89,12 @@ def connection_error(
             or ConnectionFailed(f"lost {server.base_url}: closed with {code}: {said}")
         )
     return ConnectionFailed(f"cannot reach {server.base_url}: {error}")
+
+
+def is_transient(error: Exception, held: ServerError | None = None) -> bool:
+    """Whether a connection that could not be made, or is gone, may well be had in a moment."""
+    if isinstance(error, InvalidStatus):
+        return error.response.status_code in RETRIED_STATUSES
+    if isinstance(error, ConnectionClosed):
+        return final_close(*close_reason(error, held), held) is None
+    return True

@@ -15,6 +15,8 @@ from typing import Any
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
+from tests.clients.counting_server import Drop
+
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."
 
 
@@ -22,7 +24,9 @@ _TRANSCRIPTION = "conversation.item.input_audio_transcription."
 class TalkingServer:
     """refuse: error fields by the type of the event that causes them. hold: answers stay open until
     they are cancelled. fail: the answer's status details. close: a code, after the first answer's
-    first word, with `error` before it."""
+    first word, with `error` before it. drops[i] breaks the i-th connection; further ones live.
+    wavers: every connection answers a little differently. told: the items and frames of each
+    connection, in order."""
 
     refuse: dict[str, dict[str, Any]] = field(default_factory=dict)
     hold: bool = False
@@ -31,6 +35,9 @@ class TalkingServer:
     close: int | None = None
     error: dict[str, Any] | None = None
     deaf: bool = False  # every transcription fails
+    drops: list[Drop] = field(default_factory=list)
+    wavers: bool = False
+    told: list[list[str]] = field(default_factory=list)
     received: list[dict[str, Any]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     port: int = 0
@@ -58,20 +65,37 @@ class TalkingServer:
     async def _handle(self, socket: ServerConnection) -> None:
         assert socket.request is not None
         self.paths.append(socket.request.path)
+        drop = self.drops[len(self.told)] if len(self.told) < len(self.drops) else Drop()
+        self.told.append([])
         try:
-            await _Talk(self, socket).run()
+            await _Talk(self, socket, drop).run()
         except ConnectionClosed:
             pass
 
 
+class _Dropped(Exception):
+    pass
+
+
 class _Talk:
-    def __init__(self, server: TalkingServer, socket: ServerConnection) -> None:
-        self.server, self.socket = server, socket
+    def __init__(self, server: TalkingServer, socket: ServerConnection, drop: Drop) -> None:
+        self.server, self.socket, self.drop, self.told = server, socket, drop, server.told[-1]
         self.sent = self.answers = self.turns = self.samples = 0
-        self.said: list[str] = []
+        self.said: dict[str, list[str]] = {}  # by item
         self.open: str | None = None  # id of the answer that is held
 
     async def run(self) -> None:
+        try:
+            await self.listen()
+        except _Dropped:
+            if self.drop.error is not None:
+                await self.socket.send(json.dumps({"type": "error", "error": self.drop.error}))
+            if self.drop.code is None:
+                self.socket.transport.abort()
+            else:
+                await self.socket.close(self.drop.code, "by the script")
+
+    async def listen(self) -> None:
         await self.emit("session.created", session={"type": "transcription", "id": "sess_1"})
         async for frame in self.socket:
             event = json.loads(frame)
@@ -84,6 +108,8 @@ class _Talk:
                 await self.take(event)
 
     async def emit(self, kind: str, **fields: Any) -> None:
+        if self.sent == self.drop.after_events:
+            raise _Dropped
         self.sent += 1
         await self.socket.send(json.dumps({"type": kind, "event_id": f"e{self.sent}", **fields}))
 
@@ -95,7 +121,12 @@ class _Talk:
             case "conversation.item.create":
                 await self.add(event["item"])
             case "conversation.item.delete":
+                self.said.pop(event["item_id"], None)
                 await self.emit("conversation.item.deleted", item_id=event["item_id"])
+            case "lookhear.input_video_frame.append":
+                self.told.append(f"frame at {event['timestamp_ms']}")
+            case "lookhear.input_video_frame.clear":
+                await self.emit("lookhear.input_video_frame.cleared")
             case "input_audio_buffer.append":
                 self.samples += len(base64.b64decode(event["audio"])) // 2
             case "input_audio_buffer.clear":
@@ -112,7 +143,10 @@ class _Talk:
 
     async def add(self, item: dict[str, Any]) -> None:
         for part in item["content"]:
-            self.said.append(part.get("text") or part["image_url"][:15])
+            text = part.get("text") or part.get("transcript") or part["image_url"][:15]
+            self.told.append(f"{item['role']}: {text}")
+            if item["role"] != "assistant":
+                self.said.setdefault(item["id"], []).append(text)
         for kind in ("added", "done"):
             await self.emit(f"conversation.item.{kind}", item=item, previous_item_id=None)
 
@@ -126,7 +160,8 @@ class _Talk:
             await self.emit(_TRANSCRIPTION + "failed", **about, error=error)
             return
         text, self.samples = f"{self.samples} samples", 0
-        self.said.append(text)
+        self.said[item] = [text]
+        self.told.append(f"user: {text}")
         await self.emit(_TRANSCRIPTION + "delta", **about, delta=text)
         await self.emit(_TRANSCRIPTION + "completed", **about, transcript=text)
 
@@ -135,7 +170,10 @@ class _Talk:
         name = f"resp_{self.answers}"
         await self.emit("response.created", response={"id": name, "status": "in_progress"})
         await self.emit("response.output_text.delta", response_id="another", delta="!")
-        for word in " ".join(["seen:", *self.said]).split(" "):
+        await self.emit("response.output_item.added", response_id=name, item={"id": f"of_{name}"})
+        first = f"seen{len(self.server.told)}:" if self.server.wavers else "seen:"
+        said = [text for texts in self.said.values() for text in texts]
+        for word in " ".join([first, *said]).split(" "):
             await self.emit("response.output_text.delta", response_id=name, delta=word + " ")
             if self.server.close is not None:
                 if self.server.error is not None:

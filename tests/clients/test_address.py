@@ -13,7 +13,8 @@ import pytest
 from starlette.requests import Request
 
 from lookhear.address import Server, multipart
-from lookhear.client import AsyncClient, Client
+from lookhear.blocking import Client
+from lookhear.client import AsyncClient
 from lookhear.errors import (
     AddressError,
     AuthenticationError,

@@ -16,8 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lookhear.audio import Microphone, Source, at_pace, read_source, to_pcm
-from lookhear.errors import SourceError
+from lookhear.audio import Source, at_pace, read_source
+from lookhear.errors import NotInstalled, SourceError
+from lookhear.microphone import Microphone
+from lookhear.resampling import to_pcm
 
 
 async def read(source: Source, rate: int | None = None) -> NDArray[np.int16]:
@@ -100,7 +102,7 @@ def test_a_microphone_without_its_package_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "sounddevice", None)
-    with pytest.raises(SourceError, match=r"lookhear\[microphone\]"):
+    with pytest.raises(NotInstalled, match=r"lookhear\[microphone\]"):
         Microphone().start()
 
 

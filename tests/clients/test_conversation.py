@@ -14,13 +14,16 @@ from lookhear import (
     AsyncClient,
     AuthenticationError,
     ConnectionFailed,
+    Conversation,
     InvalidRequest,
     ProtocolError,
     ServerError,
     SourceError,
     Usage,
 )
+from lookhear.address import Server
 from lookhear.answers import Answer
+from lookhear.line import ConversationOptions
 from lookhear.server import free_port
 from tests.clients.talking_server import TalkingServer
 
@@ -218,13 +221,12 @@ async def test_a_broken_source_leaves_nothing_behind() -> None:
 @pytest.mark.parametrize(
     ("code", "error", "kind", "words"),
     [
-        (1001, None, ConnectionFailed, "closed with 1001: by the script"),
+        (1008, None, ServerError, "code 1008"),
         (1009, None, ServerError, "code 1009"),
-        (1012, {"type": "server_error", "message": "engine died"}, ServerError, "engine died"),
         (3000, None, AuthenticationError, "by the script"),
     ],
 )
-async def test_a_lost_connection_ends_the_conversation(
+async def test_a_close_that_is_meant_ends_the_conversation(
     code: int, error: dict[str, Any] | None, kind: type[Exception], words: str
 ) -> None:
     async with TalkingServer(close=code, error=error).running() as server:
@@ -255,8 +257,7 @@ async def test_no_server_and_no_entering() -> None:
 
 async def test_a_server_that_falls_silent() -> None:
     async with TalkingServer(hold=True).running() as server:
-        talk = AsyncClient(server.url).conversation()
-        talk._channel._answer_seconds = 0.05
-        async with talk:
+        options = ConversationOptions(answer_seconds=0.05)
+        async with Conversation(Server(server.url), options) as talk:
             with pytest.raises(ConnectionFailed, match="stopped answering"):
                 await talk.respond().read()

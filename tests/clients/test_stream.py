@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from lookhear.client import AsyncClient, Client
+from lookhear.blocking import Client
+from lookhear.client import AsyncClient
 from lookhear.errors import (
     AuthenticationError,
     ConnectionFailed,

@@ -1,0 +1,97 @@
+"""What a conversation's server would have to be told again: its items and frames, in order.
+
+Kept beside the server's own copy, so that a lost connection does not lose the conversation. What
+was spoken is told again as its transcript, what was answered as text; nothing is transcribed or
+answered twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MAX_ITEMS = 1000  # as many as a server holds; older ones are forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    image: str  # its URL
+    milliseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    item_id: str
+    item: Mapping[str, Any]
+
+
+class Minutes:
+    """frames: how many of the newest frames of the camera are kept in full, and as many older ones,
+    thinned to every second each time there are too many, as the server does. frames_per_second:
+    those that come faster are left out."""
+
+    def __init__(self, frames: int = 16, frames_per_second: float = 4.0) -> None:
+        self._entries: list[_Item | _Frame] = []
+        self._frames = frames
+        self._spacing = 1000.0 / frames_per_second
+        self._newest: int | None = None  # of the frames, milliseconds
+
+    def created(self, item: Mapping[str, Any]) -> None:
+        """The server has this item, at the end."""
+        self._add(len(self._entries), item)
+
+    def spoken(self, item_id: str, transcript: str) -> None:
+        """What was said became this item. Of silence nothing is left to tell."""
+        if transcript:
+            part = {"type": "input_audio", "transcript": transcript}
+            self.created(_message(item_id, "user", part))
+
+    def answered(self, item_id: str, text: str, place: int) -> None:
+        """An answer; it stands at the `place` that it had when it was asked for."""
+        part = {"type": "output_text", "text": text}
+        self._add(min(place, len(self._entries)), _message(item_id, "assistant", part))
+
+    def place(self) -> int:
+        """Where the next entry will be."""
+        return len(self._entries)
+
+    def deleted(self, item_id: str) -> None:
+        self._entries = [
+            e for e in self._entries if not (isinstance(e, _Item) and e.item_id == item_id)
+        ]
+
+    def seen(self, image: str, milliseconds: int) -> None:
+        """A frame of the camera."""
+        if self._newest is not None and 0 <= milliseconds - self._newest < self._spacing:
+            return
+        self._newest = milliseconds
+        self._entries.append(_Frame(image, milliseconds))
+        frames = [entry for entry in self._entries if isinstance(entry, _Frame)]
+        if len(frames) > 2 * self._frames:
+            thinned = {id(frame) for frame in frames[: -self._frames][1::2]}
+            self._entries = [entry for entry in self._entries if id(entry) not in thinned]
+
+    def forget_frames(self) -> None:
+        self._entries = [entry for entry in self._entries if not isinstance(entry, _Frame)]
+        self._newest = None
+
+    def events(self) -> Iterator[tuple[str | None, dict[str, Any]]]:
+        """The client events that tell everything again, each with the id of the item that it
+        creates; None for a frame, which nobody acknowledges."""
+        for entry in self._entries:
+            match entry:
+                case _Item(item_id, item):
+                    yield item_id, {"type": "conversation.item.create", "item": item}
+                case _Frame(image, milliseconds):
+                    append = "lookhear.input_video_frame.append"
+                    yield None, {"type": append, "image": image, "timestamp_ms": milliseconds}
+
+    def _add(self, place: int, item: Mapping[str, Any]) -> None:
+        self._entries.insert(place, _Item(str(item["id"]), item))
+        if len(self._entries) > MAX_ITEMS + 2 * self._frames:
+            del self._entries[0]
+
+
+def _message(item_id: str, role: str, part: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": item_id, "type": "message", "role": role, "content": [part]}
