@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-import soundfile
 
 from benchmarks import load, metrics
 from benchmarks.dataset import Audio, Utterance, held_out, long_recordings, looped
 from benchmarks.job import Job, SessionPlan
 from benchmarks.trace import RATE, SpokenWord
+from tests.benchmarks.recordings import write_recordings
 from tests.clients.counting_server import CountingServer, Drop, said, speech
 
 QUICK = 20.0  # times the speed of speech
@@ -56,22 +54,8 @@ async def test_a_server_that_is_not_there_is_a_problem_not_a_crash(tmp_path: Pat
     assert trace.problem is not None and metrics.dropped(trace)
 
 
-def write_data(folder: Path) -> None:
-    rate = 16_000
-    samples = np.repeat(np.arange(4, dtype="f4") / 8, rate)  # a second each of four levels
-    for name in ("en_seen", "long_en"):
-        soundfile.write(folder / f"{name}.flac", samples, rate)
-    words = [{"word": f"w{n}", "start_s": n + 0.25, "end_s": n + 0.75} for n in range(4)]
-    entry = {"file": "en_seen.flac", "start_s": 1.0, "end_s": 3.0, "text": "w1 w2"}
-    entry |= {"language": "en", "voice": "v", "seen_voice": False, "words": words[1:3]}
-    (folder / "manifest.json").write_text(json.dumps([entry]))
-    long = {"file": "long_en.flac", "language": "en", "seconds": 4.0, "text": "w0 w1 w2 w3"}
-    sentences = {"sentences": [{"words": words[:2]}, {"words": words[2:]}]}
-    (folder / "long_en.json").write_text(json.dumps(long | sentences))
-
-
 def test_utterances_come_with_their_own_clock(tmp_path: Path) -> None:
-    write_data(tmp_path)
+    write_recordings(tmp_path)
     (utterance,) = held_out(tmp_path)
     assert utterance.split == "unseen" and utterance.name == "en_seen/0"
     assert utterance.words[0] == SpokenWord("w1", 0.25, 0.75)
@@ -81,7 +65,7 @@ def test_utterances_come_with_their_own_clock(tmp_path: Path) -> None:
 
 
 def test_long_recordings_are_looped_and_cut_between_words(tmp_path: Path) -> None:
-    write_data(tmp_path)
+    write_recordings(tmp_path)
     (recording,) = long_recordings(tmp_path)
     assert isinstance(recording, Utterance) and recording.text == "w0 w1 w2 w3"
     pcm, text, words = looped([recording], Audio(tmp_path), 6.5)

@@ -1,0 +1,114 @@
+"""`lookhear bench`: what a person is told, and with which exit status."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import command, subject
+from benchmarks.capacity import Bounds, Capacity, Probe
+from benchmarks.generator import realtime_url
+from benchmarks.prober import as_json
+from benchmarks.prober import table as capacity_table
+from lookhear import cli
+from lookhear.errors import AddressError
+from tests.benchmarks.recordings import write_recordings
+
+
+def bench(*argv: str) -> int:
+    """As the `lookhear` command runs it, wherever it is installed."""
+    return cli.main(["bench", *argv])
+
+
+def test_without_a_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.bench([]) == 2
+    assert "capacity" in capsys.readouterr().err
+    assert command.bench(["--help"]) == 0
+    assert "compare" in capsys.readouterr().out
+    assert command.bench(["speed"]) == 2
+    assert "expected one of live, capacity, offline, compare" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("subcommand", ["live", "capacity", "offline"])
+def test_every_subcommand_explains_itself(
+    subcommand: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.bench([subcommand, "--help"])
+    assert ended.value.code == 0
+    assert f"lookhear bench {subcommand}" in capsys.readouterr().out
+
+
+def test_the_extra_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "psutil" else real(name)
+    )
+    assert command.bench(["live"]) == 2
+    said = capsys.readouterr().err
+    assert said == 'lookhear bench: needs pip install "lookhear[bench]" (psutil is missing)\n'
+
+
+@pytest.mark.parametrize("subcommand", [["live", "single"], ["capacity"], ["offline"]])
+def test_a_dead_server_is_one_line_and_a_failure(
+    subcommand: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_recordings(tmp_path)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        where = "--server", url, "--data", str(tmp_path), "--out", str(tmp_path / "results")
+        assert bench(*subcommand, *where) == 1
+    output = capsys.readouterr()
+    assert output.out == "" and output.err.splitlines()[-1].startswith("lookhear: ")
+    assert "refused" in output.err.splitlines()[-1]
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["live", "--server", "nowhere"],
+        ["capacity", "--server", "http://127.0.0.1:9", "--most", "0"],
+        ["offline", "--concurrency", "0"],
+    ],
+)
+def test_wrong_use(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench(*argv) == 2
+    assert "expected" in capsys.readouterr().err
+
+
+def test_recordings_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["capacity", "--server", "http://127.0.0.1:9", "--data", str(tmp_path)]
+    assert bench(*asked) == 1
+    assert "expected recordings" in capsys.readouterr().err
+
+
+def test_where_the_websocket_is() -> None:
+    wanted = "ws://localhost:8000/v1/realtime?intent=transcription"
+    for given in ("http://localhost:8000", "http://localhost:8000/v1/", "ws://localhost:8000"):
+        assert realtime_url(given) == wanted
+    assert realtime_url("wss://a.example/asr?x=1") == "wss://a.example/asr?x=1"
+    with pytest.raises(AddressError):
+        realtime_url("example")
+
+
+def test_a_key_is_not_written_down() -> None:
+    for argv in (["live", "--api-key", "secret"], ["live", "--api-key=secret"]):
+        about = subject.begin(argv)
+        assert "secret" not in json.dumps(about)
+        assert about["command"].startswith("lookhear bench live --api-key")
+
+
+def test_a_probe_without_numbers_is_shown_all_the_same() -> None:
+    probes = (Probe(1, True, (), {}), Probe(2, False, ("all dropped",), {}))
+    found: dict[str, Any] = as_json(Capacity(1, "bound", probes), Bounds())
+    assert json.loads(json.dumps(found))["probes"][1]["reasons"] == ["all dropped"]
+    assert capacity_table(found).row_count == 2
