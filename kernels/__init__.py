@@ -12,6 +12,7 @@ from kernels.cached_attention import (
     self_attention_cached,
 )
 from kernels.embedding import embed_tokens
+from kernels.grammar_mask import allow_bits_
 from kernels.linear import (
     LinearWeights,
     default_cpu_dtype,
@@ -22,6 +23,7 @@ from kernels.linear import (
 from kernels.log_mel import log_mel, mel_filters
 from kernels.norms import gelu, layer_norm
 from kernels.paged_attention import paged_attention, paged_write
+from kernels.rejection_sampling import rejection_sample
 from kernels.rms_norm import add_rms_norm, rms_norm
 from kernels.rope import rope, rope_angles, rope_factors, rope_frequencies
 from kernels.sampling import (
@@ -40,6 +42,7 @@ __all__ = [
     "LinearWeights",
     "Verified",
     "add_rms_norm",
+    "allow_bits_",
     "attention",
     "cross_attention_cached",
     "cross_attention_weights",
@@ -55,6 +58,7 @@ __all__ = [
     "pack_linear",
     "paged_attention",
     "paged_write",
+    "rejection_sample",
     "rms_norm",
     "rope",
     "rope_angles",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from kernels.choice import has_triton
 
+
+@has_triton("embedding")
 def embed_tokens(
     tokens: Tensor, positions: Tensor, token_table: Tensor, position_table: Tensor
 ) -> Tensor:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from kernels.choice import has_triton
+
 SAMPLE_RATE = 16_000
 FFT_SIZE = 400  # samples of one window
 HOP = 160  # samples from one frame to the next
@@ -17,6 +19,7 @@ DYNAMIC_RANGE = 8.0  # decades kept below the loudest value of a row
 POWER_FLOOR = 1e-10
 
 
+@has_triton("log_mel")
 def log_mel(samples: Tensor, filters: Tensor) -> Tensor:
     """Log-mel spectrogram of equally long clips, each row on its own.
 

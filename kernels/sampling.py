@@ -49,6 +49,7 @@ def verify_greedy(
     return verify_tokens(choices, draft, draft_lengths)
 
 
+@has_triton("rejection_sampling")
 def verify_tokens(choices: Tensor, draft: Tensor, draft_lengths: Tensor) -> Verified:
     """`verify_greedy` for choices [batch, queries] that were made already."""
     queries = torch.arange(choices.shape[1], device=choices.device)

@@ -21,11 +21,15 @@ def gumbel(seeds: Tensor, positions: Tensor, tokens: Tensor) -> Tensor:
 
     argmax(log p + noise) over the tokens of one (seed, position) is a draw from p.
     """
+    return uniform(seeds, positions, tokens).log_().neg_().log_().neg_()
+
+
+def uniform(seeds: Tensor, positions: Tensor, tokens: Tensor | int = 0) -> Tensor:
+    """Numbers between 0 and 1, neither included, float64, by the same rule as `gumbel`."""
     bits = _mix(_mix(_mix(seeds) + positions) + tokens * _GOLDEN)
-    # 53 bits and a half: never 0 or 1, and the winning tail (near 1) resolved to 1e-16.
-    uniform = (((bits >> 11) & ((1 << 53) - 1)).double() + 0.5) * 2.0**-53
-    uniform.clamp_(max=1.0 - 2.0**-53)  # the topmost half would round to 1
-    return uniform.log_().neg_().log_().neg_()
+    # 53 bits and a half: never 0 or 1, and the tail near 1 resolved to 1e-16.
+    numbers = (((bits >> 11) & ((1 << 53) - 1)).double() + 0.5) * 2.0**-53
+    return numbers.clamp_(max=1.0 - 2.0**-53)  # the topmost half would round to 1
 
 
 @has_triton("sampling")

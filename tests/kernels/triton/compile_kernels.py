@@ -16,9 +16,13 @@ from kernels.triton import (
     attention,
     attention_inputs,
     cached_attention,
+    embedding,
+    grammar_mask,
+    log_mel,
     norms,
     paged_attention,
     paged_write,
+    rejection_sampling,
     rope,
     sampling,
     sampling_stages,
@@ -58,6 +62,8 @@ def compile_all() -> None:
     over_slots(batch=1, queries=1, heads=1, keys=1, dim=2)
     over_vocabulary(2, 151_936)
     over_vocabulary(1, 1)
+    over_samples(batch=2, mels=128)
+    over_samples(batch=1, mels=1)
 
 
 def zeros(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
@@ -74,6 +80,7 @@ def by_token(width: int, heads: int, kv_heads: int, dim: int) -> None:
     norms.add_rms_norm(x, x, x[0], 1e-6)
     norms.layer_norm(x, x[0], x[0])
     activations.gelu(x)
+    embedding.embed_tokens(index(len(x)), index(len(x)), x, x)
     activations.swiglu(zeros(len(x), 2 * width))
     qkv = zeros(len(x), heads + 2 * kv_heads, dim)
     k, v = qkv[:, heads : heads + kv_heads], qkv[:, heads + kv_heads :]
@@ -110,12 +117,22 @@ def over_vocabulary(n: int, vocab: int) -> None:
     sampling.argmax(x)
     sampling.draw(x, index(n), index(n))
     sampling.token_logprobs(x, index(n))
+    grammar_mask.allow_bits_(x, index(n), torch.zeros(n, -(-vocab // 32), dtype=torch.int32))
+    queries = x[None]
+    for proposal in (queries, None):
+        rejection_sampling.rejection_sample(
+            queries, proposal, index(1, n), index(1), index(1), index(1)
+        )
     sampling_stages.add_(x, index(n), torch.zeros(n))
     sampling_stages.penalise_repeats_(x, index(n), torch.zeros(n))
     sampling_stages.temper(x, torch.ones(n))
     sampling_stages.keep_min_p_(x, torch.ones(n))
     sampling_stages.keep_top_k_(x, index(n), 1)
     sampling_stages.keep_top_p_(x, torch.ones(n, dtype=torch.float64))
+
+
+def over_samples(batch: int, mels: int) -> None:
+    log_mel.log_mel(torch.zeros(batch, 480_000), torch.zeros(mels, 201))
 
 
 if __name__ == "__main__":
