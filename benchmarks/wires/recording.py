@@ -65,8 +65,10 @@ def explain(error: Exception) -> str:
             return "nobody listens there (connection refused)"
         case TimeoutError():
             return f"no answer within {ANSWER_SECONDS:.0f} s ({error or 'timed out'})"
-        case InvalidStatus() if error.response.status_code in (401, 403):
-            return f"wrong or missing API key (HTTP {error.response.status_code})"
+        case InvalidStatus() if error.response.status_code == 401:
+            return "wrong or missing API key (HTTP 401)"
+        case InvalidStatus() if error.response.status_code == 403:
+            return "refused: no such address, or not with this API key (HTTP 403)"
         case InvalidStatus():
             return f"not a WebSocket of this kind (HTTP {error.response.status_code})"
         case InvalidHandshake():
