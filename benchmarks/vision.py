@@ -34,13 +34,13 @@ from rich.table import Table
 from benchmarks import machine
 from benchmarks.vision_engines import MODES, Answers, Ours, Theirs
 from benchmarks.vision_inputs import EIGHT, GEOMETRY, SINGLE, Question, Vocabulary
-from kernels import default_cpu_dtype
+from engine.allocator import keep_freed_memory
+from engine.parts import chosen_dtype, half_decoder
 
 RESULTS = Path(__file__).parent / "results"
 SCENARIOS = {"one": SINGLE, "eight": EIGHT}
 PICTURE = (32, 32)  # tokens down and across, of the second question
 WORDS = 20  # of a question
-SMALL_CHECKPOINT_BYTES = 64 * 2**20  # where the engine keeps its decoder in float32
 Json = dict[str, Any]
 Ask = Callable[[int], Answers]  # of a round
 
@@ -60,10 +60,10 @@ def timed(ask: Ask, number: int) -> Run:
 
 def load_ours(folder: Path) -> dict[str, Ours]:
     """As the engine loads it by default, and in float32 throughout."""
-    size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    native = default_cpu_dtype()
-    dtype = torch.float32 if size < SMALL_CHECKPOINT_BYTES else native
-    return {"ours": Ours(folder, dtype, encoder_dtype=native), "ours float32": Ours(folder)}
+    dtype, native = chosen_dtype("auto", "cpu", folder), chosen_dtype("auto", "cpu")
+    half = half_decoder("auto", "cpu", folder)
+    default = Ours(folder, dtype, encoder_dtype=native, half=half)
+    return {"ours": default, "ours float32": Ours(folder)}
 
 
 def _asking(engine: Ours, questions: Sequence[Question]) -> Ask:
@@ -215,6 +215,7 @@ def main(argv: list[str]) -> int:
     console = Console(highlight=False)
     about = machine.describe(["benchmarks.vision", *argv])
     torch.set_num_threads(1)
+    keep_freed_memory()  # as the engine's process does; transformers' gain too
     result: Json = {"scenario": "vision", **about, "threads": 1, "rounds": options.rounds}
     result["transformers"] = metadata.version("transformers")
     for name in options.geometry:

@@ -48,11 +48,14 @@ class Ours:
         dtype: torch.dtype = torch.float32,
         *,
         encoder_dtype: torch.dtype | None = None,
+        half: bool = False,
         rows: int = 8,
         max_context: int = 2048,
         token_budget: int = 512,
     ) -> None:
-        self.model = Qwen3VLModel.from_folder(folder, dtype=dtype, encoder_dtype=encoder_dtype)
+        self.model = Qwen3VLModel.from_folder(
+            folder, dtype=dtype, encoder_dtype=encoder_dtype, half=half
+        )
         self.model.end_tokens = ()
         self._rows = rows
         self._token_budget = token_budget

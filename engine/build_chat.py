@@ -20,7 +20,7 @@ from engine.models.qwen3_chat import Qwen3ChatModel
 from engine.models.qwen3_vl import Qwen3VLModel
 from engine.models.qwen3_vl_pixels import PixelRules
 from engine.paged_runner import PagedModel, PagedRunner
-from engine.parts import Parts, chosen_dtype
+from engine.parts import Parts, chosen_dtype, half_decoder
 from engine.qwen_tokenizer import QwenTokenizer
 from engine.traits import Traits
 
@@ -35,7 +35,10 @@ def build_qwen3(
 ) -> Parts:
     """Qwen3, text only."""
     dtype = chosen_dtype(config.dtype, device, folder)
-    model = Qwen3ChatModel.from_folder(folder, dtype=dtype, device=device, progress=progress)
+    half = half_decoder(config.dtype, device, folder)
+    model = Qwen3ChatModel.from_folder(
+        folder, dtype=dtype, half=half, device=device, progress=progress
+    )
     return _parts(config, folder, model, model.decoder, None, dtype, model.num_parameters)
 
 
@@ -46,7 +49,12 @@ def build_qwen3_vl(
     # Where the decoder stays in float32 because it is small, pictures still are much work.
     encoder_dtype = chosen_dtype(config.dtype, device)
     model = Qwen3VLModel.from_folder(
-        folder, dtype=dtype, encoder_dtype=encoder_dtype, device=device, progress=progress
+        folder,
+        dtype=dtype,
+        encoder_dtype=encoder_dtype,
+        half=half_decoder(config.dtype, device, folder),
+        device=device,
+        progress=progress,
     )
     dims = model.encoder.dims
     eyes = Eyes(

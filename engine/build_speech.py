@@ -17,7 +17,7 @@ from engine.models.qwen3_asr import Qwen3AsrModel
 from engine.models.qwen3_asr_prompt import LANGUAGES, language_code
 from engine.models.registry import load_model
 from engine.paged_runner import PagedRunner
-from engine.parts import Parts, chosen_dtype
+from engine.parts import Parts, chosen_dtype, half_decoder
 from engine.qwen_tokenizer import QwenTokenizer
 from engine.runner import Runner
 from engine.sessions.asr import AsrConfig
@@ -125,7 +125,11 @@ def build_qwen3_asr(
     config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
 ) -> Parts:
     dtype = chosen_dtype(config.dtype, device, folder)
-    model = Qwen3AsrModel.from_folder(folder, dtype=dtype, device=device, progress=progress)
+    # A small decoder reads more tokens than it writes: float32 is as fast there.
+    half = dtype == torch.bfloat16 and half_decoder(config.dtype, device, folder)
+    model = Qwen3AsrModel.from_folder(
+        folder, dtype=dtype, half=half, device=device, progress=progress
+    )
     traits = Traits.from_folder(folder)
     context = min(config.max_context_tokens, model.decoder.dims.context)
     cap = config.max_segment_seconds or traits.longest_window_seconds or ASR_SEGMENT_SECONDS

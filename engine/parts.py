@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import torch
 
 from engine.desk import Desk
 from engine.runner import Runner
-from kernels import default_cpu_dtype
+from kernels import default_cpu_dtype, supports_half_weights
 
 # Weights of which less than this stay in the processor's cache: halving them saves nothing.
 SMALL_CHECKPOINT_BYTES = 64 * 2**20
+# A second copy of the weights may take so much of the machine's memory.
+COPY_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,19 @@ def chosen_dtype(name: str, device: str, folder: Path | None = None) -> torch.dt
         return dtype
     if device != "cpu":
         return torch.bfloat16
-    if folder is not None:
-        size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-        if size < SMALL_CHECKPOINT_BYTES:
-            return torch.float32
+    if folder is not None and _bytes(folder) < SMALL_CHECKPOINT_BYTES:
+        return torch.float32
     return default_cpu_dtype()
+
+
+def half_decoder(name: str, device: str, folder: Path) -> bool:
+    """Whether decoding may be sped up with float16 weights (`engine.models.qwen3_weights`): by
+    default, and where the machine has memory to spare, as beside bfloat16 they are a copy."""
+    if name != "auto" or device != "cpu" or not supports_half_weights():
+        return False
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return _bytes(folder) <= COPY_SHARE * memory
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))

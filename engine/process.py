@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 
+from engine.allocator import keep_freed_memory
 from engine.config import EngineConfig
 from engine.messages import (
     EngineFailed,
@@ -100,6 +101,7 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     )
     gc.collect()
     gc.freeze()  # what is loaded now stays for good; the collector need not walk it again
+    keep_freed_memory()
     busy_seconds = 0.0
     while True:
         message = None

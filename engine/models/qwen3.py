@@ -49,14 +49,18 @@ class Qwen3Model:
         folder: Path,
         *,
         dtype: torch.dtype = torch.float32,
+        half: bool = False,
         device: torch.device | str = "cpu",
         progress: Callable[[float], None] | None = None,
     ) -> Qwen3Model:
-        """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`."""
+        """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
+
+        half: see `read_weights`.
+        """
         dims = Qwen3Dims.from_config(read_json(folder / "config.json"), folder / "config.json")
         reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
         with torch.inference_mode():
-            weights = read_weights(reader, dims)
+            weights = read_weights(reader, dims, half=half)
         reader.finish(ignore=tied_copy(dims))
         return cls(dims, weights)
 

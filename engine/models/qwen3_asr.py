@@ -81,10 +81,14 @@ class Qwen3AsrModel:
         folder: Path,
         *,
         dtype: torch.dtype = torch.float32,
+        half: bool = False,
         device: torch.device | str = "cpu",
         progress: Callable[[float], None] | None = None,
     ) -> Qwen3AsrModel:
-        """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`."""
+        """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
+
+        half: see `read_weights`.
+        """
         path = folder / "config.json"
         outer = read_json(path)
         original = isinstance(outer.get("thinker_config"), dict)
@@ -113,7 +117,9 @@ class Qwen3AsrModel:
             audio_weights = read_audio_weights(
                 source, audio_dims, tower=names.tower, up=names.up, down=names.down
             )
-            weights = read_weights(reader, decoder_dims, body=names.body, head=names.head)
+            weights = read_weights(
+                reader, decoder_dims, body=names.body, head=names.head, half=half
+            )
         reader.finish(ignore=tied_copy(decoder_dims, names.head))
         return cls(
             AudioEncoder(audio_dims, audio_weights),

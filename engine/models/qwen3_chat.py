@@ -28,11 +28,14 @@ class Qwen3ChatModel:
         folder: Path,
         *,
         dtype: torch.dtype = torch.float32,
+        half: bool = False,
         device: torch.device | str = "cpu",
         progress: Callable[[float], None] | None = None,
     ) -> Qwen3ChatModel:
-        """Loads a Hugging Face folder; raises `CheckpointError`."""
-        decoder = Qwen3Model.from_folder(folder, dtype=dtype, device=device, progress=progress)
+        """Loads a Hugging Face folder; raises `CheckpointError`. half: see `read_weights`."""
+        decoder = Qwen3Model.from_folder(
+            folder, dtype=dtype, half=half, device=device, progress=progress
+        )
         return cls(decoder, end_tokens(folder, read_json(folder / "config.json")))
 
     def encode(self, media: Sequence[Medium]) -> list[Tensor]:

@@ -60,6 +60,7 @@ class Qwen3VLModel:
         *,
         dtype: torch.dtype = torch.float32,
         encoder_dtype: torch.dtype | None = None,
+        half: bool = False,
         device: torch.device | str = "cpu",
         progress: Callable[[float], None] | None = None,
     ) -> Qwen3VLModel:
@@ -67,6 +68,7 @@ class Qwen3VLModel:
 
         encoder_dtype: of the vision encoder; default: dtype. On a CPU that multiplies bfloat16 in
         hardware, a small checkpoint is fastest with a bfloat16 encoder and a float32 decoder.
+        half: see `read_weights`.
         """
         path = folder / "config.json"
         config = read_json(path)
@@ -98,7 +100,7 @@ class Qwen3VLModel:
         source = WeightSource(reader, encoder_dtype)
         with torch.inference_mode():
             vision_weights = read_vision_weights(source, vision_dims, TOWER)
-            weights = read_weights(reader, decoder_dims, body=BODY, half_head=True)
+            weights = read_weights(reader, decoder_dims, body=BODY, half_head=True, half=half)
         reader.finish(ignore=tied_copy(decoder_dims))
         return cls(
             VisionEncoder(vision_dims, vision_weights),

@@ -150,16 +150,19 @@ def read_weights(
     body: str = "model",
     head: str = "lm_head",
     half_head: bool = False,
+    half: bool = False,
 ) -> Qwen3Weights:
     """Takes the decoder's tensors; body, head: their names up to `.embed_tokens`, `.weight`.
 
     half_head: a bfloat16 head on a CPU is kept in float16, which takes as much memory and holds
     every such number but the tiniest. One row takes 0.6 times as long and has more exact logits;
     4 rows take as long, and 16 rows, a draft's, 1.7 times.
+    half: on a CPU, the layers' matrices are in float16 for decoding: instead of float32, or beside
+    bfloat16 for one or two rows (`kernels.linear`).
 
     The caller finishes the reader, telling it to ignore `tied_copy`.
     """
-    source = WeightSource(reader)
+    source = WeightSource(reader, half=half)
     tokens = source.take(f"{body}.embed_tokens.weight", dims.vocab, dims.width)
     own_head = tokens if dims.tied_head else source.take(f"{head}.weight", dims.vocab, dims.width)
     return Qwen3Weights(
@@ -186,11 +189,15 @@ def tied_copy(dims: Qwen3Dims, head: str = "lm_head") -> tuple[str, ...]:
 
 
 class WeightSource:
-    """A reader that counts parameters and puts linears together. dtype: None for the reader's."""
+    """A reader that counts parameters and puts linears together. dtype: None for the reader's.
+    half: see `pack_linear`."""
 
-    def __init__(self, reader: CheckpointReader, dtype: torch.dtype | None = None) -> None:
+    def __init__(
+        self, reader: CheckpointReader, dtype: torch.dtype | None = None, *, half: bool = False
+    ) -> None:
         self._reader = reader
         self._dtype = dtype
+        self._half = half
         self.num_parameters = 0
 
     def take(self, name: str, *shape: int) -> Tensor:
@@ -212,7 +219,7 @@ class WeightSource:
             if bias
             else None
         )
-        return pack_linear(weight, added, pack=True)
+        return pack_linear(weight, added, pack=True, half=self._half)
 
 
 def _layer(source: WeightSource, dims: Qwen3Dims, layer: str) -> Qwen3Layer:

@@ -101,9 +101,29 @@ def test_half_weights_are_float16_and_nothing_else_is(activation: str) -> None:
     assert torch.equal(alone[0], out[1, 3])  # whatever its batch mates
 
 
-def test_half_is_for_large_float32_matrices() -> None:
+@pytest.mark.skipif(not supports_half_weights(), reason="this torch has no FBGEMM")
+@pytest.mark.parametrize("rows", [1, 2, 3, 40])
+@pytest.mark.parametrize("activation", ["none", "gelu_tanh"])
+def test_beside_bfloat16_a_half_copy_is_for_few_rows(rows: int, activation: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight, bias = torch.randn(400, 300, generator=generator), torch.randn(400, generator=generator)
+    x = torch.randn(rows, 300, generator=generator).bfloat16()
+    without = pack_linear(weight.bfloat16(), bias.bfloat16(), pack=True)
+    if not without.packed:
+        pytest.skip("this torch does not pack bfloat16")
+    copied = pack_linear(weight.bfloat16(), bias.bfloat16(), pack=True, half=True)
+    assert copied.half is not None and copied.packed
+    out, expected = linear(x, copied, activation), linear(x, without, activation)
+    assert out.dtype == torch.bfloat16
+    if rows > 2:
+        assert torch.equal(out, expected)
+    else:  # rounded once, at the end
+        torch.testing.assert_close(out, expected, atol=0.02, rtol=0.02)
+
+
+def test_half_is_for_large_matrices() -> None:
     assert pack_linear(torch.zeros(64, 64), half=True).half is None
-    assert pack_linear(torch.zeros(512, 512, dtype=torch.bfloat16), half=True).half is None
+    assert pack_linear(torch.zeros(64, 64, dtype=torch.bfloat16), pack=True, half=True).half is None
 
 
 def test_the_dtype_of_this_cpu_is_one_that_works() -> None:
