@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -23,13 +24,7 @@ from lookhear.events import (
     TurnFailed,
 )
 from lookhear.server import Progress as Report
-
-
-def clock(seconds: float) -> str:
-    """75.4 -> `1:15`, 3675 -> `1:01:15`."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+from lookhear.status_line import StatusLine, clock
 
 
 @dataclass(slots=True)
@@ -41,14 +36,44 @@ class _Turn:
     done: bool = False
 
 
-class LiveTranscript:
-    """`with LiveTranscript(console) as transcript: transcript.show(event)` for each event."""
+class _Tail:
+    """The last lines of something that may not fit the screen, and a line below it."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, above: Group, below: StatusLine | None) -> None:
+        self._above = above
+        self._below = below
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        unbounded = options.update(height=None)
+        lines = console.render_lines(self._above, unbounded, pad=False)
+        room = max(1, console.height - 4)
+        for line in lines[-room:]:
+            yield from line
+            yield Segment.line()
+        if self._below is not None:
+            if lines:
+                yield Segment.line()
+            yield self._below.render(options.max_width)
+
+
+class LiveTranscript:
+    """`with LiveTranscript(console) as transcript: transcript.show(event)` for each event.
+
+    status: on a terminal, is told the events too and shown below the text.
+    """
+
+    def __init__(self, console: Console, status: StatusLine | None = None) -> None:
         self._console = console
+        self._status = status
         self._turns: dict[str, _Turn] = {}  # not printed yet, in the order of speaking
         self._live = (
-            Live(console=console, refresh_per_second=12, transient=True)
+            Live(
+                console=console,
+                get_renderable=self._picture,
+                refresh_per_second=12,
+                transient=True,
+                vertical_overflow="visible",
+            )
             if console.is_terminal
             else None
         )
@@ -58,6 +83,8 @@ class LiveTranscript:
 
         Finished turns scroll up in the order of speaking, open ones stay below.
         """
+        if self._status is not None:
+            self._status.take(event)
         match event:
             case SpeechStarted():
                 self._turn(event.item_id).start = event.start
@@ -80,8 +107,6 @@ class LiveTranscript:
                     Text(f"{event.reason}; trying again in {event.delay:g} s", style="yellow")
                 )
         self._print_done()
-        if self._live is not None:
-            self._live.update(self._picture())
 
     def _turn(self, item_id: str) -> _Turn:
         return self._turns.setdefault(item_id, _Turn())
@@ -105,12 +130,12 @@ class LiveTranscript:
         else:
             self._console.print(line, soft_wrap=True)
 
-    def _picture(self) -> Group:
-        turns = [turn for turn in self._turns.values() if turn.committed or turn.provisional]
+    def _picture(self) -> _Tail:
+        """Also called from the thread that refreshes the screen."""
+        turns = [t for t in list(self._turns.values()) if t.committed or t.provisional]
         guess = "dim italic"
-        return Group(
-            *(_line(t.start, t.committed, Text(t.provisional, style=guess)) for t in turns)
-        )
+        lines = [_line(t.start, t.committed, Text(t.provisional, style=guess)) for t in turns]
+        return _Tail(Group(*lines), self._status)
 
     def __enter__(self) -> LiveTranscript:
         if self._live is not None:
@@ -125,6 +150,10 @@ class LiveTranscript:
     ) -> None:
         if self._live is not None:
             self._live.stop()
+        for turn in self._turns.values():  # only where it was broken off
+            if turn.committed.strip():
+                self._print(_line(turn.start, turn.committed, Text(" …", style="dim")))
+        self._turns.clear()
 
 
 def _line(start: float, committed: str, rest: Text | None = None) -> Table:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from lookhear import cli
+from lookhear import cli, server_choice
 from lookhear.server import ServerFailed, free_port
 from tests.clients.chat_server import ChatServer, answer
 from tests.clients.talking_server import TalkingServer
@@ -181,9 +181,9 @@ def test_a_private_server_serves_what_is_needed(
         asked.extend(arguments)
         raise ServerFailed("not in this test")
 
-    monkeypatch.setattr(cli, "is_running", lambda address: False)
-    monkeypatch.setattr(cli, "server_installed", lambda: True)
-    monkeypatch.setattr(cli, "ServerProcess", process)
+    monkeypatch.setattr(server_choice, "is_running", lambda address: False)
+    monkeypatch.setattr(server_choice, "server_installed", lambda: True)
+    monkeypatch.setattr(server_choice, "ServerProcess", process)
     options = [question if option == "QUESTION.wav" else option for option in options]
     assert cli.main(["chat", *options]) == 1
     assert asked == [word for model in served for word in ("--model", model)]

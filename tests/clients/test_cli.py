@@ -14,10 +14,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from lookhear import cli, server
+from lookhear import cli, server, server_choice
 from lookhear.errors import LookhearError
-from lookhear.events import TurnCompleted
-from lookhear.subtitles import srt, vtt
 from tests.clients.counting_server import CountingServer, said, speech
 from tests.clients.threads import on_thread
 
@@ -64,12 +62,20 @@ def test_live_subtitles(
     assert lines[0] == "1" and lines[1].startswith("00:00:00,000 --> 00:00:01,")
 
 
-def test_subtitles() -> None:
-    turns = [TurnCompleted("b", " two ", 61.0, 3661.25), TurnCompleted("a", "one", 0.5, 59.9996)]
-    assert srt(turns) == (
-        "1\n00:00:00,500 --> 00:01:00,000\none\n\n2\n00:01:01,000 --> 01:01:01,250\ntwo\n\n"
-    )
-    assert vtt(turns[:1]) == "WEBVTT\n\n00:01:01.000 --> 01:01:01.250\ntwo\n\n"
+@pytest.mark.parametrize("suffix", ["srt", "vtt", "txt"])
+def test_live_into_a_file(
+    counting: CountingServer,
+    recording: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    suffix: str,
+) -> None:
+    out = tmp_path / f"said.{suffix}"
+    command = ["transcribe", "--live", "--server", counting.url, "--out", str(out), recording]
+    assert cli.main(command) == 0
+    text = " ".join(said(WORDS))
+    assert capsys.readouterr().out == text + "\n"
+    assert text in out.read_text().splitlines()
 
 
 def test_a_server_that_is_not_there(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,8 +88,8 @@ def test_a_server_that_is_not_there(recording: str, capsys: pytest.CaptureFixtur
 def test_no_server_and_none_installed(
     recording: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "is_running", lambda address: False)
-    monkeypatch.setattr(cli, "server_installed", lambda: False)
+    monkeypatch.setattr(server_choice, "is_running", lambda address: False)
+    monkeypatch.setattr(server_choice, "server_installed", lambda: False)
     assert cli.main(["transcribe", recording]) == 2
     assert 'pip install "lookhear[server]"' in capsys.readouterr().err
 

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from lookhear.display import LiveTranscript, clock, progress
+from lookhear.display import LiveTranscript, progress
 from lookhear.events import (
     Event,
     Provisional,
@@ -61,10 +61,6 @@ def test_void_text_goes_away() -> None:
     events = [*EVENTS[:3], lost, TurnCompleted("x", "again", 1.0, 2.0)]
     lines = shown(events, terminal=False).splitlines()
     assert lines == ["closed with 1011; trying again in 0.5 s", "again"]
-
-
-def test_clock() -> None:
-    assert [clock(s) for s in (0, 9.9, 75, 3675)] == ["0:00", "0:09", "1:15", "1:01:15"]
 
 
 def test_progress_without_a_terminal_is_a_line_per_stage() -> None:

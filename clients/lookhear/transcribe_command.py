@@ -1,0 +1,172 @@
+"""`lookhear transcribe`: files, as fast as they go or at the speed of speech."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from lookhear.audio import at_pace, read_source
+from lookhear.client import AsyncClient
+from lookhear.display import progress
+from lookhear.errors import InvalidRequest, SourceError, UsageError
+from lookhear.live_session import transcribe_live
+from lookhear.meter import Meter
+from lookhear.server_choice import chosen_server
+from lookhear.status_line import StatusLine
+from lookhear.subtitles import TurnFile
+
+# What the server calls the formats, and how their files are named.
+_WIRE = {"text": "text", "json": "verbose_json", "srt": "srt", "vtt": "vtt"}
+_SUFFIXES = {".txt": "text", ".json": "json", ".srt": "srt", ".vtt": "vtt"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="+", help="audio or video; `-` is stdin")
+    parser.add_argument(
+        "--live", action="store_true", help="stream it at the speed of speech, text as it comes"
+    )
+    parser.add_argument("--language", metavar="CODE", help="default: found by the model")
+    parser.add_argument("--prompt", metavar="TEXT", help="names and terms to expect")
+    parser.add_argument("--format", choices=list(_WIRE), help="default: as --out says, or text")
+    parser.add_argument(
+        "--json", dest="format", action="store_const", const="json", help="same as --format json"
+    )
+    parser.add_argument(
+        "--out", metavar="PATH", help="a file (.txt, .srt, .vtt, .json), or a folder for several"
+    )
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Exit status. LookhearError."""
+    for file in parsed.files:
+        if file != "-" and not Path(file).is_file():
+            raise SourceError(f"no such file: {file}")
+    if parsed.live:
+        return _live(parsed)
+    form, target = _outputs(parsed)
+    console = Console(stderr=True)
+    with chosen_server(parsed, console, _served(parsed)) as (url, model):
+        client = AsyncClient(url, parsed.api_key)
+        return _whole(client, parsed, model, form, target, console)
+
+
+def _served(parsed: argparse.Namespace) -> list[str]:
+    """The private server serves what was asked for and nothing else."""
+    return [parsed.model] if parsed.model else []
+
+
+def _outputs(parsed: argparse.Namespace) -> tuple[str, Callable[[str], Path] | None]:
+    """The format, and where the text of a file goes: None for stdout. UsageError."""
+    out = None if parsed.out is None else Path(parsed.out)
+    several = len(parsed.files) > 1
+    if out is None:
+        if several and parsed.format in ("srt", "vtt"):
+            raise UsageError(f"transcribe: several files as {parsed.format} need --out FOLDER")
+        return parsed.format or "text", None
+    if several or out.is_dir() or str(parsed.out).endswith("/"):
+        form = parsed.format or "text"
+        suffix = next(suffix for suffix, name in _SUFFIXES.items() if name == form)
+        stems = Counter(_stem(file) for file in parsed.files)
+        if twice := [stem for stem, count in stems.items() if count > 1]:
+            raise UsageError(f"transcribe: several files would be written to {twice[0]}{suffix}")
+        _make_folder(out)
+        return form, lambda file: out / f"{_stem(file)}{suffix}"
+    form = parsed.format or _SUFFIXES.get(out.suffix.lower())
+    if form is None:
+        raise UsageError(f"--out: expected .txt, .srt, .vtt or .json, or --format, got {out}")
+    return form, lambda file: out
+
+
+def _stem(file: str) -> str:
+    return "stdin" if file == "-" else Path(file).stem
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SourceError(f"cannot write into {folder}: {error.strerror}") from error
+
+
+def _whole(
+    client: AsyncClient,
+    parsed: argparse.Namespace,
+    model: str | None,
+    form: str,
+    target: Callable[[str], Path] | None,
+    console: Console,
+) -> int:
+    """Whole files, each in one request. What is wrong with one does not keep the others."""
+    failed = 0
+    with progress(console, f"transcribing {parsed.files[0]}") as report:
+        for number, file in enumerate(parsed.files):
+            if len(parsed.files) > 1:
+                share = number / len(parsed.files)
+                report(f"transcribing {file} ({number + 1} of {len(parsed.files)})", share)
+            try:
+                answer = asyncio.run(
+                    client.transcribe_raw(
+                        sys.stdin.buffer.read() if file == "-" else file,
+                        _WIRE[form],
+                        model=model,
+                        language=parsed.language,
+                        prompt=parsed.prompt,
+                    )
+                )
+            except (InvalidRequest, SourceError) as error:
+                if len(parsed.files) == 1:
+                    raise
+                failed += 1
+                console.print(f"lookhear: {file}: {error}", soft_wrap=True, markup=False)
+                continue
+            _deliver(answer.rstrip("\n"), form, file, target, len(parsed.files) > 1)
+    return 1 if failed else 0
+
+
+def _deliver(
+    answer: str, form: str, file: str, target: Callable[[str], Path] | None, several: bool
+) -> None:
+    if form == "json":
+        data = json.loads(answer)
+        # Several: an object per line that says which file it is.
+        named = {"file": file, **data} if several and target is None else data
+        indent = None if several and target is None else 2
+        answer = json.dumps(named, ensure_ascii=False, indent=indent)
+    if target is not None:
+        path = target(file)
+        try:
+            path.write_text(answer + "\n", encoding="utf-8")
+        except OSError as error:
+            raise SourceError(f"cannot write {path}: {error.strerror}") from error
+    elif several and form == "text":
+        print(f"{file}: {answer}", flush=True)
+    else:
+        print(answer, flush=True)
+
+
+def _live(parsed: argparse.Namespace) -> int:
+    """Stream at the speed of speech; text as it is committed."""
+    if len(parsed.files) > 1 or parsed.files == ["-"]:
+        raise UsageError("transcribe --live: expected one FILE; `lookhear listen -` reads stdin")
+    form = parsed.format or "text"
+    out = None if parsed.out is None else TurnFile(parsed.out)
+    with chosen_server(parsed, Console(stderr=True), _served(parsed)) as (url, model):
+        session = transcribe_live(
+            AsyncClient(url, parsed.api_key),
+            at_pace(read_source(parsed.files[0]), 1.0),
+            StatusLine(Meter(), hint="Ctrl-C stops"),
+            form=form,
+            out=out,
+            model=model,
+            language=parsed.language,
+            prompt=parsed.prompt,
+        )
+        asyncio.run(session)
+    return 0
