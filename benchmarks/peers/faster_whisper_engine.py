@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.peers.files import FILES, Options, Read, serve_files
 from benchmarks.peers.worker import Transcribe, serve
 
 
@@ -50,5 +51,24 @@ def load(folder: Path, mode: str) -> Transcribe:
     return transcribe
 
 
+def load_reader(options: Options) -> Read:
+    """Files of any length: greedy, its own voice detector on, else its defaults."""
+    library: Any = importlib.import_module("faster_whisper")
+    model = library.WhisperModel(
+        options.folder, device="cpu", cpu_threads=options.threads, compute_type=options.mode
+    )
+
+    def read(audio: NDArray[np.float32]) -> str:
+        segments, _ = model.transcribe(
+            audio, language=options.language, beam_size=1, vad_filter=True
+        )
+        return " ".join(segment.text.strip() for segment in segments)
+
+    return read
+
+
 if __name__ == "__main__":
-    serve(load, sys.argv[1:])
+    if sys.argv[1] == FILES:
+        serve_files(load_reader, sys.argv[2])
+    else:
+        serve(load, sys.argv[1:])

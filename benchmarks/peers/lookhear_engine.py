@@ -9,7 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.peers.files import FILES, Options, Read, serve_files
 from benchmarks.peers.worker import Transcribe, serve
+from engine.build import build_core
+from engine.config import EngineConfig
+from engine.messages import FileFailed, FileTranscribed, TranscribeFile, TranscriptionSettings
 from engine.models.registry import load_model
 from engine.request import Phase, Priority
 from engine.tokenizer import WhisperTokenizer
@@ -49,5 +53,27 @@ def load(folder: Path, mode: str) -> Transcribe:
     return transcribe
 
 
+def load_reader(options: Options) -> Read:
+    """Files of any length: the engine core, as behind /v1/audio/transcriptions."""
+    config = EngineConfig(model=options.folder, dtype=options.mode, threads=options.threads)
+    core = build_core(config, lambda stage, share: None).core
+    settings = TranscriptionSettings(model=options.folder, language=options.language)
+
+    def read(audio: NDArray[np.float32]) -> str:
+        core.submit(TranscribeFile("file", settings, audio))
+        while True:
+            for event in core.step():
+                match event:
+                    case FileTranscribed():
+                        return event.text
+                    case FileFailed():
+                        raise RuntimeError(event.message)
+
+    return read
+
+
 if __name__ == "__main__":
-    serve(load, sys.argv[1:])
+    if sys.argv[1] == FILES:
+        serve_files(load_reader, sys.argv[2])
+    else:
+        serve(load, sys.argv[1:])

@@ -1,0 +1,257 @@
+"""The peers' wires against servers that speak as the peers do, and badly."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from websockets.asyncio.server import ServerConnection, serve
+
+from benchmarks import metrics
+from benchmarks.job import Job, SessionPlan
+from benchmarks.trace import RATE, Trace
+from benchmarks.wires import whisperlive, whisperlivekit
+from benchmarks.wires.registry import WIRES, Wire
+from benchmarks.wires.snapshots import Snapshots
+
+Handler = Callable[[ServerConnection], Awaitable[None]]
+SECONDS = 0.5
+
+
+@asynccontextmanager
+async def served(handler: Handler) -> AsyncIterator[str]:
+    async with serve(handler, "127.0.0.1", 0) as server:
+        yield f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/asr"
+
+
+async def stream(wire: Wire, url: str) -> Trace:
+    pcm = np.full(int(SECONDS * RATE), 16_384, "<i2")
+    plan = SessionPlan("s", 0, len(pcm), silence_seconds=0.1, language="en")
+    return await wire(Job(url, "", pace=50.0), plan, pcm)
+
+
+def kinds(trace: Trace) -> list[str]:
+    return [event["type"].rpartition(".")[2] for _, event in trace.events]
+
+
+def deltas(trace: Trace) -> list[str]:
+    return [event["delta"] for _, event in trace.events if event["type"].endswith(".delta")]
+
+
+# --- WhisperLiveKit ------------------------------------------------------------------------------
+
+
+def state(*lines: str | None, buffer: str = "", **fields: Any) -> str:
+    """A message of full mode; a line without text is a silence."""
+    told = [{"speaker": -2 if text is None else 1, "text": text} for text in lines]
+    return json.dumps({"lines": told, "buffer_transcription": buffer} | fields)
+
+
+def livekit(messages: list[str], received: bytearray | None = None) -> Handler:
+    """Says the messages when audio comes, and that it is ready when the audio is over."""
+
+    async def handler(connection: ServerConnection) -> None:
+        await connection.send(json.dumps({"type": "config", "useAudioWorklet": True}))
+        said = iter(messages)
+        async for frame in connection:
+            assert isinstance(frame, bytes)
+            if not frame:
+                break
+            if received is not None:
+                received.extend(frame)
+            for message in [m for m in [next(said, None)] if m is not None]:
+                await connection.send(message)
+        for message in said:
+            await connection.send(message)
+        await connection.send(json.dumps({"type": "ready_to_stop"}))
+        await connection.wait_closed()
+
+    return handler
+
+
+async def test_lines_are_committed_and_the_buffer_is_provisional() -> None:
+    received = bytearray()
+    messages = [
+        state(buffer=" turn"),
+        state(" Turn the", buffer=" lamp"),
+        state(" Turn the", buffer=" lamp"),
+        state(" Turn the lamp", None, " on."),
+    ]
+    async with served(livekit(messages, received)) as url:
+        trace = await stream(whisperlivekit.run_session, url)
+    assert trace.close_code == 1000 and metrics.invariant_violations(trace) == []
+    assert metrics.hypothesis(trace) == "Turn the lamp on."
+    assert deltas(trace) == ["Turn the", " lamp on."]
+    shown = [event["text"] for _, event in trace.events if event["type"].startswith("lookhear")]
+    assert shown == ["turn", " lamp", ""]
+    assert len(received) == 2 * int((SECONDS + 0.1) * 16_000)  # 16-bit samples at 16 kHz
+    assert np.median(np.frombuffer(received, "<i2")) == pytest.approx(16_384, abs=2)
+    assert trace.seconds == pytest.approx(SECONDS + 0.1)
+
+
+async def test_a_peer_that_changes_committed_text_is_seen_to() -> None:
+    messages = [state(" two lamps on"), state(" two lamb son please")]
+    async with served(livekit(messages)) as url:
+        trace = await stream(whisperlivekit.run_session, url)
+    (retracted,) = [event for _, event in trace.events if event["type"] == "peer.retracted"]
+    assert retracted["words"] == 2 and retracted["before"] == "lamps on"
+    assert metrics.hypothesis(trace) == "two lamb son please"
+    assert metrics.retracted(trace) > 0
+    assert not metrics.dropped(trace)
+
+
+async def test_what_stays_provisional_to_the_end_is_the_final_text() -> None:
+    async with served(livekit([state(" one", buffer=" two"), state(" one", buffer="two")])) as url:
+        trace = await stream(whisperlivekit.run_session, url)
+    assert metrics.hypothesis(trace) == "one two" and deltas(trace) == ["one", " two"]
+    assert metrics.invariant_violations(trace) == []
+
+
+async def test_an_error_of_the_peer_is_a_violation() -> None:
+    async with served(livekit([state(error="FFmpeg error")])) as url:
+        trace = await stream(whisperlivekit.run_session, url)
+    assert any("FFmpeg error" in text for text in metrics.invariant_violations(trace))
+
+
+@pytest.mark.parametrize(
+    ("greeting", "reason"),
+    [
+        ({"type": "config", "useAudioWorklet": False}, "--pcm-input"),
+        ({"type": "error", "error": "no such language"}, "no such language"),
+        ({"hello": 1}, "--pcm-input"),
+    ],
+)
+async def test_a_livekit_that_does_not_fit_is_one_clear_line(
+    greeting: dict[str, Any], reason: str
+) -> None:
+    async def handler(connection: ServerConnection) -> None:
+        await connection.send(json.dumps(greeting))
+        await connection.wait_closed()
+
+    async with served(handler) as url:
+        trace = await stream(whisperlivekit.run_session, url)
+    assert trace.problem is not None and reason in trace.problem and metrics.dropped(trace)
+
+
+# --- WhisperLive ---------------------------------------------------------------------------------
+
+
+def segment(start: float, text: str, *, completed: bool) -> dict[str, Any]:
+    return {
+        "start": f"{start:.3f}",
+        "end": f"{start + 1:.3f}",
+        "text": text,
+        "completed": completed,
+    }
+
+
+def live(messages: list[list[dict[str, Any]]], received: bytearray | None = None) -> Handler:
+    async def handler(connection: ServerConnection) -> None:
+        wishes = json.loads(await connection.recv())
+        assert wishes["language"] == "en" and wishes["use_vad"] is True
+        await connection.send(json.dumps({"uid": wishes["uid"], "message": "SERVER_READY"}))
+        said = iter(messages)
+        async for frame in connection:
+            if frame == b"END_OF_AUDIO":
+                return
+            assert isinstance(frame, bytes)
+            if received is not None:
+                received.extend(frame)
+            segments = next(said, None)
+            if segments is not None:
+                await connection.send(json.dumps({"uid": wishes["uid"], "segments": segments}))
+
+    return handler
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whisperlive, "QUIET_SECONDS", 0.3)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_completed_segments_are_committed_once() -> None:
+    received = bytearray()
+    first, second = segment(0, " One.", completed=True), segment(1, " Two.", completed=True)
+    messages = [
+        [segment(0, " Won", completed=False)],
+        [first, segment(1, " Too", completed=False)],
+        [first, second],
+        [second, segment(2, " Three", completed=False)],  # the window of last segments moved on
+    ]
+    async with served(live(messages, received)) as url:
+        trace = await stream(whisperlive.run_session, url)
+    assert trace.close_code == 1000 and metrics.invariant_violations(trace) == []
+    assert deltas(trace) == ["One.", " Two.", " Three"]
+    assert metrics.hypothesis(trace) == "One. Two. Three"
+    samples = np.frombuffer(received, "<f4")
+    assert len(samples) == int((SECONDS + 0.1) * 16_000)
+    assert np.median(samples) == pytest.approx(0.5, abs=1e-3)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_silence_is_an_empty_transcript() -> None:
+    async with served(live([])) as url:
+        trace = await stream(whisperlive.run_session, url)
+    assert metrics.hypothesis(trace) == "" and not metrics.dropped(trace)
+    assert metrics.invariant_violations(trace) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"status": "WAIT", "message": 3.5}, "3.5 minutes"),
+        ({"status": "ERROR", "message": "Failed to load model"}, "Failed to load model"),
+    ],
+)
+async def test_a_server_that_says_no_is_one_clear_line(answer: dict[str, Any], reason: str) -> None:
+    async def handler(connection: ServerConnection) -> None:
+        await connection.recv()
+        await connection.send(json.dumps(answer))
+        await connection.wait_closed()
+
+    async with served(handler) as url:
+        trace = await stream(whisperlive.run_session, url)
+    assert trace.problem is not None and reason in trace.problem and metrics.dropped(trace)
+
+
+@pytest.mark.parametrize("name", ["whisperlive", "whisperlivekit"])
+async def test_a_peer_that_is_lost_ends_the_session(name: str) -> None:
+    async def handler(connection: ServerConnection) -> None:
+        await connection.send(json.dumps({"type": "config", "useAudioWorklet": True}))
+        if name == "whisperlive":
+            await connection.send(json.dumps({"message": "SERVER_READY"}))
+            await connection.recv()
+        await connection.recv()
+        await connection.close(1011, "out of memory")
+
+    async with served(handler) as url, asyncio.timeout(10):
+        trace = await stream(WIRES[name], url)
+    assert metrics.dropped(trace)
+    assert trace.problem is not None
+
+
+# --- snapshots -----------------------------------------------------------------------------------
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "b", "c."]), max_size=4), max_size=8))
+def test_the_transcript_is_what_the_peer_ended_with(texts: list[list[str]]) -> None:
+    trace = Trace("s")
+    snapshots = Snapshots(trace, 0.0)
+    for words in texts:
+        snapshots.update(" ".join(words), "")
+    snapshots.complete()
+    assert metrics.hypothesis(trace) == (" ".join(texts[-1]) if texts else "")
+    # Text that only ever grew was told without a retraction, and joins to the transcript.
+    pairs = zip(texts, texts[1:], strict=False)
+    grew = all(" ".join(new).startswith(" ".join(old)) for old, new in pairs)
+    assert grew == ("retracted" not in kinds(trace))
+    if grew:
+        assert metrics.invariant_violations(trace) == []
