@@ -118,14 +118,17 @@ def cross_attention_weights(
     heads: Sequence[int],
     *,
     scale: float | None = None,
+    positions: int | None = None,
 ) -> Tensor:
     """The attention weights of chosen heads: where in the audio each token looks.
 
-    Arguments as in `cross_attention_cached`. heads: indices, in the order of the result.
-    Returns [batch, chosen heads, queries, max(lengths)] float32, zero from lengths[b] on.
+    Arguments as in `cross_attention_cached`. heads: indices, in the order of the result. positions:
+    of the result, at least max(lengths), which is the default.
+    Returns [batch, chosen heads, queries, positions] float32, zero from lengths[b] on.
     """
     query = _scaled(q, scale, torch.float32).transpose(1, 2)[:, list(heads)]
-    positions = max(lengths.tolist(), default=0)
+    if positions is None:
+        positions = max(lengths.tolist(), default=0)
     out = query.new_zeros(*query.shape[:3], positions)
     for b, (slot, length) in enumerate(zip(slots.tolist(), lengths.tolist(), strict=True)):
         keys = cache[slot, 0, :, :length][list(heads)].float()

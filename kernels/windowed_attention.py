@@ -21,8 +21,11 @@ def windowed_attention(
     bounds[w + 1]; the first is 0, tokens from the last on are padding. scale: default dim ** -0.5.
     Returns [tokens, heads, dim] in q's dtype, zero for padding.
     """
+    limits = bounds.tolist()
+    if limits == [0, len(q)]:
+        return attention(q[None], k[None], v[None], scale=scale)[0]
     out = torch.zeros(q.shape, dtype=q.dtype, device=q.device)
-    for a, b in pairwise(bounds.tolist()):
+    for a, b in pairwise(limits):
         if a < b:
             out[a:b] = attention(q[None, a:b], k[None, a:b], v[None, a:b], scale=scale)[0]
     return out

@@ -25,7 +25,7 @@ from torch import Tensor
 from engine.models.loader import CheckpointError
 from engine.models.qwen3_weights import WeightSource, whole_number
 from engine.models.whisper_weights import EncoderLayer, FeedForward, Norm, SelfAttention
-from kernels import LinearWeights, attention, gelu, layer_norm, linear, pack_linear
+from kernels import LinearWeights, gelu, layer_norm, linear, pack_linear, windowed_attention
 
 CONV_CHUNKS = 16  # at once through the convolutions, whose inside is 60 times the chunk
 PAD_MULTIPLE = 16  # tokens of a batch of windows are padded to
@@ -163,20 +163,19 @@ class AudioEncoder:
             assert window.shape[0] == dims.num_mels, (window.shape, dims.num_mels)
             assert 1 <= window.shape[1] <= dims.window_frames, (window.shape, dims.window_frames)
         counts = [dims.num_tokens(window.shape[1]) for window in windows]
-        bounds = list(pairwise(accumulate(counts, initial=0)))
+        ends = list(accumulate(counts, initial=0))
         x = self._convolve(windows)
+        limits = torch.tensor(ends, device=x.device)
         # Libraries prepare (and keep) code per shape, and an open window has any length.
         x = F.pad(x, (0, 0, 0, -len(x) % PAD_MULTIPLE))
         for layer in weights.layers:
             qkv = linear(_norm(layer.attention.norm, x), layer.attention.qkv)
-            q, k, v = qkv.view(1, len(x), 3, dims.heads, -1).unbind(2)
-            y = torch.zeros_like(q)
-            for a, b in bounds:
-                y[:, a:b] = attention(q[:, a:b], k[:, a:b], v[:, a:b], scale=1.0)
-            x = x + linear(y[0].flatten(1), layer.attention.out)
+            q, k, v = qkv.view(len(x), 3, dims.heads, -1).unbind(1)
+            y = windowed_attention(q, k, v, limits, scale=1.0)
+            x = x + linear(y.flatten(1), layer.attention.out)
             x = x + linear(linear(_norm(layer.ffn.norm, x), layer.ffn.up, "gelu"), layer.ffn.down)
         x = linear(linear(_norm(weights.norm, x), weights.up, "gelu"), weights.down)
-        return [x[a:b] for a, b in bounds]
+        return [x[a:b] for a, b in pairwise(ends)]
 
     def encode(self, log_mel: Tensor) -> Tensor:
         """Encodes a whole audio: [mels, frames] -> [dims.num_tokens(frames), out_width]."""

@@ -23,10 +23,9 @@ from engine.paged_cache import PagedBatch, PagedCache
 from kernels import (
     add_rms_norm,
     linear,
+    norm_rope_write,
     paged_attention,
-    paged_write,
     rms_norm,
-    rope,
     rope_angles,
     rope_frequencies,
     swiglu,
@@ -140,10 +139,6 @@ class Qwen3Model:
         """Self-attention of normalised tokens: [tokens, width] in and out."""
         dims = self.dims
         qkv = linear(x, layer.qkv).view(x.shape[0], -1, dims.head_dim)
-        # Queries and keys are normalised and turned alike: one call of each for both.
-        qk, v = torch.split(qkv, [dims.heads + dims.kv_heads, dims.kv_heads], dim=1)
-        qk = rope(rms_norm(qk, layer.qk_norm, dims.eps), *angles)
-        q, k = torch.split(qk, [dims.heads, dims.kv_heads], dim=1)
-        paged_write(k, v, held, batch.slots)
+        q = norm_rope_write(qkv, layer.qk_norm, dims.eps, *angles, held, batch.slots)
         y = paged_attention(q, held, batch.block_tables, batch.past_lengths, batch.query_lengths)
         return linear(y.flatten(1), layer.out)

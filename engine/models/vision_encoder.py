@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,13 @@ from engine.models.qwen3_weights import WeightSource, whole_number
 from engine.models.whisper_weights import Norm
 from kernels import (
     LinearWeights,
-    attention,
     layer_norm,
     linear,
     pack_linear,
     rope,
     rope_factors,
     rope_frequencies,
+    windowed_attention,
 )
 
 MAX_PATCHES = 16_384  # in one pass, unless a single medium has more; inside they are wide
@@ -227,7 +227,7 @@ class VisionEncoder:
         dims, weights = self.dims, self.weights
         grids = [(m.shape[2] // dims.patch, m.shape[3] // dims.patch) for m in media]
         counts = [height * width for height, width in grids]
-        bounds = list(pairwise(accumulate(counts, initial=0)))
+        bounds = torch.tensor(list(accumulate(counts, initial=0)), device=self.device)
         patches = torch.cat([patchify(m.to(self.device), dims) for m in media]).to(self.dtype)
         x = linear(patches, weights.patches)
         x.add_(torch.cat([self._positions(*grid) for grid in grids]))
@@ -238,10 +238,8 @@ class VisionEncoder:
             qk, v = torch.split(
                 qkv.view(len(x), 3 * dims.heads, -1), [2 * dims.heads, dims.heads], dim=1
             )
-            q, k = rope(qk, cos, sin)[None].chunk(2, dim=2)
-            y = [attention(q[:, a:b], k[:, a:b], v[None, a:b])[0] for a, b in bounds]
-            joined = y[0] if len(y) == 1 else torch.cat(y)
-            x.add_(linear(joined.flatten(1), layer.out))
+            q, k = rope(qk, cos, sin).chunk(2, dim=1)
+            x.add_(linear(windowed_attention(q, k, v, bounds).flatten(1), layer.out))
             inside = linear(_norm(layer.ffn_norm, x), layer.up, "gelu_tanh")
             x.add_(linear(inside, layer.down))
             if index in dims.deepstack:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache as remembered
 
 import torch
 import triton
@@ -97,18 +98,21 @@ def cross_attention_weights(
     heads: Sequence[int],
     *,
     scale: float | None = None,
+    positions: int | None = None,
 ) -> Tensor:
     """The attention weights of chosen heads: where in the audio each token looks.
 
-    Arguments as in `cross_attention_cached`. heads: indices, in the order of the result.
-    Returns [batch, chosen heads, queries, max(lengths)] float32, zero from lengths[b] on. Products
+    Arguments as in `cross_attention_cached`. heads: indices, in the order of the result. positions:
+    of the result, at least max(lengths); the default is just that, and has to be read back from the
+    device: a captured step has to say.
+    Returns [batch, chosen heads, queries, positions] float32, zero from lengths[b] on. Products
     in the cache's dtype, sums in float32. Grid: (pieces of queries, chosen heads, batch); two
-    passes over the keys, since the weights are far more than a program can hold. The result's
-    shape has to be read back from the device: not for a captured step.
+    passes over the keys, since the weights are far more than a program can hold.
     """
     batch, queries, _, dim = q.shape
-    positions = int(lengths.max()) if batch else 0
-    chosen = torch.tensor(heads, dtype=torch.int64, device=q.device)
+    if positions is None:
+        positions = int(lengths.max()) if batch else 0
+    chosen = _index(tuple(heads), q.device)
     shape = (batch, len(chosen), queries, positions)
     out = torch.zeros(shape, dtype=torch.float32, device=q.device)
     if out.numel() > 0:
@@ -137,6 +141,12 @@ def cross_attention_weights(
             num_warps=4,
         )
     return out
+
+
+@remembered
+def _index(heads: tuple[int, ...], device: torch.device) -> Tensor:
+    """Sent to a device once: a captured step cannot wait for it."""
+    return torch.tensor(heads, dtype=torch.int64, device=device)
 
 
 @triton.jit(do_not_specialize=["queries"])
@@ -214,7 +224,7 @@ def _weights_kernel(
     real = (query < queries)[:, None] & in_head[None, :]
     q = tl.load(start + query[:, None] * q_query + column[None, :], mask=real, other=0.0)
     q = q.to(cache_ptr.dtype.element_ty)
-    length = tl.load(lengths_ptr + row).to(tl.int32)
+    length = tl.minimum(tl.load(lengths_ptr + row).to(tl.int32), positions)
     held = cache_ptr + tl.load(slots_ptr + row).to(tl.int64) * cache_slot + head * cache_head
     best = tl.full([QUERIES], float("-inf"), tl.float32)
     weight = tl.zeros([QUERIES], tl.float32)

@@ -1,11 +1,27 @@
-"""How each kernel is cut up: a small table of safe defaults, by the size that matters to it.
+"""How each kernel is cut up, by the size that matters to it, and by the card if it was measured.
 
-Chosen by arithmetic for Ampere and Hopper, not yet by measurement.
+The defaults are chosen by arithmetic and safe on any card since Ampere. `lookhear tune` measures
+others and writes down what was better on a card: the first launch there reads it, from the user's
+cache folder, else from those that came with the package. Nothing is tried out while serving.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+import logging
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+log = logging.getLogger(__name__)
 
 
 class Tile(NamedTuple):
@@ -17,8 +33,10 @@ class Tile(NamedTuple):
     stages: int = 1
 
 
+Table = Mapping[str, tuple[tuple[float, Tile], ...]]
+
 # Per kernel: (up to this size, tile), the last for all beyond.
-_TABLE: dict[str, tuple[tuple[float, Tile], ...]] = {
+DEFAULTS: Table = {
     # By width; size: rows of one program. A row is held in registers whole.
     "norm": (
         (128, Tile(8, 4)),
@@ -51,6 +69,85 @@ _TABLE: dict[str, tuple[tuple[float, Tile], ...]] = {
 }
 
 
+_trial: ContextVar[tuple[str, Tile] | None] = ContextVar("_trial", default=None)
+
+
 def tile(kernel: str, size: int) -> Tile:
     """The tile of a kernel of the table."""
-    return next(found for limit, found in _TABLE[kernel] if size <= limit)
+    trial = _trial.get()
+    if trial is not None and trial[0] == kernel:
+        return trial[1]
+    return next(found for limit, found in table()[kernel] if size <= limit)
+
+
+@contextmanager
+def trying(kernel: str, trial: Tile) -> Iterator[None]:
+    """Within it, a kernel has this tile whatever its size: for measurements."""
+    before = _trial.set((kernel, trial))
+    try:
+        yield
+    finally:
+        _trial.reset(before)
+
+
+@cache
+def table() -> Table:
+    """The defaults, and what was measured on this machine's first card instead of them."""
+    if not torch.cuda.is_available():
+        return DEFAULTS
+    device = torch.cuda.get_device_name()
+    for path in (user_path(device), packaged_path(device)):
+        try:
+            return {**DEFAULTS, **parsed(json.loads(path.read_text(encoding="utf-8")))}
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            log.warning("%s: cannot be used, kernels keep their defaults: %s", path, error)
+    return DEFAULTS
+
+
+def user_path(device: str) -> Path:
+    """Where `lookhear tune` writes by default. device: the name that torch gives it."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "lookhear" / "kernels" / f"{_slug(device)}.json"
+
+
+def packaged_path(device: str) -> Path:
+    return Path(__file__).parent / "tables" / f"{_slug(device)}.json"
+
+
+def _slug(device: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+
+
+def parsed(document: Any) -> Table:
+    """The tiles of a file's JSON; ValueError says what is wrong with it."""
+    tiles = document.get("tiles") if isinstance(document, dict) else None
+    if not isinstance(tiles, dict):
+        raise ValueError(f"tiles: expected an object, got {tiles!r}")
+    found: dict[str, tuple[tuple[float, Tile], ...]] = {}
+    for kernel, rows in tiles.items():
+        if kernel not in DEFAULTS:
+            raise ValueError(f"tiles: expected one of {', '.join(DEFAULTS)}, got {kernel!r}")
+        if not (isinstance(rows, list) and rows and all(_is_row(row) for row in rows)):
+            raise ValueError(f"tiles: {kernel}: expected [limit, [size, warps, stages]], ...")
+        limits = [math.inf if limit is None else float(limit) for limit, _ in rows]
+        if limits != sorted(set(limits)) or limits[-1] != math.inf:
+            raise ValueError(f"tiles: {kernel}: expected ascending limits, null last")
+        found[kernel] = tuple(
+            (limit, Tile(*numbers)) for limit, (_, numbers) in zip(limits, rows, strict=True)
+        )
+    return found
+
+
+def _is_row(row: Any) -> bool:
+    if not (isinstance(row, list) and len(row) == 2 and isinstance(row[1], list)):
+        return False
+    limit, numbers = row
+    if not (limit is None or type(limit) is int) or len(numbers) != 3:
+        return False
+    if not all(type(n) is int and 1 <= n <= 65_536 for n in numbers):
+        return False
+    size, warps, stages = numbers
+    # Triton takes powers of two only.
+    return size & (size - 1) == 0 and warps in (1, 2, 4, 8, 16, 32) and stages <= 8

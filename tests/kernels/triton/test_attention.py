@@ -90,6 +90,14 @@ def test_over_slots(splits: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyP
     ours = cached.cross_attention_weights(q, cache, slots, lengths, [1, 0, 1])
     theirs = cross_attention_weights(q, cache, slots, lengths, [1, 0, 1])
     torch.testing.assert_close(ours, theirs, atol=2e-2 if dtype == torch.bfloat16 else 1e-3, rtol=0)
+    # Without asking the device how long the longest is: a captured step cannot.
+    wide, theirs = (
+        f(q, cache, slots, lengths, [1], positions=150)
+        for f in (cached.cross_attention_weights, cross_attention_weights)
+    )
+    assert wide.shape == theirs.shape == (3, 1, 2, 150)
+    assert torch.equal(wide[..., :123], ours[:, :1])
+    assert not wide[..., 123:].any()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
