@@ -13,20 +13,26 @@ Cell = Callable[[Json], str]
 
 
 def tables(result: Json) -> Iterator[Table]:
-    """One per number of sessions, then how many sessions each server holds."""
+    """One per number of sessions, how many sessions each server holds, and the engines offline."""
     servers: dict[str, Json] = result["servers"]
     counts = sorted({int(count) for found in servers.values() for count in found.get("live", {})})
     for count in counts:
         about = "one session" if count == 1 else f"{count} sessions at once"
-        yield _table(
-            f"{about}, {result['seconds']:g} s each, {result['threads']} threads",
-            servers,
-            ROWS,
-            lambda found, count=count: found.get("live", {}).get(str(count)),
-        )
+        title = f"{about}, {result['seconds']:g} s each, {result['threads']} threads"
+        live = {name: found.get("live", {}).get(str(count)) for name, found in servers.items()}
+        yield _table(title, live, ROWS)
     if any("capacity" in found for found in servers.values()):
-        yield _table("capacity", servers, CAPACITY, lambda found: found.get("capacity"))
-    failed = {name: found["failed"] for name, found in servers.items() if "failed" in found}
+        held = {name: found.get("capacity") for name, found in servers.items()}
+        yield _table("capacity", held, CAPACITY)
+    offline: dict[str, Json] = result.get("offline", {})
+    if any("rtfx" in found for found in offline.values()):
+        engines = {name: found if "rtfx" in found else None for name, found in offline.items()}
+        yield _table(f"offline, {result['threads']} threads", engines, OFFLINE)
+    failed = {
+        name: found["failed"]
+        for name, found in [*servers.items(), *offline.items()]
+        if "failed" in found
+    }
     if failed:
         table = Table(title="\nnot measured", title_justify="left", box=None, show_header=False)
         for name, reason in failed.items():
@@ -34,15 +40,10 @@ def tables(result: Json) -> Iterator[Table]:
         yield table
 
 
-def _table(
-    title: str,
-    servers: dict[str, Json],
-    rows: Sequence[tuple[str, Cell]],
-    chosen: Callable[[Json], Json | None],
-) -> Table:
+def _table(title: str, measured: dict[str, Json | None], rows: Sequence[tuple[str, Cell]]) -> Table:
+    """A column for each server that has numbers."""
     table = Table(title=f"\n{title}", title_justify="left", title_style="bold", box=None)
     table.add_column("", no_wrap=True)
-    measured = {name: chosen(found) for name, found in servers.items()}
     shown = {name: numbers for name, numbers in measured.items() if numbers is not None}
     for name in shown:
         table.add_column(name, justify="right")
@@ -119,4 +120,12 @@ CAPACITY: tuple[tuple[str, Cell], ...] = (
     ("text that counts", lambda c: "settled" if c["bounds"]["settled"] else "committed"),
     ("limited by", lambda capacity: str(capacity["limited_by"])),
     ("the next did not hold", _stopped),
+)
+
+OFFLINE: tuple[tuple[str, Cell], ...] = (
+    ("WER", lambda numbers: f"{numbers['wer_all']:.2%}"),
+    ("RTFx", lambda numbers: f"{numbers['rtfx']:.1f}"),
+    ("answer, p50 / p95 s", _seconds("answer_s")),
+    ("CPU s per s of audio", _cpu),
+    ("peak memory, MiB", lambda numbers: f"{numbers['peak_rss_mib']:.0f}"),
 )

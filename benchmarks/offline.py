@@ -1,7 +1,8 @@
 """`lookhear bench offline`: whole utterances, as fast as they go.
 
 Speed (RTFx: seconds of audio per second), latency of an answer, WER and memory: over HTTP
-(/v1/audio/transcriptions of any server), or of a peer's engine in a process of its own (--peer).
+(/v1/audio/transcriptions of any server), or of engines on one checkpoint (--engine), each in a
+process of its own, one utterance after another.
 """
 
 from __future__ import annotations
@@ -10,19 +11,26 @@ import argparse
 import asyncio
 import contextlib
 import io
+import itertools
 import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import soundfile
+import soxr
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from benchmarks import metrics
 from benchmarks.numbers import Json
+from benchmarks.peers.checkpoints import DEMO_WHISPER
+from benchmarks.peers.files import OFFLINE, PeerFailed, transcribe_files
+from benchmarks.peers.files import RATE as ENGINE_RATE
 from benchmarks.processes import Watch
 from benchmarks.speech import Session, audio_seconds, held_out_sessions
 from benchmarks.subject import (
@@ -35,8 +43,12 @@ from benchmarks.subject import (
 )
 from benchmarks.trace import RATE
 from lookhear.client import AsyncClient
-from lookhear.errors import UsageError
+from lookhear.errors import LookhearError, UsageError
 from lookhear.wer import WordErrors, total, word_errors
+
+
+class EngineFailed(LookhearError):
+    """The process of an engine ended; the message is what it printed last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +110,46 @@ async def over_http(
 
         answers = await asyncio.gather(*(counted(session) for session in sessions))
     return answers, time.monotonic() - began
+
+
+def by_engine(
+    name: str,
+    checkpoint: Path,
+    sessions: Sequence[Session],
+    *,
+    threads: int,
+    language: str,
+    console: Console,
+) -> Run:
+    """The sessions one after another through an engine of benchmarks.peers.files.OFFLINE.
+
+    NotInstalled, SourceError, EngineFailed.
+    """
+    recordings = [
+        soxr.resample(session.pcm.astype(np.float32) / 32768, RATE, ENGINE_RATE)
+        for session in sessions
+    ]
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
+        task = bars.add_task(name, total=len(sessions) + 1)
+        try:
+            found = transcribe_files(
+                name,
+                checkpoint,
+                recordings,
+                threads=threads,
+                language=language,
+                on_answer=lambda: bars.advance(task),
+            )
+        except PeerFailed as error:
+            raise EngineFailed(str(error)) from error
+    answers = [Answer(t, None, s) for t, s in zip(found.texts, found.seconds, strict=True)]
+    usage = {
+        "cpu_seconds": round(sum(found.cpu_seconds), 2),
+        "peak_rss_mib": round(found.peak_rss / 2**20, 1),
+        "load_seconds": round(found.load_seconds, 2),
+    }
+    return Run(answers, sum(found.seconds), usage)
 
 
 def numbers(sessions: Sequence[Session], run: Run) -> Json:
@@ -193,6 +245,7 @@ def main(argv: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_server_arguments(parser, live=False)
+    add_engine_arguments(parser)
     parser.add_argument("--limit", type=int, metavar="N", help="utterances per language and split")
     parser.add_argument("--language", metavar="CODE", help="only these recordings, and say so")
     parser.add_argument("--concurrency", type=int, default=4, metavar="N", help="default: 4")
@@ -202,15 +255,47 @@ def main(argv: list[str]) -> int:
         raise UsageError(f"--concurrency: expected at least 1, got {options.concurrency}")
     console, aside = consoles(options)
     about = begin(["offline", *argv])
-    sessions = chosen(options)
-    result = {"scenario": "offline", **about, "name": options.server or "lookhear"}
-    result |= numbers(sessions, _http(options, sessions, aside))
-    path = finish("offline", result, options)
+    result: Json = {"scenario": "offline", **about}
+    if options.engine:
+        options.language = options.language or "en"  # an engine's process hears one language
+        sessions = chosen(options)
+        found = [engine_numbers(name, sessions, options, aside) for name in options.engine]
+        result |= {"threads": options.threads, "engines": found}
+    else:
+        sessions = chosen(options)
+        found = [numbers(sessions, _http(options, sessions, aside))]
+        found[0] = {"name": options.server or "lookhear", **found[0]}
+        result |= found[0]
+    path = finish("offline-engines" if options.engine else "offline", result, options)
     if not options.json:
-        for shown in tables(result):
+        for shown in itertools.chain.from_iterable(map(tables, found)):
             console.print(shown)
         console.print(f"written to {path}", style="dim")
     return 0
+
+
+def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
+    names = ", ".join(OFFLINE)
+    parser.add_argument(
+        "--engine", nargs="+", choices=OFFLINE, metavar="NAME", help=f"measure these: {names}"
+    )
+    parser.add_argument("--checkpoint", type=Path, default=DEMO_WHISPER, help="a Whisper's folder")
+    parser.add_argument("--threads", type=int, default=2, metavar="N", help="of an engine; 2")
+
+
+def engine_numbers(
+    name: str, sessions: Sequence[Session], options: argparse.Namespace, console: Console
+) -> Json:
+    """Of one engine on options.checkpoint. LookhearError."""
+    run = by_engine(
+        name,
+        options.checkpoint,
+        sessions,
+        threads=options.threads,
+        language=options.language,
+        console=console,
+    )
+    return {"name": name, **numbers(sessions, run)}
 
 
 def chosen(options: argparse.Namespace) -> list[Session]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.dataset import DATA, Audio, held_out, long_recordings, looped
 from benchmarks.trace import RATE, SpokenWord
+from benchmarks.utterances import utterances
 from lookhear.errors import SourceError
 
 GOLDEN = 0.618034  # multiples of it, modulo 1, spread evenly
@@ -73,6 +74,25 @@ def _variant(session: Session, number: int) -> Session:
         replace(word, start=word.start + seconds, end=word.end + seconds) for word in session.words
     )
     return replace(session, name=f"{session.name} {number}", pcm=pcm, words=words)
+
+
+def sentences(session: Session) -> list[Session]:
+    """The session cut in the middles of its pauses: what an engine for whole files gets at best."""
+    found = []
+    parts = utterances(session.words)
+    for number, part in enumerate(parts):
+        said = session.words[part.start : part.stop]
+        start, end = 0.0, len(session.pcm) / RATE
+        if number:
+            start = (session.words[part.start - 1].end + said[0].start) / 2
+        if part.stop < len(session.words):
+            end = (said[-1].end + session.words[part.stop].start) / 2
+        words = tuple(replace(w, start=w.start - start, end=w.end - start) for w in said)
+        text = " ".join(word.word for word in said)
+        pcm = session.pcm[int(start * RATE) : int(end * RATE)]
+        name = f"{session.name}/{number}"
+        found.append(Session(name, pcm, text, words, session.language, session.split))
+    return found
 
 
 def _check(folder: Path, pattern: str) -> None:

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,6 +110,8 @@ def finish(name: str, result: Json, options: argparse.Namespace) -> Path:
     options.out.mkdir(parents=True, exist_ok=True)
     path = result_file(options, name)
     text = json.dumps(result, indent=1, ensure_ascii=False)
+    # Rows of numbers on one line each.
+    text = re.sub(r"\[[\s\d.,eE+-]+\]", lambda row: " ".join(row[0].split()), text)
     path.write_text(text + "\n", "utf-8")
     if options.json:
         json.dump(result, sys.stdout, ensure_ascii=False)

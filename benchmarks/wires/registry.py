@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from benchmarks.job import Job, SessionPlan
 from benchmarks.trace import Trace
-from benchmarks.wires import openai
+from benchmarks.wires import openai, whisperlive, whisperlivekit
 
 Wire = Callable[[Job, SessionPlan, NDArray[np.int16]], Awaitable[Trace]]
 """Streams one session to its end and never raises for what the server does.
@@ -22,4 +22,6 @@ conversation.item.input_audio_transcription.delta {item_id, delta} (text that wi
 
 WIRES: dict[str, Wire] = {
     "openai": openai.run_session,
+    "whisperlive": whisperlive.run_session,
+    "whisperlivekit": whisperlivekit.run_session,
 }

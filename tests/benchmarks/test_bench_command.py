@@ -34,7 +34,7 @@ def test_without_a_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
     assert "expected one of live, capacity, offline, compare" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("subcommand", ["live", "capacity", "offline"])
+@pytest.mark.parametrize("subcommand", ["live", "capacity", "offline", "compare"])
 def test_every_subcommand_explains_itself(
     subcommand: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

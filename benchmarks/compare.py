@@ -1,0 +1,226 @@
+"""`lookhear bench compare`: this server and others, on the same checkpoint, machine and audio.
+
+One server at a time, each with the same cap of threads, streamed to from the same generator: what
+it hears (WER), when (latencies), what that costs, and how many sessions it holds (--capacity).
+What was measured is kept in the result file, so that servers can be measured one by one (--keep)
+and the table and the plots can be drawn again (--read).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from benchmarks import compare_table, machine, plots
+from benchmarks.capacity import Bounds, search
+from benchmarks.generator import Target, generate
+from benchmarks.numbers import Json, live_numbers
+from benchmarks.offline import add_engine_arguments, engine_numbers
+from benchmarks.peers.files import OFFLINE
+from benchmarks.peers.servers import PEERS, PeerServer
+from benchmarks.prober import Prober, add_bound_arguments, as_json, bounds_of
+from benchmarks.processes import Watch, wait_idle
+from benchmarks.speech import Session, crowd, long_session, sentences
+from benchmarks.subject import (
+    add_result_arguments,
+    begin,
+    consoles,
+    finish,
+    result_file,
+    warm_up,
+)
+from benchmarks.trace import Trace
+from benchmarks.utterances import latencies
+from lookhear.display import progress
+from lookhear.errors import LookhearError, SourceError, UsageError
+
+# The engine whose offline WER a server's live WER is held against; of all others FALLBACK.
+OFFLINE_OF = {"lookhear": "lookhear"}
+FALLBACK = "faster-whisper"
+PACKET_SECONDS = 0.1  # of audio, for every server: what the peers' own clients send at least
+MOST_POINTS = 1500  # of lags that the result keeps, per server and number of sessions
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
+
+
+def measure_server(
+    name: str, session: Session, options: argparse.Namespace, console: Console
+) -> Json:
+    """Start the server, measure it, end it. LookhearError."""
+    found: Json = {"date": begin([])["date"], "load_average_before": machine.load_average()}
+    peer = PEERS[name]
+    with contextlib.ExitStack() as stack:
+        with progress(console, f"starting {name}"):
+            server = PeerServer(
+                peer, options.checkpoint, threads=options.threads, language=options.language
+            )
+            stack.enter_context(server)
+        subject = Target(server.url, server.wire, pid=server.pid)
+        warm_up(subject, options, console)
+        found["live"] = {
+            str(count): measure_live(subject, crowd(session, max(count, 2)), count, console)
+            for count in options.sessions
+        }
+        if options.capacity:
+            found["capacity"] = _capacity(subject, session, bounds_of(options), options, console)
+    return found
+
+
+def measure_live(
+    subject: Target, sessions: Sequence[Session], concurrency: int, console: Console
+) -> Json:
+    """All numbers of these sessions, what the server's processes used, and the lags of words."""
+    assert subject.pid is not None, "a server that we started"
+    wait_idle(subject.pid)
+    with Watch(subject.pid) as watch:
+        traces = generate(
+            subject,
+            sessions,
+            concurrency,
+            console,
+            packet_seconds=PACKET_SECONDS,
+            tell_language=True,
+        )
+    return live_numbers(sessions, traces) | watch.totals() | {"lags": lags_of(sessions, traces)}
+
+
+def lags_of(sessions: Sequence[Session], traces: Sequence[Trace]) -> list[list[float]]:
+    """[end of the word, commit lag, settled lag] in seconds, evenly thinned to MOST_POINTS."""
+    points = [
+        [round(end, 2), round(commit, 3), round(settled, 3)]
+        for session, trace in zip(sessions, traces, strict=True)
+        if session.words and trace.seconds > session.words[-1].end
+        for found in [latencies(trace, session.words)]
+        for (end, commit), (_, settled) in zip(found.commit_lag, found.settled_lag, strict=True)
+    ]
+    if len(points) <= MOST_POINTS:
+        return points
+    kept = np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)
+    return [points[place] for place in kept]
+
+
+def _capacity(
+    subject: Target,
+    session: Session,
+    bounds: Bounds,
+    options: argparse.Namespace,
+    console: Console,
+) -> Json:
+    prober = Prober(
+        subject, session, bounds, console, seed=options.seed, packet_seconds=PACKET_SECONDS
+    )
+    return as_json(search(prober, options.most, options.tolerance), bounds)
+
+
+def add_gaps(result: Json) -> None:
+    """The streaming gap of every server: its live WER above that of the same checkpoint offline, on
+    the same words, cut at their pauses."""
+    for name, server in result["servers"].items():
+        whole = result["offline"].get(OFFLINE_OF.get(name, FALLBACK), {})
+        for live in server.get("live", {}).values():
+            if "wer_all" in whole:
+                live["streaming_gap"] = round(live["wer_all"] - whole["wer_all"], 4)
+
+
+# --- command -------------------------------------------------------------------------------------
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(
+        prog="lookhear bench compare",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    found.add_argument("servers", nargs="*", metavar="SERVER", help=", ".join(PEERS))
+    add_engine_arguments(found)
+    found.add_argument("--seconds", type=float, default=60.0, metavar="S", help="per session")
+    found.add_argument(
+        "--sessions", type=int, nargs="+", default=[1], metavar="N", help="at once; default: 1"
+    )
+    found.add_argument("--language", default="en", metavar="CODE", help="default: en")
+    found.add_argument("--capacity", action="store_true", help="search for the most sessions")
+    add_bound_arguments(found)
+    found.add_argument("--keep", action="store_true", help="what the result file has of others")
+    found.add_argument("--read", type=Path, metavar="FILE", help="show this result, run nothing")
+    found.add_argument("--images", type=Path, help="folder for the plots; default: docs/images")
+    add_result_arguments(found)
+    return found
+
+
+def main(argv: list[str]) -> int:
+    """1 if a server could not be measured. LookhearError."""
+    options = parser().parse_args(argv)
+    console, aside = consoles(options)
+    if options.read is not None:
+        result = _read(options.read)
+    else:
+        result = _measure(argv, options, aside)
+    images = options.images or (IMAGES if IMAGES.is_dir() else options.out)
+    drawn = plots.draw(result, images)
+    if not options.json:
+        for table in compare_table.tables(result):
+            console.print(table)
+        console.print(f"plots: {', '.join(map(str, drawn)) or 'none'}", style="dim")
+    return 1 if any("failed" in found for found in result["servers"].values()) else 0
+
+
+def _measure(argv: list[str], options: argparse.Namespace, console: Console) -> Json:
+    everything = not options.servers and not options.engine
+    names = list(PEERS) if everything else options.servers
+    engines = list(OFFLINE) if everything else options.engine or []
+    for name in names:
+        if name not in PEERS:
+            raise UsageError(f"server: expected one of {', '.join(PEERS)}, got {name!r}")
+    if min(options.sessions) < 1:
+        raise UsageError(f"--sessions: expected at least 1, got {min(options.sessions)}")
+    bounds_of(options)
+    spoken = long_session("speaker", 0, options.seconds, options.data, options.language)
+    result: Json = {"scenario": "compare", **begin(["compare", *argv])}
+    result |= {
+        "threads": options.threads,
+        "seconds": options.seconds,
+        "language": options.language,
+        "offline": {},
+        "servers": {},
+    }
+    path = result_file(options, "compare")
+    if options.keep and path.is_file():
+        before = _read(path)
+        result |= {key: before.get(key, {}) for key in ("offline", "servers")}
+    # Nothing may be printed before the last server is measured: --json is one result.
+    quiet = argparse.Namespace(**{**vars(options), "json": False})
+    for name in engines:
+        console.print(f"{name}, offline", style="bold")
+        try:
+            result["offline"][name] = engine_numbers(name, sentences(spoken), options, console)
+        except LookhearError as error:
+            console.print(f"{name}: {error}", style="red")
+            result["offline"][name] = {"failed": str(error).splitlines()[0]}
+    for name in names:
+        console.print(f"{name}, live", style="bold")
+        try:
+            result["servers"][name] = measure_server(name, spoken, options, console)
+        except LookhearError as error:
+            console.print(f"{name}: {error}", style="red")
+            result["servers"][name] = {"failed": str(error).splitlines()[0]}
+        add_gaps(result)
+        finish("compare", result, quiet)  # a later server that hangs does not cost the earlier
+    add_gaps(result)
+    finish("compare", result, options)
+    return result
+
+
+def _read(path: Path) -> Json:
+    """SourceError."""
+    try:
+        result: Json = json.loads(path.read_text("utf-8"))
+        if result["scenario"] != "compare":
+            raise ValueError(f"a result of {result['scenario']}")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SourceError(f"{path}: expected a result of bench compare: {error}") from error
+    return result
