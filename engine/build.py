@@ -65,7 +65,9 @@ def build_core(config: EngineConfig, progress: Progress) -> Built:
         abilities=parts.abilities,
         context_tokens=parts.context_tokens,
     )
-    core = EngineCore(parts.desk, parts.runner, scheduler)
+    if device.startswith("cuda") and config.cuda_graphs != "off":
+        parts.runner.capture(lambda share: progress(f"capturing graphs of {config.name}", share))
+    core = EngineCore(parts.desk, parts.runner, scheduler, overlap=config.overlap)
     return Built(core, card, device, str(parts.dtype).removeprefix("torch."))
 
 

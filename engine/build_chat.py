@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from engine.acceleration import Acceleration
 from engine.chat.desk import ChatDesk
 from engine.chat.generation import GenerationDefaults
 from engine.chat.pictures import Eyes
@@ -39,7 +40,9 @@ def build_qwen3(
     model = Qwen3ChatModel.from_folder(
         folder, dtype=dtype, half=half, device=device, progress=progress
     )
-    return _parts(config, folder, model, model.decoder, None, dtype, model.num_parameters)
+    return _parts(
+        config, folder, device, model, model.decoder, None, 0, dtype, model.num_parameters
+    )
 
 
 def build_qwen3_vl(
@@ -63,15 +66,20 @@ def build_qwen3_vl(
         PixelRules.from_folder(folder, dims, video=True),
         Traits.from_folder(folder).frame_tokens,
     )
-    return _parts(config, folder, model, model.decoder, eyes, dtype, model.num_parameters)
+    media_parts = 1 + len(dims.deepstack)
+    return _parts(
+        config, folder, device, model, model.decoder, eyes, media_parts, dtype, model.num_parameters
+    )
 
 
 def _parts(
     config: EngineConfig,
     folder: Path,
+    device: str,
     model: PagedModel,
     decoder: Qwen3Model,
     eyes: Eyes | None,
+    media_parts: int,
     dtype: torch.dtype,
     num_parameters: int,
 ) -> Parts:
@@ -82,6 +90,8 @@ def _parts(
         num_blocks=_num_blocks(config, decoder, context),
         max_context=context,
         encoder_bytes=ENCODER_CACHE_BYTES,
+        media_parts=media_parts,
+        acceleration=Acceleration.of(config, device),
     )
     tokenizer = QwenTokenizer.from_folder(folder)
     desk = ChatDesk(

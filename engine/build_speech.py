@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from engine.acceleration import Acceleration
 from engine.config import EngineConfig
 from engine.kv_cache import BLOCK_TOKENS
 from engine.messages import SAMPLE_RATE
@@ -17,9 +17,8 @@ from engine.models.qwen3_asr import Qwen3AsrModel
 from engine.models.qwen3_asr_prompt import LANGUAGES, language_code
 from engine.models.registry import load_model
 from engine.paged_runner import PagedRunner
-from engine.parts import Parts, chosen_dtype, half_decoder
+from engine.parts import Parts, ServingRunner, chosen_dtype, half_decoder
 from engine.qwen_tokenizer import QwenTokenizer
-from engine.runner import Runner
 from engine.sessions.asr import AsrConfig
 from engine.sessions.family import AsrFamily, Family, WhisperFamily
 from engine.sessions.live import LiveConfig
@@ -40,6 +39,7 @@ PROMPT_TOKENS = 64
 TEXT_TOKENS_PER_SECOND = 10
 # What Qwen3-ASR hears in a few syllables is often wrong twice alike, but seldom with certainty.
 ASR_PROBABILITY = 0.5
+MAX_CAPTURED_WINDOWS = 32  # of Whisper's encoder
 ENCODER_CACHE_BYTES = 64 * 2**20
 
 
@@ -63,7 +63,7 @@ def _live_config(config: EngineConfig, cap: float, roll: float, probability: flo
 def _parts(
     config: EngineConfig,
     family: Family,
-    runner: Runner[Any, Any],
+    runner: ServingRunner,
     num_parameters: int,
     dtype: torch.dtype,
     longest: int,
@@ -98,7 +98,13 @@ def build_whisper(
     room = (window.longest - LiveConfig().search) / SAMPLE_RATE - 1
     live = _live_config(config, min(config.max_segment_seconds or 14.0, room), 0.0, 0.0)
     family = WhisperFamily(prompter, live, window)
-    runner = WhisperRunner(model, tokenizer, config.max_rows)
+    runner = WhisperRunner(
+        model,
+        tokenizer,
+        config.max_rows,
+        windows=_windows(window),
+        acceleration=Acceleration.of(config, device),
+    )
     return _parts(config, family, runner, model.num_parameters, dtype, longest)
 
 
@@ -116,6 +122,14 @@ def _window_rule(config: EngineConfig, traits: Traits, longest: int) -> WindowRu
     step = min(longest, round(config.window_step_seconds * SAMPLE_RATE))
     shortest = min(longest, round(config.min_window_seconds * SAMPLE_RATE))
     return WindowRule(step=step, shortest=shortest, longest=longest, margin=margin)
+
+
+def _windows(rule: WindowRule) -> list[int]:
+    """All lengths that a window may have, if they are few enough to capture a graph for each."""
+    count = rule.longest // rule.step
+    if count > MAX_CAPTURED_WINDOWS:
+        return []
+    return sorted({rule.window(steps * rule.step) for steps in range(count + 1)})
 
 
 # --- Qwen3-ASR -----------------------------------------------------------------------------------
@@ -144,6 +158,7 @@ def build_qwen3_asr(
         num_blocks=_num_blocks(config, model, cap, context),
         max_context=context,
         encoder_bytes=ENCODER_CACHE_BYTES,
+        acceleration=Acceleration.of(config, device),
     )
     cap_samples = round(cap * SAMPLE_RATE)
     family = AsrFamily(asr, live, _spoken(folder), cap_samples)

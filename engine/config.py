@@ -51,6 +51,9 @@ class EngineConfig:
     # kind of model.
     commit_probability: float | None = None
     draft_verification: bool = True  # check the last hypothesis in one pass
+    cuda_graphs: str = "auto"  # "auto": captured at the start, on a GPU; "off": every pass is eager
+    graph_gigabytes: float = 2.0  # GiB of GPU memory for graphs at most
+    overlap: int = 0  # steps launched before the one in front of them has been read, 0 or 1
     heartbeat_seconds: float = 1.0
 
     def __post_init__(self) -> None:
@@ -64,6 +67,16 @@ class EngineConfig:
         _require(
             self.window in ("auto", "full", "short"), "window", self.window, "auto, full or short"
         )
+        _require(
+            self.cuda_graphs in ("auto", "off"), "cuda_graphs", self.cuda_graphs, "auto or off"
+        )
+        _require(
+            0 <= self.graph_gigabytes <= 4096,
+            "graph_gigabytes",
+            self.graph_gigabytes,
+            "0 to 4096 GiB",
+        )
+        _require(self.overlap in (0, 1), "overlap", self.overlap, "0 or 1")
         _require(self.threads >= 0, "threads", self.threads, "0 or more")
         _require(self.max_live_turns >= 1, "max_live_turns", self.max_live_turns, "at least 1")
         _require(self.max_rows >= 1, "max_rows", self.max_rows, "at least 1")

@@ -75,6 +75,13 @@ class CrossCache:
                 self.data[layer, slot, :, :, :length] = keys_values[index, :, :, :length]
             self.lengths[slot] = length
 
+    def fill(self, slots: Tensor, projected: Sequence[Tensor]) -> None:
+        """`write` of whole windows where the slots are known on the device alone, for a graph; the
+        lengths are the caller's business. slots: [batch] int64, the trash slot for padding."""
+        for layer, keys_values in zip(self.data, projected, strict=True):
+            length = keys_values.shape[3]
+            layer[:, :, :, :length].index_copy_(0, slots, keys_values.to(layer.dtype))
+
     def check(self) -> None:
         """Every slot is either free (of length 0) or used, none both, the trash slot neither."""
         free = set(self._free)

@@ -16,11 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.graphs import Backend, Fields, Graphs, Shape, row_buckets
+from engine.acceleration import CPU, Acceleration
+from engine.graphs import Fields, Shape, row_buckets
 from engine.paged_cache import PagedBatch, PagedCache
-from engine.paged_request import UNREAD, PagedSequence
+from engine.paged_request import PagedSequence
+from engine.request import UNREAD
 from engine.rows import Indices, Rows
-from engine.staging import Memory, PinnedStaging, SharedStaging
 from kernels import greedy
 
 Work = tuple[PagedSequence, int]
@@ -75,10 +76,7 @@ class Logits(NamedTuple):
 
 
 class PagedPasses:
-    """media_parts: widths of the decoder in an embedding of a medium, 0 where there are no media.
-    overlaps: whether steps are launched before the last one was read.
-    memory, backend: of a device; without them it is a CPU, or everything is eager.
-    """
+    """media_parts: widths of the decoder in an embedding of a medium, 0 if there are none."""
 
     def __init__(
         self,
@@ -87,10 +85,7 @@ class PagedPasses:
         rows: Rows,
         *,
         media_parts: int = 1,
-        overlaps: bool = False,
-        memory: Memory | None = None,
-        backend: Backend | None = None,
-        graph_bytes: int = 2 * 2**30,
+        acceleration: Acceleration = CPU,
     ) -> None:
         self._decoder = decoder
         self._cache = cache
@@ -99,21 +94,16 @@ class PagedPasses:
         self._has_axes = decoder.dims.rope_sections is not None and media_parts > 0
         # The token that each row sampled last, for steps that are launched before it is read.
         self._last: Tensor | None = None
-        if overlaps:
+        if acceleration.overlaps:
             self._last = torch.zeros(rows.max_rows, dtype=torch.int64, device=decoder.device)
-        if memory is None:
-            self.graphs = Graphs(SharedStaging())
-        else:
-            largest = PREFILL_BUCKETS[-1]
-            capacity = (10 if self._has_axes else 8) * max(largest, rows.max_rows)
-            capacity += (rows.max_blocks + 8) * rows.max_rows + 256
-            staging = PinnedStaging(memory, capacity)
-            self.graphs = Graphs(staging, backend, graph_bytes)
+        capacity = (10 if self._has_axes else 8) * max(PREFILL_BUCKETS[-1], rows.max_rows)
+        capacity += (rows.max_blocks + 8) * rows.max_rows + 256
+        self.graphs = acceleration.new_graphs(capacity)
         if self.graphs.is_on:
-            assert memory is not None
+            assert acceleration.memory is not None
             if media_parts:
                 shape = (PREFILL_BUCKETS[-1], media_parts * decoder.dims.width)
-                self._media_rows = memory.persistent(shape, decoder.dtype)
+                self._media_rows = acceleration.memory.persistent(shape, decoder.dtype)
                 self._places = torch.arange(shape[0], device=decoder.device)
             self._plan()
 

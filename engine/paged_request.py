@@ -24,10 +24,8 @@ from numpy.typing import NDArray
 
 from engine.kv_cache import BLOCK_TOKENS, DIGEST_BYTES, MediaSpan, block_digests
 from engine.models.mrope import Grid, PromptPositions
-from engine.request import Answer, Demand, Phase, Priority, Result
+from engine.request import UNREAD, Answer, Demand, Phase, Priority, Result
 from engine.sampling import SamplingParams
-
-UNREAD = -1  # in queries: the token sampled last, which the host does not know yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from engine.acceleration import CPU, Acceleration
 from engine.encoder_cache import EncoderCache
-from engine.graphs import Backend
 from engine.kv_cache import BLOCK_TOKENS, BlockPool, MediaSpan, block_digests
 from engine.paged_passes import PagedDecoder, PagedPasses, Work
 from engine.paged_request import Medium, PagedRequest, PagedSequence
@@ -26,7 +26,6 @@ from engine.request import Phase, RequestError
 from engine.rows import Rows
 from engine.runner import NOT_FINITE, Failure, Outcome, isolated
 from engine.sampler import Choice, Sampler, SamplingRow
-from engine.staging import Memory
 
 
 class PagedModel(Protocol):
@@ -47,7 +46,7 @@ class PagedModel(Protocol):
 class PagedRunner:
     """max_rows: requests at once. num_blocks: of the paged cache, the trash block included.
     max_context: tokens of one request, prompt and answer. encoder_bytes: of cached embeddings.
-    media_parts, overlaps, memory, backend, graph_bytes: see `PagedPasses`."""
+    media_parts: see `PagedPasses`."""
 
     def __init__(
         self,
@@ -58,10 +57,7 @@ class PagedRunner:
         max_context: int,
         encoder_bytes: int,
         media_parts: int = 1,
-        overlaps: bool = False,
-        memory: Memory | None = None,
-        backend: Backend | None = None,
-        graph_bytes: int = 2 * 2**30,
+        acceleration: Acceleration = CPU,
     ) -> None:
         self._model = model
         self._decoder = model.decoder
@@ -75,10 +71,7 @@ class PagedRunner:
             self._cache,
             self._rows,
             media_parts=media_parts,
-            overlaps=overlaps,
-            memory=memory,
-            backend=backend,
-            graph_bytes=graph_bytes,
+            acceleration=acceleration,
         )
         self._encoded = EncoderCache(encoder_bytes)
         self._sampler = Sampler(self._decoder.vocab, self._device)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -19,13 +20,21 @@ SMALL_CHECKPOINT_BYTES = 64 * 2**20
 COPY_SHARE = 0.25
 
 
+class ServingRunner(Runner[Any, Any], Protocol):
+    """A runner whose passes may be captured as graphs."""
+
+    def capture(self, progress: Callable[[float], None]) -> None:
+        """Before the first step. progress: the share that is done."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """encoder_budget: of a step, in the unit of the desk's costs. The last four are for the model's
     card, see `engine.messages.ModelCard`."""
 
     desk: Desk
-    runner: Runner[Any, Any]
+    runner: ServingRunner
     num_parameters: int
     dtype: torch.dtype
     encoder_budget: int

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+UNREAD = -1  # among tokens to feed: the one sampled last, which the host does not know yet
+
 
 class Priority(Enum):
     """live: somebody is speaking, deadlines matter. batch: a file, whenever there is room."""

@@ -79,6 +79,7 @@ class TokenRules:
             low = stamps[-1] if last_is_stamp and not before_is_stamp else stamps[-1] + 1
             masked[first:low] = float("-inf")
         logprobs = masked.float().log_softmax(-1)
-        if logprobs[first:].logsumexp(-1) > logprobs[:first].max():
-            masked[:first] = float("-inf")
+        # No `if`: that would wait for the device.
+        is_stamp = logprobs[first:].logsumexp(-1) > logprobs[:first].max()
+        masked[:first].masked_fill_(is_stamp, float("-inf"))
         return masked

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.request import Answer, Demand, Phase, Priority, Result
+from engine.request import UNREAD, Answer, Demand, Phase, Priority, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +46,24 @@ class WhisperRequest:
 
 @dataclass(frozen=True, slots=True)
 class LogitsRow:
-    """One position whose logits are wanted. index: offset in the fed queries.
-    num_sampled: text tokens before it (0: the first one after the forced prefix)."""
+    """One position whose logits are wanted. index: offset in the fed queries. history: text tokens
+    before it, those that are known; num_said: their number, unread ones included (0: the first one
+    after the forced prefix)."""
 
     index: int
     purpose: str  # "no_speech", "language", "token"
     history: tuple[int, ...] = ()
+    num_said: int = 0
 
 
 @dataclass(slots=True)
 class WhisperSequence:
     """A running request: which tokens to feed next, and what the sampled ones mean.
 
-    fed counts the context tokens whose keys and values are in the cache; rejected drafts are
-    simply overwritten, because fed does not count them.
+    fed counts the context tokens whose keys and values are in the cache, or will be when what was
+    launched is done; rejected drafts are simply overwritten, because fed does not count them.
+    unread counts tokens that were sampled in what was launched, and not read. A request whose next
+    step depends on them is held until they are.
     """
 
     request: WhisperRequest
@@ -70,11 +74,13 @@ class WhisperSequence:
     phase: Phase = Phase.PREFILL
     context: list[int] = field(default_factory=list)
     fed: int = 0
+    unread: int = 0
     is_encoded: bool = False
     language: int | None = None
     no_speech_prob: float = 0.0
     token_times: tuple[tuple[float, float], ...] | None = None
     answer: Answer = field(init=False)
+    _depends: bool = field(init=False, default=False)  # on what was launched
 
     def __post_init__(self) -> None:
         self.answer = Answer(
@@ -111,18 +117,28 @@ class WhisperSequence:
         room = min(self.context_limit - len(self.context), self.request.max_new_tokens)
         return self.request.draft[: max(0, room)]
 
+    @property
+    def _num_known(self) -> int:
+        """Tokens to feed that are not guesses."""
+        return len(self.context) + self.unread - self.fed
+
     def demand(self) -> Demand:
         """A Whisper prompt is short (448 tokens at most) and goes in one piece."""
-        known = len(self.context) - self.fed
-        return Demand(known, len(self._draft), divisible=False)
+        # Whether the answer may go on is known before the token that makes it as long as allowed.
+        is_full = len(self.answer.tokens) + self.unread >= self.answer.max_tokens
+        return Demand(
+            self._num_known, len(self._draft), divisible=False, waiting=self._depends or is_full
+        )
 
     def queries(self) -> list[int]:
-        """Token ids to feed in this step, at positions fed, fed+1, ..."""
-        return self.context[self.fed :] + list(self._draft)
+        """Token ids to feed in this step, at positions fed, fed+1, ...; UNREAD for what was sampled
+        last, if nobody has read it."""
+        known = self.context[self.fed :]
+        return known + [UNREAD] * (self._num_known - len(known)) + list(self._draft)
 
     def logits_rows(self) -> list[LogitsRow]:
         """The positions of `queries` whose logits this step needs, in order."""
-        known = len(self.context) - self.fed
+        known = self._num_known
         start = len(self.request.head) - 1 - self.fed  # the <|startoftranscript|> position
         rows = [LogitsRow(start, "no_speech")] if start >= 0 else []
         if self.phase is Phase.DETECT:
@@ -130,20 +146,37 @@ class WhisperSequence:
         draft = self._draft
         for i in range(len(draft) + 1):
             history = (*self.answer.tokens, *draft[:i])
-            rows.append(LogitsRow(known - 1 + i, "token", history))
+            num_said = len(history) + self.unread
+            rows.append(LogitsRow(known - 1 + i, "token", history, num_said))
         return rows
+
+    def launch(self) -> None:
+        """A step that feeds the queries is on its way."""
+        assert not self._depends
+        if self.phase is Phase.DETECT or self._draft or self.request.timestamps:
+            self._depends = True
+            return
+        self.fed += self._num_known
+        self.unread += 1
+        self.phase = Phase.DECODE
 
     def absorb_language(self, token: int) -> None:
         """The first pass is done: token is the detected language."""
         assert self.phase is Phase.DETECT
         self.fed = len(self.context)
+        self._depends = False
         self.language = token
         self._complete_prompt()
 
     def absorb(self, sampled: list[int], logprobs: list[float]) -> None:
-        """Take the tokens sampled at the "token" rows: the draft while it agrees, then one more."""
+        """Take the tokens sampled at the "token" rows of the step that was launched first of those
+        not read: the draft while it agrees, then one more."""
         self.context += self.answer.take(sampled, logprobs, self._draft)
-        self.fed = len(self.context) - 1
+        if self.unread:
+            self.unread -= 1
+        else:
+            self.fed = len(self.context) - 1
+        self._depends = False
         self.phase = Phase.DONE if self.answer.stop else Phase.DECODE
 
     def result(self) -> Result:

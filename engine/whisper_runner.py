@@ -1,40 +1,51 @@
 """Runs Whisper requests: encode, fill a cross-attention slot, decode all rows together.
 
 A request holds one row (its decoder context) and one slot (its encoded audio) from `place` to
-`release`. On a CPU a step is plain eager torch.
+`release`. How a pass is carried out: `whisper_passes`.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 import kernels
+from engine.acceleration import CPU, Acceleration
 from engine.models.whisper import WhisperModel
 from engine.models.word_times import token_times
 from engine.request import Phase
 from engine.rules import TokenRules
 from engine.runner import NOT_FINITE, Failure, Outcome, isolated
+from engine.staging import Readback, to_device
 from engine.tokenizer import WhisperTokenizer
+from engine.whisper_passes import Logits, Wanted, WhisperPasses
 from engine.whisper_request import LogitsRow, WhisperRequest, WhisperSequence
 
 SAMPLES_PER_POSITION = 320  # of the encoder's output: 50 positions a second at 16 kHz
 
 
 class WhisperRunner:
-    """max_rows: requests decoded together at most."""
+    """max_rows: requests decoded together at most. windows: see `WhisperPasses`."""
 
-    def __init__(self, model: WhisperModel, tokenizer: WhisperTokenizer, max_rows: int) -> None:
+    def __init__(
+        self,
+        model: WhisperModel,
+        tokenizer: WhisperTokenizer,
+        max_rows: int,
+        *,
+        windows: Seq[int] = (),
+        acceleration: Acceleration = CPU,
+    ) -> None:
         self._model = model
         self._tokenizer = tokenizer
         self._max_rows = max_rows
         self._rules = TokenRules(tokenizer, model.dims.vocab, model.device)
-        self._filters = kernels.mel_filters(model.dims.num_mels).to(model.device)
         self._alignment_heads = tokenizer.alignment_heads or [
             # Nobody says which heads follow the audio: those of the later layers mostly do.
             (layer, head)
@@ -43,8 +54,21 @@ class WhisperRunner:
         ]
         self._self_cache = model.new_self_cache(max_rows)
         self._cross_cache = model.new_cross_cache(max_rows)
+        self.passes = WhisperPasses(
+            model,
+            self._rules,
+            self._self_cache,
+            self._cross_cache,
+            windows=windows,
+            acceleration=acceleration,
+        )
 
-    # --- encoding --------------------------------------------------------------------------------
+    @torch.inference_mode()
+    def capture(self, progress: Callable[[float], None]) -> None:
+        """The graphs, if there are any, before the first step. progress: the share that is done."""
+        self.passes.graphs.capture(progress)
+
+    # --- steps -----------------------------------------------------------------------------------
 
     @property
     def free_tokens(self) -> int:
@@ -83,89 +107,89 @@ class WhisperRunner:
         return WhisperHandle(self, passes, failures)
 
     def _encode(self, group: Seq[WhisperSequence]) -> None:
-        window = group[0].request.window_samples
-        samples = np.zeros((len(group), window), np.float32)
-        for i, sequence in enumerate(group):
-            audio = sequence.request.samples
-            samples[i, : len(audio)] = audio
-        padded = torch.from_numpy(samples).to(self._model.device)
-        log_mel = kernels.log_mel(padded, self._filters)
-        encoded = self._model.encode(log_mel.to(self._model.dtype))
-        slots = [sequence.slot for sequence in group]
-        lengths = [encoded.shape[1]] * len(group)
-        self._cross_cache.write(slots, self._model.project_cross(encoded), lengths)
+        self.passes.encode(group)
         for sequence in group:
             sequence.is_encoded = True
 
-    # --- decoding --------------------------------------------------------------------------------
-
     def _forward(self, group: Seq[WhisperSequence]) -> WhisperPass:
-        device = self._model.device
-        queries = [sequence.queries() for sequence in group]
-        lengths = [len(q) for q in queries]
-        longest = max(lengths)
-        tokens = torch.tensor([q + [0] * (longest - len(q)) for q in queries])
-        fed = torch.tensor([s.fed for s in group])
-        limit = self._model.dims.context - 1
-        positions = (fed[:, None] + torch.arange(longest)).clamp_(max=limit)
-        hidden = self._model.decode(
-            tokens.to(device),
-            positions.to(device),
-            torch.tensor([s.row for s in group], device=device),
-            fed.to(device),
-            torch.tensor(lengths, device=device),
-            torch.tensor([s.slot for s in group], device=device),
-            self._self_cache,
-            self._cross_cache,
-        )
+        """One decoder pass, and what is chosen behind it; nothing is read back."""
         wanted = [(i, row) for i, s in enumerate(group) for row in s.logits_rows()]
-        rows = torch.tensor([i for i, _ in wanted], device=device)
-        columns = torch.tensor([row.index for _, row in wanted], device=device)
-        logits = self._model.logits(hidden[rows, columns])
-        return WhisperPass(list(group), wanted, logits)
+        logits = self.passes.decode(group, wanted)
+        tokens, logprobs = self._chosen(group, wanted, logits)
+        self.passes.keep(tokens)
+        for sequence in group:
+            sequence.launch()
+        choice = Readback(torch.cat([tokens.double(), logprobs.double()]))
+        return WhisperPass(list(group), wanted, choice)
+
+    def _chosen(
+        self, group: Seq[WhisperSequence], wanted: Wanted, logits: Logits
+    ) -> tuple[Tensor, Tensor]:
+        """Tokens [wanted] under the rules of their rows, and their log probabilities."""
+        requests = [group[i].request for i, _ in wanted]
+        drawn = [
+            n
+            for n, (_, row) in enumerate(wanted)
+            if row.purpose == "token" and requests[n].temperature > 0
+        ]
+        goes_on = not any(r.timestamps for r in requests) and not any(
+            row.purpose != "token" or _is_first(group[i], row) for i, row in wanted
+        )
+        if logits.text is not None and goes_on and not drawn:
+            return logits.text
+        scores = self._scores(group, wanted, logits.values)
+        tokens, logprobs = kernels.greedy(scores)
+        device = self._model.device
+        silent = [n for n, (_, row) in enumerate(wanted) if row.purpose == "no_speech"]
+        if silent:
+            index = to_device(silent, torch.int64, device)
+            no_speech = logits.values[index].log_softmax(-1)[:, self._tokenizer.no_speech]
+            logprobs.index_copy_(0, index, no_speech)
+        if drawn:
+            index = to_device(drawn, torch.int64, device)
+            places = [len(requests[n].prefix) + wanted[n][1].num_said for n in drawn]
+            theirs = kernels.sample(
+                scores[index],
+                to_device([requests[n].temperature for n in drawn], torch.float32, device),
+                to_device([requests[n].seed for n in drawn], torch.int64, device),
+                to_device(places, torch.int64, device),
+            )
+            tokens.index_copy_(0, index, theirs[0])
+            logprobs.index_copy_(0, index, theirs[1])
+        return tokens, logprobs
 
     def finish(self, done: WhisperPass) -> list[Failure]:
-        """Rules, choice and log-probability of all rows; one read back to the host."""
-        group, wanted, logits = done.group, done.wanted, done.logits
-        no_speech = self._tokenizer.no_speech
-        scores = self._scores(group, wanted, logits)
-        tokens, logprobs = kernels.greedy(scores)
-        for n, (i, row) in enumerate(wanted):
-            if row.purpose == "no_speech":
-                logprobs[n] = logits[n].log_softmax(-1)[no_speech]
-            elif group[i].request.temperature > 0 and row.purpose == "token":
-                tokens[n], logprobs[n] = self._draw(group[i], row, scores[n])
+        """Read what was chosen, and move the sequences on."""
+        group, values = done.group, done.choice.read()
         chosen: list[list[int]] = [[] for _ in group]
         scored: list[list[float]] = [[] for _ in group]
         bad: set[int] = set()
+        count = len(done.wanted)
         for (i, row), token, logprob in zip(
-            wanted, tokens.tolist(), logprobs.tolist(), strict=True
+            done.wanted, values[:count], values[count:], strict=True
         ):
+            if group[i].phase is Phase.DONE:
+                continue  # it ended while this step was on its way
             if logprob != logprob:
                 bad.add(i)
-            if row.purpose == "no_speech":
-                group[i].no_speech_prob = min(1.0, float(torch.tensor(logprob).exp()))
+            elif row.purpose == "no_speech":
+                group[i].no_speech_prob = min(1.0, math.exp(logprob))
             else:
-                chosen[i].append(token)
+                chosen[i].append(int(token))
                 scored[i].append(logprob)
         for i, sequence in enumerate(group):
-            if i in bad:
+            if i in bad or sequence.phase is Phase.DONE:
                 continue
-            picked, values = chosen[i], scored[i]
+            picked, logprobs = chosen[i], scored[i]
             if sequence.phase is Phase.DETECT:
                 sequence.absorb_language(picked[0])
                 continue
-            sequence.absorb(picked, values)
-            if sequence.phase is Phase.DONE and sequence.request.align:
+            sequence.absorb(picked, logprobs)
+            if sequence.answer.stop and sequence.request.align:
                 sequence.token_times = self._align(sequence)
         return [Failure(group[i].key, "model_error", NOT_FINITE) for i in sorted(bad)]
 
-    def _scores(
-        self,
-        group: Seq[WhisperSequence],
-        wanted: Seq[tuple[int, LogitsRow]],
-        logits: Tensor,
-    ) -> Tensor:
+    def _scores(self, group: Seq[WhisperSequence], wanted: Wanted, logits: Tensor) -> Tensor:
         """logits [n, vocab] under the rules of their rows; in one operation where all are text."""
         if all(row.purpose == "token" and not group[i].request.timestamps for i, row in wanted):
             return self._rules.texts(logits, [_is_first(group[i], row) for i, row in wanted])
@@ -181,19 +205,6 @@ class WhisperRunner:
         if sequence.request.timestamps:
             return self._rules.timestamps(logits, row.history)
         return self._rules.text(logits, is_first=_is_first(sequence, row))
-
-    def _draw(
-        self, sequence: WhisperSequence, row: LogitsRow, logits: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        request = sequence.request
-        position = len(sequence.request.prefix) + len(row.history)
-        token, logprob = kernels.sample(
-            logits[None],
-            torch.tensor([request.temperature]),
-            torch.tensor([request.seed]),
-            torch.tensor([position]),
-        )
-        return token[0], logprob[0]
 
     def _align(self, sequence: WhisperSequence) -> tuple[tuple[float, float], ...]:
         """(start, end) in seconds of the window for every prefix and result token."""
@@ -221,7 +232,8 @@ class WhisperRunner:
         """Nothing is kept between the requests of an owner."""
 
     def stats(self) -> dict[str, int]:
-        return {}
+        """How passes were carried out: see `Graphs.stats`."""
+        return self.passes.graphs.stats()
 
     def release(self, sequence: WhisperSequence) -> None:
         """The request is over, whatever the reason: its row and slot are free again."""
@@ -238,16 +250,17 @@ class WhisperRunner:
 
 def _is_first(sequence: WhisperSequence, row: LogitsRow) -> bool:
     """Whether nothing was said before the wanted token."""
-    return not row.history and not sequence.request.prefix
+    return row.num_said == 0 and not sequence.request.prefix
 
 
 @dataclass(frozen=True, slots=True)
 class WhisperPass:
-    """One launched decoder pass. wanted: (index into group, position) of each row of logits."""
+    """One launched decoder pass. wanted: (index into group, position) of each row of logits.
+    choice: a token for each, then the log probabilities."""
 
     group: list[WhisperSequence]
     wanted: list[tuple[int, LogitsRow]]
-    logits: Tensor
+    choice: Readback
 
 
 class WhisperHandle:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.request import Phase, Priority, is_looping
@@ -57,6 +57,7 @@ def run(sequence: WhisperSequence, seed: int) -> int:
     return passes
 
 
+@settings(deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     prefix=st.lists(st.integers(0, END - 1), max_size=5),
@@ -77,6 +78,7 @@ def test_any_draft_gives_the_tokens_of_plain_decoding(
     assert drafted.result().stop == plain.result().stop
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_a_right_draft_needs_one_pass(seed: int) -> None:
     plain = WhisperSequence(request(), END, 448)
@@ -100,6 +102,7 @@ def test_a_draft_longer_than_the_context_is_cut() -> None:
     assert len(sequence.queries()) <= 8
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 3), max_size=60))
 def test_loops_are_periodic_tails(tokens: list[int]) -> None:
     if is_looping(tokens):

@@ -1,0 +1,57 @@
+"""How a runner's steps are carried out on a device: with graphs or without, overlapped or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from engine.config import EngineConfig
+from engine.cuda_graphs import CudaBackend
+from engine.graphs import Backend, Graphs
+from engine.staging import CudaMemory, Memory, PinnedStaging, SharedStaging
+
+
+@dataclass(frozen=True, slots=True)
+class Acceleration:
+    """overlaps: steps are launched before the last one was read, see `EngineCore`. memory: of the
+    device; None: a CPU. backend: None runs every pass eager. graph_bytes: as in `Graphs`."""
+
+    overlaps: bool = False
+    memory: Memory | None = None
+    backend: Backend | None = None
+    graph_bytes: int = 2 * 2**30
+
+    @classmethod
+    def on(
+        cls,
+        device: torch.device | str,
+        *,
+        graphs: bool = True,
+        overlaps: bool = False,
+        graph_bytes: int = 2 * 2**30,
+    ) -> Acceleration:
+        """What a device allows: a CPU has no graphs."""
+        device = torch.device(device)
+        if device.type != "cuda":
+            return cls(overlaps)
+        backend = CudaBackend(device) if graphs else None
+        return cls(overlaps, CudaMemory(device), backend, graph_bytes)
+
+    @classmethod
+    def of(cls, config: EngineConfig, device: str) -> Acceleration:
+        return cls.on(
+            device,
+            graphs=config.cuda_graphs == "auto",
+            overlaps=config.overlap > 0,
+            graph_bytes=int(config.graph_gigabytes * 2**30),
+        )
+
+    def new_graphs(self, capacity: int) -> Graphs:
+        """capacity: integers of the largest step that is captured."""
+        if self.memory is None:
+            return Graphs(SharedStaging())
+        return Graphs(PinnedStaging(self.memory, capacity), self.backend, self.graph_bytes)
+
+
+CPU = Acceleration()
