@@ -1,0 +1,185 @@
+"""docs/recipes.md: every block is run as it is printed, but for the port, and prints what it says.
+
+Blocks whose first line is a comment with a file name are written to that file; a `text` block
+behind one is what it must print. LiveKit and Pipecat are not among the test's requirements:
+LOOKHEAR_RECIPES_PYTHON names an interpreter that has them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import ssl
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lookhear.server import ServerProcess, free_port
+from lookhear.wer import word_errors
+from tests.end_to_end.conftest import SERVE
+
+ROOT = Path(__file__).parent.parent.parent
+PLAIN, SECURE = "127.0.0.1:8000", "localhost:8443"  # as printed
+AGENTS_PYTHON = os.environ.get("LOOKHEAR_RECIPES_PYTHON", sys.executable)
+FEW_WORDS = 15  # so many must be heard without a mistake
+NO_NETWORK = ("ENOTFOUND", "EAI_AGAIN", "ETIMEDOUT", "ECONNREFUSED", "ECONNRESET", "ENETUNREACH")
+
+
+@dataclass(frozen=True)
+class Block:
+    body: str
+    prints: str | None
+
+
+def read_document() -> tuple[dict[str, Block], list[str]]:
+    """The blocks with a name, and those without."""
+    text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    found = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    named: dict[str, Block] = {}
+    unnamed: list[str] = []
+    newest = ""
+    for language, body in found:
+        name = re.match(r"(?:#|//) (\S+\.(?:sh|py|mjs))\n", body)
+        if language == "text":
+            named[newest] = Block(named[newest].body, body)
+        elif name is None:
+            unnamed.append(body)
+        else:
+            newest = name[1]
+            assert newest not in named
+            named[newest] = Block(body, None)
+    return named, unnamed
+
+
+BLOCKS, UNNAMED = read_document()
+SERVERS = [body for body in UNNAMED if body.startswith("lookhear serve")]
+SHELL = ["listen.sh", "ask.sh", "transcribe.sh", "chat.sh"]
+PYTHON = ["camera.py", "blocking.py", "openai_file.py", "openai_chat.py", "openai_realtime.py"]
+NODE = ["certificate.sh", "install.sh", "realtime.mjs", "chat.mjs", "node.sh"]
+AGENTS = {"livekit_agent.py": "livekit.plugins.openai", "pipecat_stt.py": "pipecat"}
+PROGRAMS = {"listen.sh": ("ffmpeg",), "transcribe.sh": ("curl",), "chat.sh": ("curl", "base64")}
+
+
+def test_no_block_is_left_out() -> None:
+    assert set(BLOCKS) == {"files.sh", *SHELL, *PYTHON, "bare.py", *NODE, *AGENTS}
+    for body in UNNAMED:
+        assert body.startswith(("lookhear serve ", "pip install ")) and body.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the blocks lie as files, beside what `files.sh` makes."""
+    if shutil.which("ffmpeg") is None:
+        pytest.skip("the recipes' files are made by ffmpeg (Debian: ffmpeg)")
+    folder = tmp_path_factory.mktemp("recipes")
+    (folder / "engine").symlink_to(ROOT / "engine")
+    for name, block in BLOCKS.items():
+        (folder / name).write_text(block.body, encoding="utf-8")
+    run(folder, ["bash", "files.sh"])
+    return folder
+
+
+def run(folder: Path, command: list[str], **environment: str) -> str:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"PATH": path, "NO_PROXY": "localhost,127.0.0.1", **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def printed(folder: Path, name: str, command: list[str]) -> None:
+    """Run it and compare: few words exactly, many as well as they are heard."""
+    expected, out = BLOCKS[name].prints, run(folder, command)
+    assert expected is not None
+    if len(expected.split()) <= FEW_WORDS:
+        assert out.rstrip() == expected.rstrip()
+    else:
+        assert word_errors(expected, out).rate <= 0.1, out
+
+
+@contextlib.contextmanager
+def secure_server(folder: Path) -> Iterator[int]:
+    """The server with the certificate, as the document starts it; its port."""
+    arguments = shlex.split(SERVERS[1])[2:]
+    port = free_port()
+    arguments[arguments.index("8443")] = str(port)
+    log = (folder / "secure.log").open("w")
+    command = [sys.executable, "-m", "lookhear", "serve", *arguments, *SERVE]
+    child = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+    trusted = ssl.create_default_context(cafile=str(folder / "cert.pem"))
+    handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusted)]
+    opener = urllib.request.build_opener(*handlers)
+    try:
+        while True:
+            with contextlib.suppress(OSError):  # refused, or 503
+                opener.open(f"https://localhost:{port}/ready", timeout=5).close()
+                break
+            assert child.poll() is None, (folder / "secure.log").read_text()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(0.1)
+        yield port
+    finally:
+        child.terminate()
+        child.wait()
+        log.close()
+
+
+def test_node(folder: Path) -> None:
+    for program in ("node", "npm", "openssl"):
+        if shutil.which(program) is None:
+            pytest.skip(f"needs {program} (Debian: nodejs npm openssl)")
+    run(folder, ["bash", "certificate.sh"])
+    (folder / "package.json").write_text("{}")
+    try:
+        run(folder, ["bash", "install.sh"], npm_config_cache=str(folder / "npm"))
+    except AssertionError as error:
+        if any(word in str(error) for word in NO_NETWORK):
+            pytest.skip("npm does not reach its registry")
+        raise
+    with secure_server(folder) as port:
+        for name in ("realtime.mjs", "chat.mjs"):
+            body = BLOCKS[name].body.replace(SECURE, f"localhost:{port}")
+            (folder / name).write_text(body, encoding="utf-8")
+        printed(folder, "node.sh", ["bash", "node.sh"])
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> Iterator[Path]:
+    """The folder, its blocks pointed at a server as the document starts it."""
+    arguments = shlex.split(SERVERS[0])[2:]
+    with ServerProcess(arguments=[*arguments, *SERVE], start_seconds=120.0) as process:
+        for name, block in BLOCKS.items():
+            body = block.body.replace(PLAIN, f"127.0.0.1:{process.port}")
+            (folder / name).write_text(body, encoding="utf-8")
+        yield folder
+
+
+@pytest.mark.parametrize("name", [*SHELL, *PYTHON, "bare.py"])
+def test_recipe(plain: Path, name: str) -> None:
+    for program in PROGRAMS.get(name, ()):
+        if shutil.which(program) is None:
+            pytest.skip(f"needs {program}")
+    printed(plain, name, ["bash" if name.endswith(".sh") else sys.executable, name])
+
+
+@pytest.mark.parametrize("name", list(AGENTS))
+def test_voice_agents(plain: Path, name: str) -> None:
+    there = subprocess.run([AGENTS_PYTHON, "-c", f"import {AGENTS[name]}"], capture_output=True)
+    if there.returncode != 0:
+        pytest.skip(f"{AGENTS[name]} is not installed; LOOKHEAR_RECIPES_PYTHON names where it is")
+    printed(plain, name, [AGENTS_PYTHON, name])
