@@ -5,7 +5,7 @@ import { decodeFile, microphone, playSound } from "./audio.js";
 import { Chat } from "./chat.js";
 import { Chooser } from "./chooser.js";
 import { Composer } from "./composer.js";
-import { $, keepEnd } from "./dom.js";
+import { $, keepEnd, reveal } from "./dom.js";
 import { Exports } from "./exports.js";
 import { Graph } from "./graph.js";
 import { Latency } from "./latency.js";
@@ -51,6 +51,9 @@ const player = new Player($("player"), $("recording-name"), {
 const lighting = new Lighting(
   () => transcript.all,
   () => (source ? null : player.time) ?? latency.playhead(),
+  (element) => {
+    if (!source) reveal($("transcript"), element); // else the end is what is looked at
+  },
 );
 const composer = new Composer({
   onAsk(text, pictures) {

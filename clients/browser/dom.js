@@ -31,6 +31,14 @@ export function keepEnd(box) {
   }).observe(box);
 }
 
+// Scrolls the box, and nothing else, as far as the element in it is out of sight.
+export function reveal(box, element) {
+  const [frame, place] = [box.getBoundingClientRect(), element.getBoundingClientRect()];
+  const [above, below] = [frame.top - place.top, place.bottom - frame.bottom];
+  if (above > 0) box.scrollTop -= above + place.height;
+  else if (below > 0) box.scrollTop += below + place.height;
+}
+
 // For screen readers: text that will not change any more, each piece once.
 export function announce(text) {
   const box = $("announcer");

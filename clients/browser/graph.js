@@ -1,6 +1,7 @@
 // The last minute of a few durations as a small graph, with a summary for those who do not see it.
 
 const WINDOW = 60_000; // ms
+const SHORTEST = 15_000; // ms that it is wide at least
 const MOST = 1200; // points kept
 const EDGE = { left: 34, right: 6, top: 8, bottom: 6 }; // pixels
 const STEPS = [1, 2, 4, 8, 16, 32, 64]; // seconds, the heights to choose from
@@ -71,8 +72,9 @@ export class Graph {
     const highest = Math.max(...points.map(({ value }) => value)) / 1000;
     const top = STEPS.find((step) => step >= highest) ?? Math.ceil(highest);
     const end = points.at(-1).at;
+    const span = Math.max(SHORTEST, end - points[0].at);
     const wide = width - EDGE.left - EDGE.right;
-    const x = (at) => (EDGE.left + wide * (1 - (end - at) / WINDOW)).toFixed(1);
+    const x = (at) => (EDGE.left + wide * (1 - (end - at) / span)).toFixed(1);
     const y = (seconds) =>
       (EDGE.top + (height - EDGE.top - EDGE.bottom) * (1 - seconds / top)).toFixed(1);
     const lines = [0, top / 2, top].map((seconds) =>
@@ -94,11 +96,12 @@ export class Graph {
       svg("polyline", { class: "tick", points: path }),
       ...marks,
     );
-    this.tell();
+    this.tell(Math.round(span / 1000));
   }
 
-  tell() {
+  tell(seconds) {
     const said = [];
+    this.box.querySelector(".span").textContent = `last ${seconds} s`;
     for (const [series, name] of Object.entries(NAMES)) {
       const values = this.values(series);
       const label = this.box.querySelector(`[data-series="${series}"]`);
@@ -108,7 +111,7 @@ export class Graph {
       const worst = values.length > 1 ? `, at most ${inSeconds(Math.max(...values))}` : "";
       said.push(`${name} ${inSeconds(median(values))} seconds${worst}`);
     }
-    this.picture.setAttribute("aria-label", `Latency in the last minute: ${said.join("; ")}.`);
+    this.picture.setAttribute("aria-label", `Latency in the last ${seconds} seconds: ${said.join("; ")}.`);
   }
 }
 

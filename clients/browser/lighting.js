@@ -5,10 +5,9 @@ const LINGER = 400; // ms that a word stays lit into the pause after it
 
 export class Lighting {
   // turns(): {start, end, words, speech}, sorted. playhead(): milliseconds on the page's clock, null
-  // where nothing is spoken.
-  constructor(turns, playhead) {
-    this.turns = turns;
-    this.playhead = playhead;
+  // where nothing is spoken. onLit(element): another word.
+  constructor(turns, playhead, onLit) {
+    Object.assign(this, { turns, playhead, onLit });
     this.timer = 0;
     this.time = null; // of the last look
     this.lit = null;
@@ -27,6 +26,7 @@ export class Lighting {
       this.lit?.classList.remove("lit");
       element?.classList.add("lit");
       this.lit = element;
+      if (element) this.onLit(element);
     }
     if (time !== null && time !== this.time) this.wake();
     this.time = time;

@@ -38,10 +38,11 @@ export class Player {
     this.all.push(recording);
     this.show(recording);
     this.isFirst = true;
+    this.title.textContent = `${recording.name} is being heard`;
     const { element, hasVideo } = recording;
+    if (element) element.controls = false;
     if (!hasVideo) return;
     element.muted = true; // its sound goes another way
-    element.controls = false;
     element.addEventListener("ended", () => this.unwatch(), { once: true });
     element.play().catch(() => {}); // it was ended before it began
     if (isWatched) this.unwatch = watch(element, this.onFrame);
@@ -55,6 +56,7 @@ export class Player {
     this.unwatch = () => {};
     this.shown.end = this.now();
     this.onHeard();
+    this.title.textContent = this.shown.name;
     const { element } = this.shown;
     if (!element) return;
     element.pause();

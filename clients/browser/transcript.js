@@ -140,7 +140,9 @@ export class Transcript {
     const language = message.languages?.[0]?.code;
     if (language) {
       turn.element.lang = language;
-      turn.note.textContent = languageName(language);
+      // Said where it changes.
+      const isKnown = turn.element.previousElementSibling?.lang === language;
+      turn.note.textContent = isKnown ? "" : languageName(language);
       turn.note.lang = "en"; // the page's own
     }
     turn.end = Math.max(turn.end, turn.start + 1000 * (message.usage?.seconds ?? 0));

@@ -105,7 +105,8 @@ async def test_a_recording_is_played_again_from_a_word(page: Page) -> None:
     await page.js("void document.querySelector('#player audio').play()")
     await page.click("#toggle")
     await page.until("document.querySelector('#player audio').paused")
-    await page.until("document.querySelectorAll('.turn .note').length == 2")
+    await page.until("document.querySelectorAll('.turn[lang=en]').length == 2")
+    assert await page.js("document.querySelectorAll('.turn .note')[1].innerText") == ""
     assert await page.js("document.querySelectorAll('.seek').length") == 1
     await page.click("#toggle")
     await page.until(IDLE)

@@ -23,6 +23,7 @@ ROOT = Path(__file__).parent.parent.parent
 RECORDING = ROOT / "engine" / "demo" / "recordings" / "question-colour.opus"
 MODELS = ["--model", "demo-qwen3-asr", "--model", "demo-qwen3-vl"]
 QUESTION = "What colour is the circle?"
+SAID = "document.querySelector('.turn .committed')"
 LAST = "[...document.querySelectorAll('.answer')].at(-1)"
 
 
@@ -89,6 +90,18 @@ async def test_a_spoken_question_about_a_picture(page: Page, tmp_path: Path) -> 
     assert await page.js(f"{LAST}.querySelector('p').innerText") == "Blue."
     await page.click("#toggle")
     await page.until("document.querySelector('#state').dataset.state == 'idle'")
+
+
+async def test_a_recording_by_a_model_without_word_times(page: Page) -> None:
+    await page.choose_files("#file", RECORDING)
+    await page.until(f"/colour/.test({SAID}.innerText)")
+    await page.until("document.querySelector('#state').dataset.state == 'idle'")
+    assert await page.js("document.querySelectorAll('.word').length") == 0
+    # All that was said in the turn is lit while it is played.
+    await page.click(".seek")
+    await page.until(f"{SAID}.classList.contains('lit')")
+    await page.until("!document.querySelector('.lit')")
+    assert "commit lag" not in await page.text("#latency")
 
 
 async def test_the_camera_is_looked_at(page: Page) -> None:

@@ -37,3 +37,5 @@ async def test_a_restart_in_mid_sentence(tmp_path: Path) -> None:
             heard = await page.js(f"{TURNS}.map((turn) => turn.innerText.trim()).join(' ')")
             assert word_errors(said, heard).rate <= 0.1, heard
             assert await page.js("document.querySelector('#notice').hidden")
+            # The browser itself says that nobody answered; the page has nothing to add.
+            assert [e for e in page.errors if "ERR_CONNECTION_REFUSED" not in e] == []

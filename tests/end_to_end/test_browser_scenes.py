@@ -1,0 +1,113 @@
+"""What the documentation shows of the browser page: one recording heard, lit and played again, a
+question about a picture, in light and dark and on a phone.
+
+`LOOKHEAR_IMAGES=docs/images make test ARGS=tests/end_to_end/test_browser_scenes.py` takes the
+pictures of the documentation anew; otherwise they are taken and thrown away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from lookhear.server import ServerProcess
+from lookhear.wer import word_errors
+from tests.clients.chromium import Browser, Page, chromium, executable, voice
+from tests.end_to_end.conftest import SERVE
+from tests.end_to_end.test_browser import QUESTION, ask, scene
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(executable() is None, reason="needs Chromium (Debian: chromium)"),
+]
+
+RECORDINGS = Path(__file__).parent.parent.parent / "engine" / "demo" / "recordings"
+MODELS = ["--model", "demo-whisper", "--model", "demo-qwen3-vl"]
+TURNS = "[...document.querySelectorAll('.turn .committed')]"
+IDLE = "document.querySelector('#state').dataset.state == 'idle'"
+
+
+@pytest.fixture(scope="module")
+def both() -> Iterator[ServerProcess]:
+    """A model that hears, with word times, and one that sees."""
+    with ServerProcess(arguments=[*MODELS, *SERVE], start_seconds=120.0) as process:
+        yield process
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
+    folder = tmp_path_factory.mktemp("devices")
+    async with chromium(voice(RECORDINGS / "question-colour.opus", folder / "voice.wav")) as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    wanted = os.environ.get("LOOKHEAR_IMAGES")
+    return Path(wanted) if wanted else tmp_path_factory.mktemp("images")
+
+
+async def lit_at(page: Page, seconds: float) -> str:
+    """The word that is lit where the recording stands at a moment."""
+    lit: str = await page.js(f"""new Promise((done) => {{
+        const audio = document.querySelector("#player audio");
+        const settle = () => setTimeout(() =>
+            done(document.querySelector(".lit")?.innerText ?? ""), 150);
+        audio.addEventListener("seeked", settle, {{ once: true }});
+        audio.currentTime = {seconds};
+    }})""")
+    return lit
+
+
+def bare(word: str) -> str:
+    return re.sub(r"\W", "", word).lower()
+
+
+async def test_the_page_as_it_is_shown(
+    browser: Browser, both: ServerProcess, images: Path, tmp_path: Path
+) -> None:
+    spoken = json.loads((RECORDINGS / "hello.json").read_text(encoding="utf-8"))
+    async with browser.page(both.address.base_url, width=1200, height=760) as page:
+        await page.until("!document.querySelector('#talking').hidden")
+        scene("red").save(tmp_path / "scene.png")
+        await page.choose_files("#picture", tmp_path / "scene.png")
+        await page.until("document.querySelector('.attachment')")
+        assert await ask(page, QUESTION) == "Red."
+        assert await ask(page, "How many shapes are there?") == "Two."
+
+        await page.choose_files("#file", RECORDINGS / "hello.opus")
+        await page.until("/London/.test(document.querySelector('#transcript').innerText)")
+        await page.until(
+            "document.querySelector('.lit') && "
+            "[...document.querySelectorAll('.provisional')].at(-1).innerText.length > 4"
+        )
+        await page.screenshot(images / "page.png")
+        await page.until(IDLE)
+        heard = await page.js(f"{TURNS}.map((turn) => turn.textContent.trim()).join(' ')")
+        assert word_errors(spoken["text"], heard).rate <= 0.1, heard
+        assert await page.js(f"{TURNS}.length") >= 5  # a pause is a paragraph
+
+        # The word that is lit is the one that is spoken there, by what the synthesiser knows.
+        words = [word for sentence in spoken["sentences"] for word in sentence["words"]]
+        checked = words[1::4]
+        lit = [await lit_at(page, (w["start_s"] + w["end_s"]) / 2) for w in checked]
+        right = [bare(w["word"]) == bare(word) for w, word in zip(checked, lit, strict=True)]
+        assert sum(right) >= 0.8 * len(checked), list(zip(checked, lit, strict=True))
+
+        await page.set_dark(True)
+        await lit_at(page, 8.2)
+        await page.screenshot(images / "page-dark.png")
+        await page.set_dark(False)
+        await page.resize(390, 844, is_phone=True)
+        assert await page.js("document.documentElement.scrollWidth") <= 390
+        await page.js("document.activeElement.blur(); scrollTo(0, 0)")
+        await lit_at(page, 21.5)
+        await page.screenshot(images / "page-phone.png")
+        assert page.errors == []
+        assert page.foreign(both.address.base_url) == []
