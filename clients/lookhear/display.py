@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from lookhear.events import (
     Event,
     Provisional,
     Reconnecting,
+    SessionReady,
     SpeechStarted,
     TextDelta,
     TurnCompleted,
@@ -51,20 +53,25 @@ class _Tail:
             yield from line
             yield Segment.line()
         if self._below is not None:
-            if lines:
-                yield Segment.line()
+            yield Segment.line()
             yield self._below.render(options.max_width)
 
 
 class LiveTranscript:
     """`with LiveTranscript(console) as transcript: transcript.show(event)` for each event.
 
-    status: on a terminal, is told the events too and shown below the text.
+    status: on a terminal, is told the events too and shown below the text. notes: where a lost
+    connection is told of; by default stderr if the text is piped.
     """
 
-    def __init__(self, console: Console, status: StatusLine | None = None) -> None:
+    def __init__(
+        self, console: Console, status: StatusLine | None = None, notes: Console | None = None
+    ) -> None:
         self._console = console
         self._status = status
+        self._notes = notes or (console if console.is_terminal else Console(stderr=True))
+        self._lost_at: float | None = None  # when the connection was, until it is back
+        self._lost_seconds = 0.0  # of sound, meanwhile
         self._turns: dict[str, _Turn] = {}  # not printed yet, in the order of speaking
         self._live = (
             Live(
@@ -103,10 +110,24 @@ class LiveTranscript:
             case Reconnecting():
                 for item_id in event.superseded:
                     self._turns.pop(item_id, None)
-                self._print(
-                    Text(f"{event.reason}; trying again in {event.delay:g} s", style="yellow")
-                )
+                self._lost(event)
+            case SessionReady() if self._lost_at is not None:
+                self._back(time.monotonic() - self._lost_at)
         self._print_done()
+
+    def _lost(self, event: Reconnecting) -> None:
+        self._lost_seconds += event.lost
+        if self._lost_at is None:
+            self._lost_at = time.monotonic()
+            self._note(f"connection lost: {event.reason}; trying again", "yellow")
+
+    def _back(self, seconds: float) -> None:
+        lost = f"{self._lost_seconds:.0f} s of sound are" if self._lost_seconds else "nothing is"
+        self._note(f"connected again after {seconds:.1f} s, {lost} lost", "green")
+        self._lost_at, self._lost_seconds = None, 0.0
+
+    def _note(self, text: str, style: str) -> None:
+        self._notes.print(Text(text, style=style), soft_wrap=True)
 
     def _turn(self, item_id: str) -> _Turn:
         return self._turns.setdefault(item_id, _Turn())
@@ -120,15 +141,13 @@ class LiveTranscript:
             if turn.committed.strip() or turn.problem:
                 self._print(_line(turn.start, turn.committed, Text(turn.problem, style="red")))
 
-    def _print(self, line: Table | Text) -> None:
+    def _print(self, line: Table) -> None:
         if self._console.is_terminal:
             self._console.print(line)
-        elif isinstance(line, Table):
+        else:
             # Piped: one line per turn, never wrapped.
             cells = [next(iter(column.cells)) for column in line.columns]
             self._console.print(cells[-1], soft_wrap=True)
-        else:
-            self._console.print(line, soft_wrap=True)
 
     def _picture(self) -> _Tail:
         """Also called from the thread that refreshes the screen."""

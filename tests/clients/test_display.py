@@ -11,6 +11,7 @@ from lookhear.events import (
     Event,
     Provisional,
     Reconnecting,
+    SessionReady,
     SpeechStarted,
     TextDelta,
     TurnCompleted,
@@ -56,11 +57,23 @@ def test_a_terminal_shows_when_it_was_said() -> None:
     assert "0:01" in picture and "1:05" in picture and "One two." in picture
 
 
-def test_void_text_goes_away() -> None:
-    lost = Reconnecting(1, 0.5, "closed with 1011", ("a",), 1.0)
-    events = [*EVENTS[:3], lost, TurnCompleted("x", "again", 1.0, 2.0)]
-    lines = shown(events, terminal=False).splitlines()
-    assert lines == ["closed with 1011; trying again in 0.5 s", "again"]
+def test_void_text_goes_away_and_what_was_lost_is_said_beside() -> None:
+    out, notes = io.StringIO(), io.StringIO()
+    lost = [Reconnecting(number, 0.5, "closed with 1011", ("a",), 1.0) for number in (1, 2, 3)]
+    back, again = SessionReady("s", None), TurnCompleted("x", "again", 1.0, 2.0)
+    with LiveTranscript(Console(file=out), notes=Console(file=notes)) as transcript:
+        for event in (*EVENTS[:3], *lost, back, again, back):
+            transcript.show(event)
+    assert out.getvalue() == "again\n"
+    first, second = notes.getvalue().splitlines()
+    assert first == "connection lost: closed with 1011; trying again"
+    assert second.startswith("connected again after 0.") and second.endswith("nothing is lost")
+
+
+def test_sound_that_had_to_be_given_up_is_named() -> None:
+    lost = Reconnecting(1, 0.5, "closed with 1011", ("a",), 1.0, lost=12.0)
+    picture = shown([lost, SessionReady("s", None)], terminal=True)
+    assert "12 s of sound are lost" in picture
 
 
 def test_progress_without_a_terminal_is_a_line_per_stage() -> None:
