@@ -22,7 +22,7 @@ from kernels.linear import (
 )
 from kernels.log_mel import log_mel, mel_filters
 from kernels.norms import gelu, layer_norm
-from kernels.paged_attention import paged_attention, paged_write
+from kernels.paged_attention import Span, paged_attention, paged_write, spans
 from kernels.rejection_sampling import rejection_sample
 from kernels.rms_norm import add_rms_norm, rms_norm
 from kernels.rope import rope, rope_angles, rope_factors, rope_frequencies
@@ -40,6 +40,7 @@ from kernels.windowed_attention import windowed_attention
 
 __all__ = [
     "LinearWeights",
+    "Span",
     "Verified",
     "add_rms_norm",
     "allow_bits_",
@@ -66,6 +67,7 @@ __all__ = [
     "rope_frequencies",
     "sample",
     "self_attention_cached",
+    "spans",
     "supports_half_weights",
     "swiglu",
     "token_logprobs",

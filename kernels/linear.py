@@ -30,7 +30,7 @@ PACK_ROWS = 16
 # Small matrices that are packed for many rows are kept plain beside that, for up to so many: then
 # the call is the cost. Width 208, one row: 7 us instead of 19; the layouts meet at 8 rows.
 FEW_ROWS = 4
-# Up to so many rows a half copy is faster than packed bfloat16: 2 to 2.5 times; 3 rows take as long.
+# Up to so many rows a half copy is 2 to 2.5 times as fast as packed bfloat16; at 3 they are equal.
 HALF_ROWS = 2
 
 

@@ -10,6 +10,9 @@ other blocks hold, NaN included, cannot reach it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -18,6 +21,35 @@ from kernels.choice import has_triton
 # Queries of one product at most: their scores stay in the processor's cache, and what none of them
 # may see is not computed. 512 tokens take 0.4 times as long as in one product.
 QUERIES = 64
+
+
+class Span(NamedTuple):
+    """A row of a step as the host knows it. blocks: those that its tokens lie in. first: the slot
+    of its first token if its blocks are neighbours, in order; else -1."""
+
+    past: int
+    new: int
+    blocks: list[int]
+    first: int
+
+
+def spans(
+    block_tables: Tensor, past_lengths: Tensor, query_lengths: Tensor, block: int
+) -> list[Span]:
+    """The rows of a step, read back from the arguments of `paged_attention`. block: tokens of one.
+
+    A function of the step, so that it is done once and not in every layer.
+    """
+    found = []
+    lengths = zip(past_lengths.tolist(), query_lengths.tolist(), strict=True)
+    for (past, new), table in zip(lengths, block_tables.tolist(), strict=True):
+        count = -(-(past + new) // block)
+        assert count <= len(table), (past, new, len(table))
+        blocks = table[:count]
+        first = blocks[0] if blocks else 0
+        is_run = blocks == list(range(first, first + count))
+        found.append(Span(past, new, blocks, first * block if is_run else -1))
+    return found
 
 
 @has_triton("paged_write")
@@ -41,6 +73,7 @@ def paged_attention(
     query_lengths: Tensor,
     *,
     scale: float | None = None,
+    known: Sequence[Span] | None = None,
 ) -> Tensor:
     """Causal attention of packed new tokens over their own row's blocks.
 
@@ -48,35 +81,35 @@ def paged_attention(
     h // (heads // kv_heads). cache: [2, blocks, block, kv_heads, dim] (one layer), the new tokens
     already written. block_tables: [rows, max_blocks] int64, entries beyond a row's length are
     not looked at. past_lengths, query_lengths: [rows] int64; query i of a row sees its tokens
-    0 .. past + i. scale: default dim ** -0.5. The softmax is in float32.
+    0 .. past + i. scale: default dim ** -0.5. The softmax is in float32. known: `spans` of the
+    tables and lengths, for the torch version, which reads them back otherwise.
     Returns [tokens, heads, dim] in q's dtype, zero for padding.
     """
     heads, dim = q.shape[1:]
     kv_heads = cache.shape[3]
     assert heads % kv_heads == 0, (heads, kv_heads)
     query = q.to(cache.dtype) * (dim**-0.5 if scale is None else scale)
-    rows = list(
-        zip(past_lengths.tolist(), query_lengths.tolist(), block_tables.tolist(), strict=True)
-    )
-    if len(rows) == len(q) and all(new == 1 for _, new, _ in rows):
+    if known is None:
+        known = spans(block_tables, past_lengths, query_lengths, cache.shape[2])
+    if len(known) == len(q) and all(span.new == 1 for span in known):
         # As few operators as can be: one token's arithmetic takes less time than calling them.
         steps = []
-        for one, (past, _, table) in zip(query.view(len(q), kv_heads, -1, dim), rows, strict=True):
-            keys, values = _row(cache, table, past + 1)
+        for one, span in zip(query.view(len(q), kv_heads, -1, dim), known, strict=True):
+            keys, values = _row(cache, span)
             weights = torch.softmax(torch.bmm(one, keys.transpose(1, 2)), -1)
             steps.append(torch.bmm(weights, values))
         stepped = steps[0] if len(steps) == 1 else torch.stack(steps)
         return stepped.view(q.shape).to(q.dtype)
     out = torch.zeros(q.shape, dtype=cache.dtype, device=q.device)
     start = 0
-    for past, new, table in rows:
-        if new == 0:
+    for span in known:
+        if span.new == 0:
             continue
-        end = start + new
-        keys, values = _row(cache, table, past + new)
+        end = start + span.new
+        keys, values = _row(cache, span)
         for first in range(start, end, QUERIES):
             last = min(first + QUERIES, end)
-            seen = past + last - start
+            seen = span.past + last - start
             out[first:last] = _attend(query[first:last], keys[:, :seen], values[:, :seen])
         start = end
     return out.to(q.dtype)
@@ -100,19 +133,16 @@ def _attend(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     return mixed.permute(2, 0, 1, 3).reshape(new, heads, dim)
 
 
-def _row(cache: Tensor, table: list[int], total: int) -> tuple[Tensor, Tensor]:
-    """Keys and values of a row's first `total` tokens: [kv_heads, total, dim] each.
+def _row(cache: Tensor, span: Span) -> tuple[Tensor, Tensor]:
+    """Keys and values of all of a row's tokens: [kv_heads, total, dim] each.
 
     Blocks that happen to be neighbours are read in place; others are gathered.
     """
-    block = cache.shape[2]
-    count = -(-total // block)
-    assert count <= len(table), (total, len(table))
-    first, last = table[0], table[count - 1]
-    if last - first == count - 1 and table[:count] == list(range(first, last + 1)):
-        held = cache.flatten(1, 2)[:, first * block : first * block + total]
+    total = span.past + span.new
+    if span.first >= 0:
+        held = cache.flatten(1, 2)[:, span.first : span.first + total]
     else:  # five times as fast as cache[:, blocks]
-        blocks = torch.tensor(table[:count], device=cache.device)
+        blocks = torch.tensor(span.blocks, device=cache.device)
         held = cache.index_select(1, blocks).flatten(1, 2)[:, :total]
     held = held.transpose(1, 2)  # [2, kv_heads, total, dim]
     if cache.dtype != torch.float32:

@@ -6,6 +6,7 @@ Pair j of a head is (x[j], x[j + dim / 2]); a token turns it by position * frequ
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -36,16 +37,22 @@ def rope_angles(
     M-RoPE as Qwen3 interleaves it: pair j belongs to axis j % 3 while j < 3 * sections[j % 3], and
     to the axis of time from there on. Text has equal positions on all axes, so it is plain RoPE.
     """
-    angles = positions[..., None].float() * frequencies
+    places = positions.float()[..., None]
     if positions.dim() == 2:
         assert positions.shape[0] == 3 and sections is not None, (positions.shape, sections)
         assert sum(sections) == len(frequencies), (sections, len(frequencies))
-        mixed = angles[0].clone()
-        for axis in (1, 2):
-            pairs = slice(axis, 3 * sections[axis], 3)
-            mixed[:, pairs] = angles[axis][:, pairs]
-        angles = mixed
-    return rope_factors(angles, dtype)
+        # [tokens, pairs]: each pair has the position on its own axis.
+        places = places[:, :, 0].t()[:, _axes(tuple(sections), positions.device)]
+    return rope_factors(places * frequencies, dtype)
+
+
+@cache
+def _axes(sections: tuple[int, ...], device: torch.device) -> Tensor:
+    """The axis of every pair: [sum of sections] int64."""
+    axes = torch.zeros(sum(sections), dtype=torch.int64)
+    for axis in (1, 2):
+        axes[axis : 3 * sections[axis] : 3] = axis
+    return axes.to(device)
 
 
 def rope_factors(angles: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@ Nothing is remembered between calls: the cache, and where in it every token belo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -21,6 +21,7 @@ from engine.models.qwen3_weights import (
 )
 from engine.paged_cache import PagedBatch, PagedCache
 from kernels import (
+    Span,
     add_rms_norm,
     linear,
     norm_rope_write,
@@ -28,6 +29,7 @@ from kernels import (
     rms_norm,
     rope_angles,
     rope_frequencies,
+    spans,
     swiglu,
 )
 
@@ -104,6 +106,10 @@ class Qwen3Model:
         angles = rope_angles(
             batch.positions, self._frequencies, self.dtype, sections=dims.rope_sections
         )
+        known: list[Span] | None = None
+        if self.device.type == "cpu":
+            block = cache.layers[0].shape[2]
+            known = spans(batch.block_tables, batch.past_lengths, batch.query_lengths, block)
         parts: list[Tensor] = []
         if added is not None:
             rows = added[1].to(self.dtype)
@@ -114,7 +120,7 @@ class Qwen3Model:
                 normed = rms_norm(x, layer.attention_norm, dims.eps)
             else:
                 normed, x = add_rms_norm(change, x, layer.attention_norm, dims.eps)
-            change = self._attend(layer, normed, angles, batch, held)
+            change = self._attend(layer, normed, angles, batch, held, known)
             normed, x = add_rms_norm(change, x, layer.ffn_norm, dims.eps)
             change = linear(swiglu(linear(normed, layer.gate_up)), layer.down)
             if added is not None and index < len(parts):
@@ -135,10 +141,12 @@ class Qwen3Model:
         angles: tuple[Tensor, Tensor],
         batch: PagedBatch,
         held: Tensor,
+        known: Sequence[Span] | None,
     ) -> Tensor:
         """Self-attention of normalised tokens: [tokens, width] in and out."""
         dims = self.dims
         qkv = linear(x, layer.qkv).view(x.shape[0], -1, dims.head_dim)
         q = norm_rope_write(qkv, layer.qk_norm, dims.eps, *angles, held, batch.slots)
-        y = paged_attention(q, held, batch.block_tables, batch.past_lengths, batch.query_lengths)
+        lengths = batch.past_lengths, batch.query_lengths
+        y = paged_attention(q, held, batch.block_tables, *lengths, known=known)
         return linear(y.flatten(1), layer.out)

@@ -11,11 +11,14 @@ length (of what the row has, not of what it may have), and a second kernel joins
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from kernels.paged_attention import Span
 from kernels.triton.configs import tile
 from kernels.triton.softmax import folded, joined, num_splits, product, scaled_exp2
 
@@ -31,6 +34,7 @@ def paged_attention(
     query_lengths: Tensor,
     *,
     scale: float | None = None,
+    known: Sequence[Span] | None = None,
 ) -> Tensor:
     """softmax(scale * q k^T) v of packed new tokens, causal, over their own row's blocks.
 
@@ -38,7 +42,8 @@ def paged_attention(
     h // (heads // kv_heads). cache: [2, blocks, block, kv_heads, dim] (one layer), the new tokens
     already written. block_tables: [rows, max_blocks] int64; past_lengths, query_lengths: [rows]
     int64; query i of a row sees its tokens 0 .. past + i. Any float dtypes; q is read in cache's.
-    scale: default dim ** -0.5. Returns [tokens, heads, dim] in q's dtype, zero for padding.
+    scale: default dim ** -0.5. known: not needed here. Returns [tokens, heads, dim] in q's dtype,
+    zero for padding.
 
     Products and sums in float32, probabilities rounded to the cache's dtype. Grid: (pieces of
     queries, kv_heads, splits), then (tokens * heads,) to join. Places that no row's length covers

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from kernels import paged_attention, paged_write
+from kernels import paged_attention, paged_write, spans
 from kernels.paged_attention import QUERIES
 
 NAN = float("nan")
@@ -143,3 +145,34 @@ def test_long_prompts_are_read_in_pieces(past: int) -> None:
     table = torch.arange(1, 1 + blocks)[None]
     out = paged_attention(q, cache, table, torch.tensor([past]), torch.tensor([new]))
     torch.testing.assert_close(out, naive(q, k, v, past), atol=1e-5, rtol=1e-5)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    lengths=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), min_size=1, max_size=4),
+    order=st.randoms(use_true_random=False),
+)
+def test_what_the_host_knows_of_the_rows_changes_nothing(
+    lengths: list[tuple[int, int]], order: Random
+) -> None:
+    free = list(range(1, 20))
+    if order.random() < 0.5:  # else all blocks are neighbours
+        order.shuffle(free)
+    tables = [
+        [free.pop(0) for _ in range(-(-(past + new) // BLOCK))] + [0] * 8 for past, new in lengths
+    ]
+    rows = torch.tensor([table[:8] for table in tables])
+    past, new = (torch.tensor(column) for column in zip(*lengths, strict=True))
+    cache, q = draw(0, 2, 20, BLOCK, 2, 4), draw(1, sum(n for _, n in lengths) + 1, 4, 4)
+    known = spans(rows, past, new, BLOCK)
+    assert [(span.past, span.new) for span in known] == lengths
+    for span, table in zip(known, tables, strict=True):
+        assert span.blocks == table[: -(-(span.past + span.new) // BLOCK)]
+        if span.first >= 0:
+            assert span.blocks == [span.first // BLOCK + i for i in range(len(span.blocks))]
+    scattered = [span._replace(first=-1) for span in known]
+    expected = paged_attention(q, cache, rows, past, new, known=scattered)
+    for given_rows in (known, None):
+        torch.testing.assert_close(
+            paged_attention(q, cache, rows, past, new, known=given_rows), expected
+        )
