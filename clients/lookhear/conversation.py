@@ -53,6 +53,7 @@ class Conversation:
         self._transcripts: dict[str, asyncio.Future[str | LookhearError]] = {}
         self._response: Response | None = None  # the one being written
         self._asked: Channel | None = None  # where
+        self._place: int | None = None  # of the answer in the minutes, if it is to be there
         self._frame_error: ServerError | None = None  # about a frame that was sent earlier
         self.model: str | None = None  # what answers, once connected and if the server says
 
@@ -154,7 +155,6 @@ class Conversation:
             self._transcripts.clear()  # one is spoken at a time
         if isinstance(said, LookhearError):
             raise said
-        self._minutes.spoken(item_id, said)
         return said
 
     async def _send_audio(self, channel: Channel, question: SpokenQuestion, waiter: Waiter) -> None:
@@ -238,11 +238,12 @@ class Conversation:
         """Asked again each time the connection breaks, a few times at most."""
         if self._response is not None:
             await self._cancel(self._response)
-        place = self._minutes.place()
+        kept = wanted.get("conversation") != "none"
+        place = self._minutes.place() if kept else None
         losses = 0
         while True:
             channel = await self._line.channel()
-            response = Response()
+            response, self._place = Response(), place
             try:
                 async with contextlib.aclosing(self._try(channel, response, wanted)) as events:
                     async for event in events:
@@ -253,10 +254,6 @@ class Conversation:
                     raise
                 losses += 1
                 yield AnswerRestarted(str(error))
-            finally:
-                if response.ended and response.text and wanted.get("conversation") != "none":
-                    item_id = response.item_id or f"item_{secrets.token_hex(12)}"
-                    self._minutes.answered(item_id, response.text, place)
 
     async def _try(
         self, channel: Channel, response: Response, wanted: Message
@@ -295,6 +292,8 @@ class Conversation:
         if kind == "input_audio_buffer.committed":
             self._transcripts[message["item_id"]] = asyncio.get_running_loop().create_future()
         elif kind in (f"{_TRANSCRIPTION}completed", f"{_TRANSCRIPTION}failed"):
+            if kind.endswith("completed"):
+                self._minutes.spoken(message["item_id"], str(message["transcript"]))
             transcript = self._transcripts.get(message["item_id"])
             if transcript is not None and not transcript.done():
                 failed = kind.endswith("failed")
@@ -303,6 +302,15 @@ class Conversation:
                 )
         elif kind.startswith(("response.", "lookhear.response.")) and self._response is not None:
             self._response.take(message)
+            if self._response.ended:
+                self._keep(self._response)
+
+    def _keep(self, response: Response) -> None:
+        """An answer has ended, however: what was said of it is part of the conversation."""
+        if self._place is not None and response.text:
+            item_id = response.item_id or f"item_{secrets.token_hex(12)}"
+            self._minutes.answered(item_id, response.text, self._place)
+        self._place = None
 
     def _stray(self, event_id: str, error: ServerError) -> None:
         """Only frames are sent without waiting; what else comes late is about what was given up."""

@@ -141,6 +141,8 @@ class Line:
     async def _restore(self, reason: LookhearError) -> None:
         for attempt in range(self._options.retry.tries):
             await asyncio.sleep(self._options.retry.delay(attempt))
+            if self._closed:  # meanwhile
+                raise reason
             channel = self._new_channel()
             try:
                 await self._configure(channel)
@@ -157,7 +159,7 @@ class Line:
                 raise
             self._channel = channel
             self.reconnects += 1
-            if self._closed:  # meanwhile
+            if self._closed:
                 await channel.aclose()
             return
         lost = ConnectionFailed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,6 +86,29 @@ async def test_a_drop_at_any_event_loses_nothing(code: int | None) -> None:
         if "user: Forget this." not in server.told[-1]:  # it was deleted when the connection broke
             assert server.told[-1] == TOLD, after
     assert drops > 30, drops
+
+
+async def test_an_answer_that_nobody_read_to_its_end_is_told_again_too() -> None:
+    async with TalkingServer(drops=[Drop(after_events=7)]).running() as server:
+        async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
+            events = talk.respond().events()
+            async for event in events:
+                if isinstance(event, AnswerCompleted):
+                    break
+            await talk.add_text("And?")
+    assert server.told[-1] == ["assistant: seen: ", "user: And?"]
+
+
+async def test_hanging_up_ends_the_seeking() -> None:
+    async with TalkingServer(drops=[Drop(after_events=2)]).running() as server:
+        talk = AsyncClient(server.url, retry=Retry(tries=3, first=0.05)).conversation()
+        async with talk:
+            adding = asyncio.create_task(talk.add_text("hello?"))
+            while not talk._line._restoring.locked():
+                await asyncio.sleep(0)
+        with pytest.raises(ConnectionFailed, match="closed with 1006"):
+            await adding
+        assert len(server.told) == 1
 
 
 async def test_drop_after_drop() -> None:
