@@ -6,6 +6,7 @@ so whatever else the machine does meets all of them alike. Ratios are of process
 ours        the engine as it is served
 ours-2s     the same with a tick every two seconds, as often as the recipe's
 no-draft    without verification of the last hypothesis: must write the same
+scratch     nor is committed text forced: every tick decodes the open segment's text anew
 refeed      full windows are not closed: the whole open segment is read anew in every tick
 official    Qwen3-ASR's own streaming recipe, see `benchmarks.official`
 restarted   the same, begun anew at pauses and after 24 s at the latest
@@ -28,6 +29,7 @@ from rich.table import Table
 from benchmarks import machine, metrics
 from benchmarks.dataset import Audio, long_recordings
 from benchmarks.direct import Direct
+from benchmarks.from_scratch import from_scratch
 from benchmarks.official import OfficialListener, Restart
 from benchmarks.sessions import PIECE, Listener, Speech, block_errors
 from engine.build import build_core
@@ -45,6 +47,7 @@ OURS: dict[str, Json] = {
     "ours": {},
     "ours-2s": {"tick_seconds": 2.0},
     "no-draft": {"draft_verification": False},
+    "scratch": {"draft_verification": False},
     "refeed": {"freeze_windows": False},
 }
 OFFICIAL: dict[str, Restart | None] = {"official": None, "restarted": Restart()}
@@ -60,7 +63,7 @@ def makers(options: argparse.Namespace) -> dict[str, Callable[[Speech], AnyListe
             config = EngineConfig(model=options.model, threads=1, **fields)
             core = build_core(config, lambda stage, share: None).core
             settings = TranscriptionSettings(model=options.model)
-            found[name] = partial(Listener, core, settings)
+            found[name] = partial(from_scratch if name == "scratch" else Listener, core, settings)
         else:
             direct = Direct(
                 options.model,

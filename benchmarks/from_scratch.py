@@ -1,0 +1,36 @@
+"""A live turn that keeps nothing of its text: every tick decodes all of the open segment anew.
+
+What a decoder has to do where neither the last hypothesis is verified nor agreed text is forced:
+the measure of what both save together. What is committed and when stays the policy's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from unittest.mock import patch
+
+from benchmarks.sessions import Listener, Speech
+from engine.core import EngineCore
+from engine.messages import TranscriptionSettings
+from engine.paged_request import PagedRequest
+from engine.request import Result
+from engine.sessions.asr import AsrRecognizer
+from engine.sessions.hypothesis import Hypothesis
+from engine.sessions.recognizer import Stretch
+
+
+class FromScratch(AsrRecognizer):
+    """Asks for the text of the whole segment, and hands on what lies beyond the committed tokens
+    (as many of them as there are: what is said is said, even if it is heard otherwise now)."""
+
+    def request(self, stretch: Stretch) -> PagedRequest:
+        return super().request(replace(stretch, committed=(), draft=None))
+
+    def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
+        return super().hypothesis(result, 0, start).split(num_committed)[1]
+
+
+def from_scratch(core: EngineCore, settings: TranscriptionSettings, speech: Speech) -> Listener:
+    """A listener whose turn decodes so. The core: of a Qwen3-ASR checkpoint."""
+    with patch("engine.sessions.family.AsrRecognizer", FromScratch):
+        return Listener(core, settings, speech)
