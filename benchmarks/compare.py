@@ -12,13 +12,14 @@ import argparse
 import contextlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 
 from benchmarks import compare_table, machine, plots
-from benchmarks.capacity import Bounds, search
+from benchmarks.capacity import search
 from benchmarks.generator import Target, generate
 from benchmarks.numbers import Json, live_numbers
 from benchmarks.offline import add_engine_arguments, engine_numbers
@@ -67,7 +68,7 @@ def measure_server(
             for count in options.sessions
         }
         if options.capacity:
-            found["capacity"] = _capacity(subject, session, bounds_of(options), options, console)
+            found |= capacities(subject, session, options, console)
     return found
 
 
@@ -104,17 +105,18 @@ def lags_of(sessions: Sequence[Session], traces: Sequence[Trace]) -> list[list[f
     return [points[place] for place in kept]
 
 
-def _capacity(
-    subject: Target,
-    session: Session,
-    bounds: Bounds,
-    options: argparse.Namespace,
-    console: Console,
+def capacities(
+    subject: Target, session: Session, options: argparse.Namespace, console: Console
 ) -> Json:
-    prober = Prober(
-        subject, session, bounds, console, seed=options.seed, packet_seconds=PACKET_SECONDS
-    )
-    return as_json(search(prober, options.most, options.tolerance), bounds)
+    """The most sessions by committed text, and by text that was shown and stayed."""
+    prober = Prober(subject, session, console, seed=options.seed, packet_seconds=PACKET_SECONDS)
+    found = {}
+    for key, settled in (("capacity", False), ("capacity_settled", True)):
+        console.print(f"by {'settled' if settled else 'committed'} text", style="dim")
+        bounds = replace(bounds_of(options), settled=settled)
+        held = search(prober.by(bounds), options.most, options.tolerance)
+        found[key] = as_json(held, bounds)
+    return found
 
 
 def add_gaps(result: Json) -> None:

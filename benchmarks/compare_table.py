@@ -18,12 +18,15 @@ def tables(result: Json) -> Iterator[Table]:
     counts = sorted({int(count) for found in servers.values() for count in found.get("live", {})})
     for count in counts:
         about = "one session" if count == 1 else f"{count} sessions at once"
-        title = f"{about}, {result['seconds']:g} s each, {result['threads']} threads"
+        title = (
+            f"{about}, {result['seconds']:g} s each, {result['threads']} threads; times are p50/p95"
+        )
         live = {name: found.get("live", {}).get(str(count)) for name, found in servers.items()}
         yield _table(title, live, ROWS)
-    if any("capacity" in found for found in servers.values()):
-        held = {name: found.get("capacity") for name, found in servers.items()}
-        yield _table("capacity", held, CAPACITY)
+    for key in ("capacity", "capacity_settled"):
+        held = {name: found.get(key) for name, found in servers.items()}
+        if any(held.values()):
+            yield _table(key.replace("_", ", "), held, CAPACITY)
     offline: dict[str, Json] = result.get("offline", {})
     if any("rtfx" in found for found in offline.values()):
         engines = {name: found if "rtfx" in found else None for name, found in offline.items()}
@@ -46,20 +49,20 @@ def _table(title: str, measured: dict[str, Json | None], rows: Sequence[tuple[st
     table.add_column("", no_wrap=True)
     shown = {name: numbers for name, numbers in measured.items() if numbers is not None}
     for name in shown:
-        table.add_column(name, justify="right")
+        table.add_column(name.replace("-", "-\n"), justify="right", overflow="fold")
     for name, cell in rows:
         table.add_row(name, *(cell(numbers) for numbers in shown.values()))
     return table
 
 
 def _seconds(*path: str) -> Cell:
-    """p50 / p95 of a summary."""
+    """p50/p95 of a summary."""
 
     def cell(numbers: Json) -> str:
         found: Any = numbers
         for key in path:
             found = found[key]
-        return f"{found['p50']:.2f} / {found['p95']:.2f}" if found["n"] else "-"
+        return f"{found['p50']:.2f}/{found['p95']:.2f}" if found["n"] else "-"
 
     return cell
 
@@ -81,15 +84,15 @@ def _gap(numbers: Json) -> str:
 ROWS: tuple[tuple[str, Cell], ...] = (
     ("WER", lambda numbers: f"{numbers['wer_all']:.2%}"),
     ("WER above offline", _gap),
-    ("commit lag per word, p50 / p95 s", _seconds("commit_lag_s")),
-    ("settled lag per word, p50 / p95 s", _seconds("settled_lag_s")),
-    ("first text, p50 / p95 s", _seconds("utterance", "first_text_s")),
-    ("first text shown, p50 / p95 s", _seconds("utterance", "first_shown_s")),
-    ("last word, p50 / p95 s", _seconds("utterance", "final_s")),
-    ("last word shown, p50 / p95 s", _seconds("utterance", "final_shown_s")),
-    ("LAAL, p50 / p95 s", _seconds("utterance", "laal_s")),
-    ("text after the end, p50 / p95 s", _seconds("finish_s")),
-    ("gap between updates, p50 / p95 s", _seconds("cadence_s")),
+    ("commit lag per word s", _seconds("commit_lag_s")),
+    ("settled lag per word s", _seconds("settled_lag_s")),
+    ("first text s", _seconds("utterance", "first_text_s")),
+    ("first text shown s", _seconds("utterance", "first_shown_s")),
+    ("last word s", _seconds("utterance", "final_s")),
+    ("last word shown s", _seconds("utterance", "final_shown_s")),
+    ("LAAL s", _seconds("utterance", "laal_s")),
+    ("text after the end s", _seconds("finish_s")),
+    ("gap between updates s", _seconds("cadence_s")),
     ("growth of the lag, s per minute", _growth),
     ("erased words per final word", lambda numbers: f"{numbers['erasure']:.2f}"),
     ("committed words taken back", lambda numbers: str(numbers["retracted_words"])),
@@ -102,7 +105,7 @@ ROWS: tuple[tuple[str, Cell], ...] = (
 
 def _bounds(capacity: Json) -> str:
     bounds = capacity["bounds"]
-    return f"{bounds['lag']:g} / {bounds['final']:g}"
+    return f"{bounds['lag']:g}/{bounds['final']:g}"
 
 
 def _stopped(capacity: Json) -> str:
@@ -116,7 +119,7 @@ def _stopped(capacity: Json) -> str:
 
 CAPACITY: tuple[tuple[str, Cell], ...] = (
     ("sessions that hold", lambda capacity: str(capacity["sessions"])),
-    ("bounds: p95 lag / last word, s", _bounds),
+    ("p95 lag/last word s", _bounds),
     ("text that counts", lambda c: "settled" if c["bounds"]["settled"] else "committed"),
     ("limited by", lambda capacity: str(capacity["limited_by"])),
     ("the next did not hold", _stopped),
@@ -125,7 +128,7 @@ CAPACITY: tuple[tuple[str, Cell], ...] = (
 OFFLINE: tuple[tuple[str, Cell], ...] = (
     ("WER", lambda numbers: f"{numbers['wer_all']:.2%}"),
     ("RTFx", lambda numbers: f"{numbers['rtfx']:.1f}"),
-    ("answer, p50 / p95 s", _seconds("answer_s")),
+    ("answer s", _seconds("answer_s")),
     ("CPU s per s of audio", _cpu),
     ("peak memory, MiB", lambda numbers: f"{numbers['peak_rss_mib']:.0f}"),
 )

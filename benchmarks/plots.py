@@ -93,23 +93,26 @@ def over_time(axes: Axes, result: Json) -> bool:
 
 
 def capacity(axes: Axes, result: Json) -> bool:
-    """p95 lag by the number of sessions, with the bound."""
+    """p95 lag by the number of sessions, committed and settled, with the bound."""
     bound: float | None = None
     for server, numbers in result["servers"].items():
-        found = numbers.get("capacity")
-        if not found:
+        searches = [numbers[key] for key in ("capacity", "capacity_settled") if key in numbers]
+        if not searches:
             continue
-        bound = found["bounds"]["lag"]
-        kind = "settled" if found["bounds"]["settled"] else "commit"
-        points = sorted(
-            (probe["sessions"], probe["numbers"][f"{kind}_lag_s"]["p95"])
-            for probe in found["probes"]
-            if probe["numbers"] and probe["numbers"][f"{kind}_lag_s"]["n"]
-        )
-        if points:
-            label = f"{server}: {found['sessions']}"
-            x, y = zip(*points, strict=True)
-            axes.plot(x, y, "o-", ms=4, color=_colour(result, server), label=label)
+        bound = searches[0]["bounds"]["lag"]
+        measured = {p["sessions"]: p["numbers"] for found in searches for p in found["probes"]}
+        for found, style in zip(searches, ("-", ":"), strict=False):
+            kind = "settled" if found["bounds"]["settled"] else "commit"
+            points = sorted(
+                (sessions, probe[f"{kind}_lag_s"]["p95"])
+                for sessions, probe in measured.items()
+                if probe and probe[f"{kind}_lag_s"]["n"]
+            )
+            if points:
+                what = "settled" if found["bounds"]["settled"] else "committed"
+                label = f"{server}, {what}: {found['sessions']} hold"
+                x, y = zip(*points, strict=True)
+                axes.plot(x, y, f"o{style}", ms=4, color=_colour(result, server), label=label)
     if bound is None:
         return False
     axes.axhline(bound, color="grey", ls="--", lw=1, label=f"bound, {bound:g} s")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -37,13 +37,15 @@ PAUSE_SECONDS = 3.0  # between two probes of a server whose processes we cannot 
 
 
 class Prober:
-    """Measures one server with any number of sessions; the probe function of the search."""
+    """Measures one server with any number of sessions, each number once.
+
+    `search(prober.by(bounds), most)` for any bounds: what was measured for others is used again.
+    """
 
     def __init__(
         self,
         subject: Target,
         session: Session,
-        bounds: Bounds,
         console: Console,
         *,
         seed: int = 0,
@@ -51,32 +53,41 @@ class Prober:
     ) -> None:
         self._subject = subject
         self._session = session
-        self._bounds = bounds
         self._console = console
         self._seed = seed
         self._packet_seconds = packet_seconds
-        self._single_wer: float | None = None
+        self._measured: dict[int, Json | ConnectionFailed] = {}
 
-    def __call__(self, sessions: int) -> Probe:
-        """ConnectionFailed if not even one session gets an answer."""
-        self._settle()
-        speakers = crowd(self._session, max(sessions, ALONE))
-        try:
-            numbers = self._measure(speakers, sessions)
-        except ConnectionFailed as error:
-            if sessions == 1:
-                raise
-            probe = Probe(sessions, False, (str(error),))
+    def by(self, bounds: Bounds) -> Callable[[int], Probe]:
+        """The probe function of a search. It raises ConnectionFailed if not even one session gets
+        an answer."""
+        return lambda sessions: self._probe(sessions, bounds)
+
+    def _probe(self, sessions: int, bounds: Bounds) -> Probe:
+        if sessions not in self._measured:
+            self._settle()
+            try:
+                self._measured[sessions] = self._measure(sessions)
+            except ConnectionFailed as error:
+                if sessions == 1:
+                    raise
+                self._measured[sessions] = error
+        found, single = self._measured[sessions], self._measured.get(1)
+        if isinstance(found, ConnectionFailed):
+            probe = Probe(sessions, False, (str(found),))
         else:
-            probe = verdict(sessions, numbers, self._single_wer, self._bounds)
-            if sessions == 1:
-                self._single_wer = numbers["wer_all"]
+            alone = single["wer_all"] if sessions > 1 and isinstance(single, dict) else None
+            probe = verdict(sessions, found, alone, bounds)
+        if probe.holds is None:
+            del self._measured[sessions]  # to be measured anew
         words = {True: "holds", False: "does not hold", None: "says nothing"}[probe.holds]
         why = "".join(f"; {reason}" for reason in probe.reasons)
         self._console.print(f"{sessions} sessions: {words}{why}", style="dim")
         return probe
 
-    def _measure(self, speakers: Sequence[Session], sessions: int) -> Json:
+    def _measure(self, sessions: int) -> Json:
+        speakers = crowd(self._session, max(sessions, ALONE))
+
         def run() -> Json:
             traces = generate(
                 self._subject,
@@ -202,8 +213,8 @@ def main(argv: list[str]) -> int:
         about = begin(["capacity", *argv])
         warm_up(subject, options, aside)
         session = long_session("speaker", 0, options.seconds, options.data, options.language)
-        prober = Prober(subject, session, bounds, aside, seed=options.seed)
-        found = as_json(search(prober, options.most, options.tolerance), bounds)
+        prober = Prober(subject, session, aside, seed=options.seed)
+        found = as_json(search(prober.by(bounds), options.most, options.tolerance), bounds)
     path = finish("capacity", {"scenario": "capacity", **about, **found}, options)
     if not options.json:
         console.print(table(found))

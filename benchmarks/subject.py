@@ -26,6 +26,7 @@ from lookhear.server import ServerProcess, server_installed
 _FOLDER = Path(__file__).parent / "results"
 RESULTS = _FOLDER if _FOLDER.is_dir() else Path()  # installed without the repository: here
 WARM_UP_SECONDS = 6.0
+PIPED_WIDTH = 140  # columns, where no terminal says how many it has
 Json = dict[str, Any]
 
 
@@ -50,7 +51,10 @@ def add_result_arguments(parser: argparse.ArgumentParser) -> None:
 def consoles(options: argparse.Namespace) -> tuple[Console, Console]:
     """For tables, and for progress: with --json nothing but JSON goes to stdout."""
     aside = Console(stderr=True, highlight=False)
-    return (aside if options.json else Console(highlight=False)), aside
+    if options.json:
+        return aside, aside
+    width = None if sys.stdout.isatty() else PIPED_WIDTH
+    return Console(highlight=False, width=width), aside
 
 
 @contextlib.contextmanager

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks import compare, compare_table, plots
+from benchmarks import compare, compare_table, plots, prober
 from benchmarks.capacity import Bounds, Probe, search, verdict
+from benchmarks.generator import Target
 from benchmarks.metrics import retracted
 from benchmarks.numbers import live_numbers
 from benchmarks.offline import Answer, Run, numbers
@@ -21,7 +22,7 @@ from benchmarks.prober import as_json
 from benchmarks.speech import Session
 from benchmarks.trace import RATE, SpokenWord, Trace
 from lookhear import cli
-from lookhear.errors import LookhearError
+from lookhear.errors import ConnectionFailed, LookhearError
 
 KIND = "conversation.item.input_audio_transcription."
 USED = {"cpu_seconds": 3.0, "peak_rss_mib": 500.0}
@@ -40,7 +41,9 @@ def trace(said: Session, lag: float, name: str = "s") -> Trace:
     found = Trace(name, packets, [], 1000)
     for word in said.words:
         end = found.sent_at(word.end)
-        shown = {"type": "lookhear.input_audio_transcription.provisional", "text": f"{word.word} "}
+        open_words = [w for w in said.words if w.end <= word.end < w.end + lag]
+        text = "".join(f"{w.word} " for w in open_words)
+        shown = {"type": "lookhear.input_audio_transcription.provisional", "text": text}
         found.events.append((end, {"item_id": "a", **shown}))
         delta = {"type": KIND + "delta", "item_id": "a", "delta": f"{word.word} "}
         found.events.append((end + lag, delta))
@@ -133,11 +136,30 @@ def test_tables_show_every_server_that_was_measured() -> None:
     for table in compare_table.tables(result()):
         output.print(table)
     text = output.file.getvalue()  # type: ignore[attr-defined]
-    for wanted in ("one session, 40 s each, 2 threads", "4 sessions at once", "3.00 / 3.00"):
+    for wanted in ("one session, 40 s each, 2 threads", "4 sessions at once", "3.00/3.00"):
         assert wanted in text
     assert "8: p95 commit lag 2.25 s > 2 s" not in text  # 9 is the first above: 8 holds
     assert "9: p95 commit lag 2.25 s > 2 s" in text
     assert "nothing there" in text and "not installed" in text
+
+
+def test_what_was_measured_for_one_bound_serves_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def generate(target: Any, sessions: list[Session], count: int, *rest: Any, **_: Any) -> Any:
+        asked.append(count)
+        if count > 6:
+            raise ConnectionFailed("all refused")
+        return [trace(s, 0.45 * count, s.name) for s in sessions]
+
+    monkeypatch.setattr(prober, "generate", generate)
+    monkeypatch.setattr(prober, "PAUSE_SECONDS", 0.0)
+    one = prober.Prober(Target("ws://a.example"), session(), Console(file=io.StringIO()))
+    committed = search(one.by(Bounds()), 16)
+    assert committed.sessions == 4 and sorted(asked) == [1, 2, 4, 5, 6, 8]
+    settled = search(one.by(Bounds(settled=True)), 16)
+    assert settled.sessions == 6 and sorted(asked) == [1, 2, 4, 5, 6, 7, 8]
+    assert settled.probes[-1].reasons == ("all refused",)
 
 
 def test_plots_are_drawn_and_repeatable(tmp_path: Path) -> None:
