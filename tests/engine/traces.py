@@ -153,7 +153,8 @@ def assert_same(mine: Played, expected: Played, atol: float = 1e-4) -> None:
             assert len(got) == len(results), key
         for ours, theirs in zip(got, results, strict=False):
             assert ours.tokens == theirs.tokens, key
-            assert (ours.stop, ours.num_accepted) == (theirs.stop, theirs.num_accepted), key
+            # How much of a draft is read at once, and so accepted, is up to the other requests.
+            assert ours.stop == theirs.stop, key
             np.testing.assert_allclose(ours.logprobs, theirs.logprobs, rtol=0, atol=atol)
 
 
