@@ -24,7 +24,12 @@ from types import TracebackType
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
-from benchmarks.peers.checkpoints import DEMO_WHISPER, alignment_heads, ctranslate2_folder
+from benchmarks.peers.checkpoints import (
+    DEMO_WHISPER,
+    alignment_heads,
+    ctranslate2_folder,
+    tiktoken_folder,
+)
 from benchmarks.peers.environments import environment
 from lookhear.server import ServerFailed, free_port
 
@@ -40,7 +45,7 @@ THREAD_CAPS = (
     "VECLIB_MAXIMUM_THREADS",
     "ORT_NUM_THREADS",
 )
-LAUNCHER = Path(__file__).parent / "whisperlive_launcher.py"
+_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +53,11 @@ class Peer:
     """A server and its best honest settings on a CPU.
 
     wire: a name in benchmarks.wires.registry. environment: in benchmarks.peers.environments, None
-    for this Python. command: what follows the interpreter; {port}, {threads}, {language},
-    {huggingface}, {ctranslate2} and {alignment_heads} are filled in, and an option whose value is
-    unknown is left out with it. settings: the options that are a choice, each with its reason.
-    path: of its WebSocket. ready: path that answers 200 when it is, None to ask over the WebSocket.
+    for this Python. command: what follows the interpreter; {port}, {language}, {here} (this folder)
+    and the forms of the checkpoint {huggingface}, {ctranslate2}, {tiktoken} and {alignment_heads}
+    are filled in, and an option whose value is unknown is left out with it. settings: the options
+    that are a choice, each with its reason. path: of its WebSocket. ready: path that answers 200
+    when it is, None to ask over the WebSocket.
     """
 
     name: str
@@ -62,7 +68,7 @@ class Peer:
     ready: str | None
     settings: Mapping[str, str] = field(default_factory=dict)
 
-    def argv(self, checkpoint: Path, *, port: int, threads: int, language: str) -> list[str]:
+    def argv(self, checkpoint: Path, *, port: int, language: str) -> list[str]:
         """Of the server's process. NotInstalled, SourceError."""
         python = sys.executable
         if self.environment is not None:
@@ -70,13 +76,14 @@ class Peer:
         wanted = "\n".join([*self.command, *self.settings])
         values: dict[str, str | None] = {
             "port": str(port),
-            "threads": str(threads),
             "language": language,
             "huggingface": str(checkpoint),
-            "launcher": str(LAUNCHER),
+            "here": str(_HERE),
         }
         if "{ctranslate2}" in wanted:
             values["ctranslate2"] = str(ctranslate2_folder(checkpoint))
+        if "{tiktoken}" in wanted:
+            values["tiktoken"] = str(tiktoken_folder(checkpoint))
         if "{alignment_heads}" in wanted:
             values["alignment_heads"] = alignment_heads(checkpoint)
         arguments = list(self.command)
@@ -88,8 +95,10 @@ class Peer:
         return [python, *(argument.format(**values) for argument in arguments)]
 
 
-_LIVEKIT = ("-m", "whisperlivekit.basic_server", "--host", "127.0.0.1", "--port", "{port}")
+_LIVEKIT = ("-P", "{here}/whisperlivekit_launcher.py", "{tiktoken}", "--port", "{port}")
+_LIVE = ("-P", "{here}/whisperlive_launcher.py", "--port", "{port}")
 _LIVEKIT_SETTINGS = {
+    "--host 127.0.0.1": "loopback",
     "--language {language}": "one for the server: one per session takes a lock per decode",
     "--pcm-input": "raw samples, no ffmpeg process per session",
     "--warmup-file=": "ours is warmed up by sessions that do not count; theirs is a download",
@@ -145,7 +154,7 @@ PEERS: dict[str, Peer] = {
             "whisperlive",
             "whisperlive",
             "whisperlive",
-            ("-P", "{launcher}", "--port", "{port}"),
+            _LIVE,
             "/",
             None,
             {"--model {ctranslate2}": "the same checkpoint; it computes in int8 on a CPU"},
@@ -154,7 +163,7 @@ PEERS: dict[str, Peer] = {
             "whisperlive-batched",
             "whisperlive",
             "whisperlive",
-            ("-P", "{launcher}", "--port", "{port}"),
+            _LIVE,
             "/",
             None,
             {
@@ -188,7 +197,7 @@ class PeerServer:
         self.threads = threads
         self._language = language
         self._start_seconds = start_seconds
-        self.command = peer.argv(checkpoint, port=self.port, threads=threads, language=language)
+        self.command = peer.argv(checkpoint, port=self.port, language=language)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
         self._child: subprocess.Popen[bytes] | None = None
 

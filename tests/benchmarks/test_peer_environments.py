@@ -10,10 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.peers.checkpoints import DEMO_WHISPER, alignment_heads, ctranslate2_folder
+from benchmarks.peers.checkpoints import (
+    DEMO_WHISPER,
+    FIRST_SPECIAL,
+    alignment_heads,
+    ctranslate2_folder,
+    tiktoken_folder,
+)
 from benchmarks.peers.environments import INGREDIENTS, Environment, Recipe, environment
 from benchmarks.peers.files import OFFLINE
 from benchmarks.peers.servers import PEERS
+from engine.tokenizer import WhisperTokenizer
 from lookhear.errors import NotInstalled, SourceError, UsageError
 
 
@@ -88,6 +95,18 @@ def test_alignment_heads_are_written_as_whisper_reads_them(tmp_path: Path) -> No
 
 def test_the_demo_names_its_heads() -> None:
     assert alignment_heads(DEMO_WHISPER) is not None
+
+
+def test_the_vocabulary_is_written_as_openai_whisper_reads_it(tmp_path: Path) -> None:
+    folder = tiktoken_folder(DEMO_WHISPER, tmp_path)
+    lines = (folder / "assets" / "multilingual.tiktoken").read_text("ascii").splitlines()
+    pieces = [base64.b64decode(line.split()[0]) for line in lines]
+    assert [int(line.split()[1]) for line in lines] == list(range(FIRST_SPECIAL))
+    assert len(set(pieces)) == FIRST_SPECIAL
+    assert {bytes([byte]) for byte in range(256)} <= set(pieces)
+    tokenizer = WhisperTokenizer.from_folder(DEMO_WHISPER)
+    text = " Turn the lamp in the café on."
+    assert b"".join(pieces[token] for token in tokenizer.encode(text)).decode() == text
 
 
 def test_a_folder_without_weights_is_no_checkpoint(tmp_path: Path) -> None:

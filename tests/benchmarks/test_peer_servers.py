@@ -79,11 +79,11 @@ def test_settings_become_options(tmp_path: Path) -> None:
         None,
         {"--flag": "y", "--path {huggingface}": "y", "--heads {alignment_heads}": "y"},
     )
-    argv = peer.argv(DEMO_WHISPER, port=7, threads=1, language="en")
+    argv = peer.argv(DEMO_WHISPER, port=7, language="en")
     assert argv[:5] == [sys.executable, "-m", "x", "--port", "7"]
     assert argv[5:9] == ["--flag", "--path", str(DEMO_WHISPER), "--heads"]
     (tmp_path / "generation_config.json").write_text("{}")
-    argv = peer.argv(tmp_path, port=7, threads=1, language="en")
+    argv = peer.argv(tmp_path, port=7, language="en")
     assert argv[5:] == ["--flag", "--path", str(tmp_path)]  # unknown heads are left out
 
 
