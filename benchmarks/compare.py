@@ -11,23 +11,20 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 
 from benchmarks import compare_table, machine, plots
 from benchmarks.capacity import search
-from benchmarks.generator import Target, generate
-from benchmarks.numbers import Json, live_numbers
+from benchmarks.generator import Target
+from benchmarks.numbers import Json
 from benchmarks.offline import add_engine_arguments, engine_numbers
 from benchmarks.peers.files import OFFLINE
 from benchmarks.peers.servers import PEERS, PeerServer
-from benchmarks.prober import Prober, add_bound_arguments, as_json, bounds_of
-from benchmarks.processes import Watch, wait_idle
-from benchmarks.speech import Session, crowd, long_session, sentences
+from benchmarks.prober import Prober, add_bound_arguments, as_json, bounds_of, measure
+from benchmarks.speech import Session, long_session, sentences
 from benchmarks.subject import (
     add_result_arguments,
     begin,
@@ -36,16 +33,13 @@ from benchmarks.subject import (
     result_file,
     warm_up,
 )
-from benchmarks.trace import Trace
-from benchmarks.utterances import latencies
 from lookhear.display import progress
-from lookhear.errors import LookhearError, SourceError, UsageError
+from lookhear.errors import ConnectionFailed, LookhearError, SourceError, UsageError
 
 # The engine whose offline WER a server's live WER is held against; of all others FALLBACK.
 OFFLINE_OF = {"lookhear": "lookhear"}
 FALLBACK = "faster-whisper"
 PACKET_SECONDS = 0.1  # of audio, for every server: what the peers' own clients send at least
-MOST_POINTS = 1500  # of lags that the result keeps, per server and number of sessions
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
 
@@ -63,53 +57,31 @@ def measure_server(
             stack.enter_context(server)
         subject = Target(server.url, server.wire, pid=server.pid)
         warm_up(subject, options, console)
-        found["live"] = {
-            str(count): measure_live(subject, crowd(session, max(count, 2)), count, console)
-            for count in options.sessions
-        }
-        if options.capacity:
-            found |= capacities(subject, session, options, console)
+
+        def ask(sessions: int) -> Json:
+            return measure(
+                subject,
+                session,
+                sessions,
+                console,
+                seed=options.seed,
+                packet_seconds=PACKET_SECONDS,
+            )
+
+        prober = Prober(ask, console)
+        if options.capacity:  # first: what it finds not to be a measurement, it measures again
+            found |= capacities(prober, options, console)
+        found |= {"live": {}, "broken": {}}
+        for count in options.sessions:
+            try:
+                found["live"][str(count)] = prober.numbers(count)
+            except ConnectionFailed as error:
+                found["broken"][str(count)] = str(error)
     return found
 
 
-def measure_live(
-    subject: Target, sessions: Sequence[Session], concurrency: int, console: Console
-) -> Json:
-    """All numbers of these sessions, what the server's processes used, and the lags of words."""
-    assert subject.pid is not None, "a server that we started"
-    wait_idle(subject.pid)
-    with Watch(subject.pid) as watch:
-        traces = generate(
-            subject,
-            sessions,
-            concurrency,
-            console,
-            packet_seconds=PACKET_SECONDS,
-            tell_language=True,
-        )
-    return live_numbers(sessions, traces) | watch.totals() | {"lags": lags_of(sessions, traces)}
-
-
-def lags_of(sessions: Sequence[Session], traces: Sequence[Trace]) -> list[list[float]]:
-    """[end of the word, commit lag, settled lag] in seconds, evenly thinned to MOST_POINTS."""
-    points = [
-        [round(end, 2), round(commit, 3), round(settled, 3)]
-        for session, trace in zip(sessions, traces, strict=True)
-        if session.words and trace.seconds > session.words[-1].end
-        for found in [latencies(trace, session.words)]
-        for (end, commit), (_, settled) in zip(found.commit_lag, found.settled_lag, strict=True)
-    ]
-    if len(points) <= MOST_POINTS:
-        return points
-    kept = np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)
-    return [points[place] for place in kept]
-
-
-def capacities(
-    subject: Target, session: Session, options: argparse.Namespace, console: Console
-) -> Json:
+def capacities(prober: Prober, options: argparse.Namespace, console: Console) -> Json:
     """The most sessions by committed text, and by text that was shown and stayed."""
-    prober = Prober(subject, session, console, seed=options.seed, packet_seconds=PACKET_SECONDS)
     found = {}
     for key, settled in (("capacity", False), ("capacity_settled", True)):
         console.print(f"by {'settled' if settled else 'committed'} text", style="dim")

@@ -36,6 +36,9 @@ def tables(result: Json) -> Iterator[Table]:
         for name, found in [*servers.items(), *offline.items()]
         if "failed" in found
     }
+    for name, found in servers.items():
+        for count, reason in found.get("broken", {}).items():
+            failed[f"{name}, {count} sessions"] = reason
     if failed:
         table = Table(title="\nnot measured", title_justify="left", box=None, show_header=False)
         for name, reason in failed.items():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from benchmarks import metrics
 from benchmarks.speech import Session
 from benchmarks.trace import Trace
@@ -12,6 +14,7 @@ from benchmarks.utterances import Latencies, latencies
 from lookhear.wer import total, word_errors
 
 GROWTH_SECONDS = 30.0  # a session must last this long before a growth of its lag means anything
+MOST_POINTS = 1500  # of lags that a result keeps
 Json = dict[str, Any]
 
 
@@ -85,3 +88,18 @@ def growth(lags: Sequence[tuple[float, float]]) -> float | None:
     if max((at for at, _ in lags), default=0.0) < GROWTH_SECONDS:
         return None
     return round(metrics.slope_per_minute(lags), 4)
+
+
+def lags_of(sessions: Sequence[Session], traces: Sequence[Trace]) -> list[list[float]]:
+    """[end of the word, commit lag, settled lag] in seconds, evenly thinned to MOST_POINTS."""
+    points = [
+        [round(end, 2), round(commit, 3), round(settled, 3)]
+        for session, trace in zip(sessions, traces, strict=True)
+        if _was_sent(session, trace)
+        for found in [latencies(trace, session.words)]
+        for (end, commit), (_, settled) in zip(found.commit_lag, found.settled_lag, strict=True)
+    ]
+    if len(points) <= MOST_POINTS:
+        return points
+    kept = np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)
+    return [points[place] for place in kept]

@@ -8,6 +8,7 @@ that of one session, the lag does not grow and no session is dropped.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -18,7 +19,7 @@ from rich.table import Table
 
 from benchmarks.capacity import Bounds, Capacity, Probe, search, verdict
 from benchmarks.generator import Target, generate
-from benchmarks.numbers import Json, live_numbers
+from benchmarks.numbers import Json, lags_of, live_numbers
 from benchmarks.processes import Watch, wait_idle
 from benchmarks.speech import Session, crowd, long_session
 from benchmarks.subject import (
@@ -36,27 +37,59 @@ ALONE = 2  # sessions, one after the other, that say what WER one has
 PAUSE_SECONDS = 3.0  # between two probes of a server whose processes we cannot see
 
 
+def measure(
+    subject: Target,
+    session: Session,
+    sessions: int,
+    console: Console,
+    *,
+    seed: int = 0,
+    packet_seconds: float = 0.02,
+) -> Json:
+    """So many sessions at once, when the server has come to rest: all numbers, the lags of words,
+    and if the server is ours to look at, what its processes used. ConnectionFailed."""
+    if subject.pid is None:
+        time.sleep(PAUSE_SECONDS)
+    else:
+        wait_idle(subject.pid)  # what was left undone before is not charged to these
+    speakers = crowd(session, max(sessions, ALONE))
+    with contextlib.ExitStack() as stack:
+        watch = None if subject.pid is None else stack.enter_context(Watch(subject.pid))
+        traces = generate(
+            subject,
+            speakers,
+            sessions,
+            console,
+            seed=seed,
+            packet_seconds=packet_seconds,
+            tell_language=True,
+        )
+    used = watch.totals() if watch else {}
+    return live_numbers(speakers, traces) | used | {"lags": lags_of(speakers, traces)}
+
+
 class Prober:
-    """Measures one server with any number of sessions, each number once.
+    """Judges a server by what `measure` says of so many sessions; each number is measured once.
 
     `search(prober.by(bounds), most)` for any bounds: what was measured for others is used again.
     """
 
-    def __init__(
-        self,
-        subject: Target,
-        session: Session,
-        console: Console,
-        *,
-        seed: int = 0,
-        packet_seconds: float = 0.02,
-    ) -> None:
-        self._subject = subject
-        self._session = session
+    def __init__(self, measure: Callable[[int], Json], console: Console) -> None:
+        self._measure = measure
         self._console = console
-        self._seed = seed
-        self._packet_seconds = packet_seconds
         self._measured: dict[int, Json | ConnectionFailed] = {}
+
+    def numbers(self, sessions: int) -> Json:
+        """ConnectionFailed if no session got an answer."""
+        if sessions not in self._measured:
+            try:
+                self._measured[sessions] = self._measure(sessions)
+            except ConnectionFailed as error:
+                self._measured[sessions] = error
+        found = self._measured[sessions]
+        if isinstance(found, ConnectionFailed):
+            raise found
+        return found
 
     def by(self, bounds: Bounds) -> Callable[[int], Probe]:
         """The probe function of a search. It raises ConnectionFailed if not even one session gets
@@ -64,20 +97,14 @@ class Prober:
         return lambda sessions: self._probe(sessions, bounds)
 
     def _probe(self, sessions: int, bounds: Bounds) -> Probe:
-        if sessions not in self._measured:
-            self._settle()
-            try:
-                self._measured[sessions] = self._measure(sessions)
-            except ConnectionFailed as error:
-                if sessions == 1:
-                    raise
-                self._measured[sessions] = error
-        found, single = self._measured[sessions], self._measured.get(1)
-        if isinstance(found, ConnectionFailed):
-            probe = Probe(sessions, False, (str(found),))
-        else:
-            alone = single["wer_all"] if sessions > 1 and isinstance(single, dict) else None
-            probe = verdict(sessions, found, alone, bounds)
+        single = self._measured.get(1)
+        alone = single["wer_all"] if sessions > 1 and isinstance(single, dict) else None
+        try:
+            probe = verdict(sessions, self.numbers(sessions), alone, bounds)
+        except ConnectionFailed as error:
+            if sessions == 1:
+                raise
+            probe = Probe(sessions, False, (str(error),))
         if probe.holds is None:
             del self._measured[sessions]  # to be measured anew
         words = {True: "holds", False: "does not hold", None: "says nothing"}[probe.holds]
@@ -85,42 +112,20 @@ class Prober:
         self._console.print(f"{sessions} sessions: {words}{why}", style="dim")
         return probe
 
-    def _measure(self, sessions: int) -> Json:
-        speakers = crowd(self._session, max(sessions, ALONE))
-
-        def run() -> Json:
-            traces = generate(
-                self._subject,
-                speakers,
-                sessions,
-                self._console,
-                seed=self._seed,
-                packet_seconds=self._packet_seconds,
-                tell_language=True,
-            )
-            return live_numbers(speakers, traces)
-
-        if self._subject.pid is None:
-            return run()
-        with Watch(self._subject.pid) as watch:
-            numbers = run()
-        return numbers | watch.totals()
-
-    def _settle(self) -> None:
-        """What the probe before left undone is not charged to the next."""
-        if self._subject.pid is None:
-            time.sleep(PAUSE_SECONDS)
-        else:
-            wait_idle(self._subject.pid)
-
 
 def as_json(capacity: Capacity, bounds: Bounds) -> Json:
     return {
         "bounds": asdict(bounds),
         "sessions": capacity.sessions,
         "limited_by": capacity.limited_by,
-        "probes": [asdict(probe) for probe in capacity.probes],
+        "probes": [_without_lags(asdict(probe)) for probe in capacity.probes],
     }
+
+
+def _without_lags(probe: Json) -> Json:
+    """Thousands of numbers that only the plots of a few measurements need."""
+    kept = {key: value for key, value in probe["numbers"].items() if key != "lags"}
+    return probe | {"numbers": kept}
 
 
 def table(capacity: Json) -> Table:
@@ -213,7 +218,7 @@ def main(argv: list[str]) -> int:
         about = begin(["capacity", *argv])
         warm_up(subject, options, aside)
         session = long_session("speaker", 0, options.seconds, options.data, options.language)
-        prober = Prober(subject, session, aside, seed=options.seed)
+        prober = Prober(lambda n: measure(subject, session, n, aside, seed=options.seed), aside)
         found = as_json(search(prober.by(bounds), options.most, options.tolerance), bounds)
     path = finish("capacity", {"scenario": "capacity", **about, **found}, options)
     if not options.json:

@@ -93,8 +93,9 @@ def private_server(options: argparse.Namespace, console: Console) -> Iterator[Se
 def warm_up(subject: Target, options: argparse.Namespace, console: Console) -> None:
     """Sessions that do not count: caches, threads and allocators settle, and a server that is not
     there is found out. ConnectionFailed."""
-    session = long_session("warm-up", 0, WARM_UP_SECONDS, options.data)
-    generate(subject, crowd(session, 3), 3, console)
+    session = long_session("warm-up", 0, WARM_UP_SECONDS, options.data, options.language)
+    told = options.language is not None
+    generate(subject, crowd(session, 3), 3, console, tell_language=told)
 
 
 def begin(argv: list[str]) -> Json:

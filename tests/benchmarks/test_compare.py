@@ -16,7 +16,7 @@ from benchmarks import compare, compare_table, plots, prober
 from benchmarks.capacity import Bounds, Probe, search, verdict
 from benchmarks.generator import Target
 from benchmarks.metrics import retracted
-from benchmarks.numbers import live_numbers
+from benchmarks.numbers import MOST_POINTS, lags_of, live_numbers
 from benchmarks.offline import Answer, Run, numbers
 from benchmarks.prober import as_json
 from benchmarks.speech import Session
@@ -58,7 +58,7 @@ def trace(said: Session, lag: float, name: str = "s") -> Trace:
 def live(lag: float) -> dict[str, Any]:
     said = session()
     traces = [trace(said, lag)]
-    return live_numbers([said], traces) | USED | {"lags": compare.lags_of([said], traces)}
+    return live_numbers([said], traces) | USED | {"lags": lags_of([said], traces)}
 
 
 def result() -> dict[str, Any]:
@@ -78,7 +78,10 @@ def result() -> dict[str, Any]:
                 "live": {"1": live(0.5)},
                 "capacity": held,
             },
-            "other": {"live": {"1": live(3.0), "4": live(6.0)}},
+            "other": {
+                "live": {"1": live(3.0), "4": live(6.0)},
+                "broken": {"8": "closed early"},
+            },
             "absent": {"failed": "nothing there"},
         },
     }
@@ -106,7 +109,7 @@ def test_a_session_that_broke_off_is_a_drop_without_latencies() -> None:
     broken.close_code, broken.problem = 1011, "closed early"
     found = live_numbers([said], [broken])
     assert found["drops"] == 1 and found["commit_lag_s"] == {"n": 0}
-    assert compare.lags_of([said], [broken]) == []
+    assert lags_of([said], [broken]) == []
 
 
 def test_committed_words_that_are_taken_back_are_counted() -> None:
@@ -120,8 +123,8 @@ def test_committed_words_that_are_taken_back_are_counted() -> None:
 def test_lags_are_thinned_evenly() -> None:
     said = session()
     many = [replace(said, name=f"s{n}") for n in range(50)]
-    rows = compare.lags_of(many, [trace(said, 0.5, s.name) for s in many])
-    assert len(rows) == compare.MOST_POINTS
+    rows = lags_of(many, [trace(said, 0.5, s.name) for s in many])
+    assert len(rows) == MOST_POINTS
     assert rows[0][0] == 0.6 and rows[-1][0] == 39.6
 
 
@@ -140,6 +143,7 @@ def test_tables_show_every_server_that_was_measured() -> None:
         assert wanted in text
     assert "8: p95 commit lag 2.25 s > 2 s" not in text  # 9 is the first above: 8 holds
     assert "9: p95 commit lag 2.25 s > 2 s" in text
+    assert "other, 8 sessions" in text and "closed early" in text
     assert "nothing there" in text and "not installed" in text
 
 
@@ -154,12 +158,20 @@ def test_what_was_measured_for_one_bound_serves_the_next(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(prober, "generate", generate)
     monkeypatch.setattr(prober, "PAUSE_SECONDS", 0.0)
-    one = prober.Prober(Target("ws://a.example"), session(), Console(file=io.StringIO()))
+    console = Console(file=io.StringIO())
+
+    def measure(sessions: int) -> dict[str, Any]:
+        return prober.measure(Target("ws://a.example"), session(), sessions, console)
+
+    one = prober.Prober(measure, console)
     committed = search(one.by(Bounds()), 16)
     assert committed.sessions == 4 and sorted(asked) == [1, 2, 4, 5, 6, 8]
     settled = search(one.by(Bounds(settled=True)), 16)
     assert settled.sessions == 6 and sorted(asked) == [1, 2, 4, 5, 6, 7, 8]
     assert settled.probes[-1].reasons == ("all refused",)
+    assert one.numbers(4)["lags"] and len(asked) == 7
+    kept = as_json(settled, Bounds())["probes"]
+    assert not any("lags" in probe["numbers"] for probe in kept)
 
 
 def test_plots_are_drawn_and_repeatable(tmp_path: Path) -> None:
