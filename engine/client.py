@@ -101,16 +101,17 @@ class _Listener:
 class EngineClient:
     """All engines of one gateway. Every method belongs to the event loop that called `load`.
 
-    configs: one per model, each with a name of its own; the first is the default.
+    configs: one per model, each with a name of its own; the first is the default. module: what
+    their processes run; a benchmark of the gateway alone has an engine without a model.
     """
 
-    def __init__(self, configs: Sequence[EngineConfig]) -> None:
+    def __init__(self, configs: Sequence[EngineConfig], *, module: str = "engine.process") -> None:
         names = [config.name for config in configs]
         if len(set(names)) != len(names):
             raise ValueError(f"models need different names, got {', '.join(names)}")
         self._default = names[0]
         self._on_progress: ProgressHandler | None = None
-        self._replicas = {c.name: Replica(c, self._on_event) for c in configs}
+        self._replicas = {c.name: Replica(c, self._on_event, module) for c in configs}
         self._tasks: list[asyncio.Task[None]] = []
         self._listeners: dict[str, _Listener] = {}
         self._turns: dict[tuple[str, str], Replica] = {}  # turns and answers

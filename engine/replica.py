@@ -28,8 +28,15 @@ class EngineUnavailable(RuntimeError):
 class Replica:
     """One engine process and the socket to it."""
 
-    def __init__(self, config: EngineConfig, on_event: Callable[[Replica, Event], None]) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        on_event: Callable[[Replica, Event], None],
+        module: str = "engine.process",
+    ) -> None:
+        """module: what the process runs, with the arguments of `engine.process`."""
         self.config = config
+        self._module = module
         self.ready: Ready | None = None
         self.failure: EngineFailed | None = None
         self.starting = _FROM_NOTHING  # how far the start is
@@ -51,7 +58,7 @@ class Replica:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                "engine.process",
+                self._module,
                 *arguments,
                 pass_fds=[theirs.fileno()],
                 # Signals to the gateway's group (Ctrl-C, a supervisor's stop) are the gateway's to

@@ -18,11 +18,14 @@ from gateway.access import Access
 from gateway.chat.endpoint import chat_completions
 from gateway.config import GatewayConfig
 from gateway.errors import ApiError, answer_api_error, answer_bug, answer_http_exception
+from gateway.lag import LoopLag
 from gateway.metrics import Metrics
 from gateway.realtime.endpoint import realtime
 from gateway.services import Engine, Services
 from gateway.transport import Door
-from media.vad import SileroModel
+from media.silero import SileroModel
+
+LAG_INTERVAL = 0.05  # seconds
 
 Loader = Callable[[], Awaitable[None]]
 """Loads the engine's models; runs beside the server, which answers `/ready` meanwhile."""
@@ -56,9 +59,12 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         loading = asyncio.create_task(load_models())
+        lag = LoopLag(services.metrics.loop_lag.observe, LAG_INTERVAL)
+        lag.start()
         try:
             yield
         finally:
+            lag.stop()
             await services.close_sessions()
             loading.cancel()
             await asyncio.gather(loading, return_exceptions=True)

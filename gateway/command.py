@@ -19,7 +19,7 @@ from gateway import catalogue
 from gateway.app import create_app
 from gateway.arguments import engine_configs, gateway_config, serve_parser
 from gateway.config import GatewayConfig
-from gateway.server import bind, check_certificate, make_server
+from gateway.server import bind, check_certificate, compute_alone, make_server
 from gateway.startup import LoadingBar, greet, tell_ready
 
 WRONG_USE = 2  # exit status: what was asked for cannot be done
@@ -42,6 +42,7 @@ def serve(argv: list[str]) -> int:
             reason += ". Is another server running there? --port picks another"
         return _refuse("serve", f"cannot listen on {config.host} port {config.port}: {reason}")
     _set_up_logging(options.log_level)
+    compute_alone()
     with listening:
         try:
             return asyncio.run(_serve(config, engines, listening))

@@ -10,6 +10,7 @@ from engine.client import EngineState
 from engine.messages import Pong
 
 _SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
+_LAGS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 CLOSE_CODES = (1000, 1001, 1005, 1006, 1009, 1011, 1012, 1013)
 
 
@@ -34,11 +35,18 @@ class Metrics:
         self.audio_seconds = Counter(
             "lookhear_audio_seconds", "Audio received, by way in", ["way"], registry=r
         )
+        self._realtime_audio = self.audio_seconds.labels("realtime")
         self.commit_lag = Histogram(
             "lookhear_commit_lag_seconds",
             "From the commit of a turn to its transcript",
             registry=r,
             buckets=_SECONDS,
+        )
+        self.loop_lag = Histogram(
+            "lookhear_loop_lag_seconds",
+            "How late the event loop was, looked at every 50 ms",
+            registry=r,
+            buckets=_LAGS,
         )
         self.answers = Counter(
             "lookhear_answers", "Answers of chats, by how they ended", ["outcome"], registry=r
@@ -80,6 +88,10 @@ class Metrics:
                 ("waiting", "Requests waiting now"),
             )
         }
+
+    def heard(self, seconds: float) -> None:
+        """Audio of a live session."""
+        self._realtime_audio.inc(seconds)
 
     def see_engines(self, states: Sequence[EngineState], stats: Mapping[str, Pong]) -> None:
         """Take over how the engines are and what each last said of its work, by model name."""

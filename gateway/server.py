@@ -8,9 +8,11 @@ from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from engine.config import ConfigError
 from gateway.config import GatewayConfig
+from gateway.frames import PacedProtocol
 from gateway.services import Services
 
 PING_INTERVAL = 20.0  # seconds
@@ -27,13 +29,21 @@ class GatewayServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def compute_alone() -> None:
+    """Keep numpy's matrix products in the thread that asks for them. Ours are small; helper threads
+    would spin on cores that the engine needs."""
+    threadpool_limits(limits=1, user_api="blas")
+
+
 def make_server(app: Starlette) -> GatewayServer:
     """The server of `app` with our limits. Logging is the caller's."""
     config = app.state.services.config
     return GatewayServer(
         uvicorn.Config(
             app,
-            ws="websockets-sansio",
+            ws=PacedProtocol,
+            # Base64 of sound: deflate costs several times what it saves.
+            ws_per_message_deflate=False,
             ws_max_size=config.max_message_bytes,
             ws_ping_interval=PING_INTERVAL,
             ws_ping_timeout=PING_TIMEOUT,

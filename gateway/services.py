@@ -20,7 +20,8 @@ from gateway.errors import ApiError
 from gateway.fetch import Fetcher
 from gateway.ids import new_id
 from gateway.metrics import Metrics
-from media.vad import SileroModel
+from gateway.realtime.voices import Voices
+from media.silero import SileroModel
 
 if TYPE_CHECKING:
     from gateway.realtime.session import RealtimeSession
@@ -75,8 +76,10 @@ class Services:
     file_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FILES_AT_ONCE))
     sessions: set[RealtimeSession] = field(default_factory=set)
     pictures: Pictures = field(init=False)
+    voices: Voices = field(init=False)
 
     def __post_init__(self) -> None:
+        self.voices = Voices(self.silero, self.threads)
         self.pictures = Pictures(self.config, Fetcher(self.in_thread), self.in_thread)
 
     @property

@@ -1,22 +1,21 @@
-"""Voice activity: Silero VAD on onnxruntime, and the state machine that turns it into turns.
+"""Voice activity: the state machine that turns the probabilities of Silero VAD into turns.
 
-The model file lies beside this one (silero_vad.LICENSE.txt says where it comes from): the
-`silero-vad` distribution that carries it depends on torch, which this package must never load.
 All positions are absolute sample numbers on one 16 kHz stream.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
+
+from media.silero import CONTEXT, WINDOW, SileroModel, SileroStream
 
 __all__ = [
     "SileroModel",
-    "SileroState",
+    "SileroStream",
     "SpeechStarted",
     "SpeechStopped",
     "TurnDetector",
@@ -28,9 +27,6 @@ __all__ = [
 Samples = NDArray[np.float32]
 
 RATE = 16000
-WINDOW = 512  # samples, 32 ms: what the model was trained on
-CONTEXT = 64  # samples of the window before, which the model also sees
-MODEL_FILE = "silero_vad.onnx"
 
 
 @dataclass(frozen=True)
@@ -145,63 +141,23 @@ class TurnDetector:
         self._turn_end = max(self._turn_end, sample)
 
 
-class SileroModel:
-    """The network, loaded once and shared by all streams (onnxruntime's run is thread-safe)."""
-
-    def __init__(self, path: Path | None = None) -> None:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        # Without this an idle pool thread would spin on a core that the engine needs.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._session = onnxruntime.InferenceSession(
-            str(path or Path(__file__).with_name(MODEL_FILE)),
-            sess_options=options,
-            providers=["CPUExecutionProvider"],
-        )
-        self._rate = np.array(RATE, dtype=np.int64)
-
-    def run(self, window: Samples, state: Samples) -> tuple[float, Samples]:
-        """window: [1, CONTEXT + WINDOW], state: [2, 1, 128] -> speech probability, next state."""
-        probability, state = self._session.run(
-            None, {"input": window, "state": state, "sr": self._rate}
-        )
-        return float(probability[0, 0]), state
-
-
-class SileroState:
-    """One stream's recurrent state and context."""
-
-    def __init__(self, model: SileroModel) -> None:
-        self._model = model
-        self._window = np.zeros((1, CONTEXT + WINDOW), dtype=np.float32)
-        self.reset()
-
-    def reset(self) -> None:
-        self._state: Samples = np.zeros((2, 1, 128), dtype=np.float32)
-        self._window[:] = 0
-
-    def probability(self, window: Samples) -> float:
-        """window: [512] at 16 kHz, the next of the stream -> probability of speech in it."""
-        assert window.shape == (WINDOW,), window.shape
-        self._window[0, :CONTEXT] = self._window[0, WINDOW:]
-        self._window[0, CONTEXT:] = window
-        probability, self._state = self._model.run(self._window, self._state)
-        return probability
-
-
 class VoiceDetector:
     """A stream of samples in chunks of any size -> turns. Events do not depend on the chunking.
+
+    `feed` does all at once. Who judges the windows of many streams together does it in two steps:
+    `windows`, and `advance` with what `SileroModel.judge` makes of them and of `stream`.
 
     Not thread-safe: one stream, one caller at a time.
     """
 
     def __init__(self, model: SileroModel, config: VadConfig | None = None) -> None:
-        self._voice = SileroState(model)
+        self._model = model
         self._turns = TurnDetector(config or VadConfig())
-        self._pending = np.zeros(0, dtype=np.float32)
-        self.position = 0  # samples fed; up to one window of them is not judged yet
+        self.stream = SileroStream()
+        # The samples that windows to come will see: first the context, silence at the beginning.
+        self._tail: Samples = np.zeros(CONTEXT, dtype=np.float32)
+        self._judged = 0
+        self.position = 0  # samples heard; up to one window of them is not judged yet
 
     @property
     def config(self) -> VadConfig:
@@ -218,18 +174,29 @@ class VoiceDetector:
 
     def feed(self, samples: Samples) -> list[VadEvent]:
         """samples: [n] float32 at 16 kHz -> the events that they complete, in order."""
-        self._pending = np.concatenate([self._pending, samples]).astype(np.float32, copy=False)
-        start = self.position + len(samples) - len(self._pending)
-        self.position += len(samples)
+        [probabilities] = self._model.judge([self.stream], [self.windows(samples)])
+        return self.advance(len(samples), iter(probabilities.tolist()))
+
+    def windows(self, samples: Samples) -> Samples:
+        """samples: [n], the next ones -> [k, CONTEXT + WINDOW], the windows that they complete."""
+        tail = np.concatenate([self._tail, samples])
+        count = (len(tail) - CONTEXT) // WINDOW
+        found = np.empty((count, CONTEXT + WINDOW), dtype=np.float32)
+        for row in range(count):
+            found[row] = tail[row * WINDOW : row * WINDOW + CONTEXT + WINDOW]
+        self._tail = tail[count * WINDOW :]
+        return found
+
+    def advance(self, count: int, probabilities: Iterator[float]) -> list[VadEvent]:
+        """The next `count` samples were heard; probabilities: of the windows that they complete,
+        and perhaps of more -> their events."""
+        self.position += count
         events: list[VadEvent] = []
-        offset = 0
-        while offset + WINDOW <= len(self._pending):
-            probability = self._voice.probability(self._pending[offset : offset + WINDOW])
-            event = self._turns.push(probability, start + offset, start + offset + WINDOW)
+        while self._judged + WINDOW <= self.position:
+            start, self._judged = self._judged, self._judged + WINDOW
+            event = self._turns.push(next(probabilities), start, self._judged)
             if event is not None:
                 events.append(event)
-            offset += WINDOW
-        self._pending = self._pending[offset:].copy()
         return events
 
     def update(self, config: VadConfig) -> None:
@@ -245,7 +212,7 @@ class VoiceDetector:
 
     def reset(self) -> None:
         """A new stream: position 0, nothing heard."""
-        self._voice.reset()
+        self.stream.reset()
         self._turns.reset()
-        self._pending = np.zeros(0, dtype=np.float32)
-        self.position = 0
+        self._tail = np.zeros(CONTEXT, dtype=np.float32)
+        self._judged = self.position = 0

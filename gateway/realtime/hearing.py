@@ -1,4 +1,4 @@
-"""The media side of a session: bytes in, samples and speech boundaries out. Runs in a thread."""
+"""The media side of a session: bytes in, samples and speech boundaries out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from media.pcm import AudioFormat, PcmStream
-from media.vad import SileroModel, VadConfig, VadEvent, VoiceDetector
+from media.silero import SileroModel, SileroStream
+from media.vad import VadConfig, VadEvent, VoiceDetector
 
 PIECE = 1600  # samples: how finely `voiced_until` is known where an event falls
 
@@ -32,9 +33,14 @@ class Heard:
 
 
 class Hearing:
-    """Decoder, resampler and voice detector of one session. One caller at a time."""
+    """Decoder, resampler and voice detector of one session. One caller at a time.
+
+    In three steps, since the middle one is cheaper for many sessions together (see `voices`):
+    `decode`, the probabilities of the `windows`, and `judge`. `hear` is all of them.
+    """
 
     def __init__(self, model: SileroModel, format: AudioFormat, vad: VadConfig) -> None:
+        self._model = model
         self._stream = PcmStream(format)
         self._detector = VoiceDetector(model, vad)
         self._tail: list[Samples] = []  # flushed when the format changed, not yet heard
@@ -44,18 +50,37 @@ class Hearing:
 
         At each speech boundary a new `Heard` begins.
         """
+        samples = self.decode(chunks, flush=flush)
+        [probabilities] = self._model.judge([self.voice], [self.windows(samples)])
+        return self.judge(samples, probabilities.tolist())
+
+    @property
+    def voice(self) -> SileroStream:
+        """What the probabilities of the next windows depend on."""
+        return self._detector.stream
+
+    def decode(self, chunks: Sequence[bytes], *, flush: bool) -> Samples:
+        """-> [n], the next samples of the session."""
         parts, self._tail = self._tail, []
         parts.append(self._stream.feed(b"".join(chunks)))
         if flush:
             parts.append(self._stream.flush())
-        samples = np.concatenate(parts)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def windows(self, samples: Samples) -> Samples:
+        """samples: what was decoded -> [k, CONTEXT + WINDOW], the windows that they complete."""
+        return self._detector.windows(samples)
+
+    def judge(self, samples: Samples, probabilities: Sequence[float]) -> list[Heard]:
+        """probabilities: k, of the windows of these samples."""
+        judged = iter(probabilities)
+        detector = self._detector
         heard: list[Heard] = []
         begin = 0
         for start in range(0, len(samples), PIECE):
             end = min(start + PIECE, len(samples))
-            events = self._detector.feed(samples[start:end])
+            events = detector.advance(end - start, judged)
             if events or end == len(samples):
-                detector = self._detector
                 heard.append(
                     Heard(samples[begin:end], events, detector.voiced_until, detector.speaking)
                 )

@@ -1,9 +1,9 @@
 """One WebSocket session: the asyncio shell around the pure protocol.
 
-Three tasks. The reader fills the inbox; the worker takes all that waits, does the media work in a
-thread and moves the protocol; the writer empties the outbox. Engine events move the protocol on
-the event loop as they come. Every queue is bounded: a session with too much waiting is not read,
-and a client that does not read is closed.
+The connection fills the inbox, with pauses (see `gateway.frames`); the worker takes all that waits,
+does the media work and moves the protocol; the writer empties the outbox. Engine events move the
+protocol on the event loop as they come. Every queue is bounded: a session with too much waiting is
+not read, and a client that does not read is closed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from engine.client import EngineUnavailable
 from engine.messages import SAMPLE_RATE, DropPicture, EngineFailed, Event
+from gateway.frames import EXTENSION, Frame, PacedProtocol
 from gateway.log import LOGGER
 from gateway.realtime.checks import ProtocolError
 from gateway.realtime.dialogue import DialogueLimits
@@ -43,12 +44,11 @@ from gateway.realtime.wanted import WantedAudio, load
 from gateway.services import Engine, Services
 
 INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
+INLINE_AUDIO = 32 * 1024  # bytes: more than this is decoded in a thread, which costs a hop
 BATCH = 4 * 1024 * 1024  # characters worked on at once
 GATHERING = 0.008  # seconds per open session, see _gathering_time
 MOST_GATHERING = 0.06
 CLOSE_SECONDS = 1.0  # how long a slow reader may take to see why it is closed
-
-Frame = str | bytes
 
 
 class RealtimeSession:
@@ -87,6 +87,7 @@ class RealtimeSession:
         self._hearing = Hearing(services.silero, settings.format, settings.vad())
         self._inbox: ByteQueue[Frame] = ByteQueue(config.max_inbox_bytes)
         self._outbox: ByteQueue[str | Close] = ByteQueue(config.max_outbox_bytes)
+        self._connection: PacedProtocol | None = None
         self._progress = asyncio.Event()  # the engine said something
         self._closing: Close | None = None
         self._overflow = asyncio.Event()
@@ -142,27 +143,33 @@ class RealtimeSession:
     # --- tasks -----------------------------------------------------------------------------------
 
     async def _read(self) -> None:
+        connection = self._websocket.scope.get("extensions", {}).get(EXTENSION)
+        if isinstance(connection, PacedProtocol):  # else a server that is not ours
+            self._connection = connection
+            connection.attach(self._take, self._gathering_time)
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
                 if self._closing is None:
                     self._close_code = message.get("code") or 1005
                 return
-            frame: Frame | None = message.get("text")
-            if frame is None:
-                frame = message.get("bytes") or b""
-            self._tally.bytes_in += len(frame)
-            self._inbox.put(frame, len(frame) + 1)
+            text: str | None = message.get("text")
+            self._take(text if text is not None else message.get("bytes") or b"")
             await self._inbox.room()
+
+    def _take(self, frame: Frame) -> None:
+        self._tally.bytes_in += len(frame)
+        self._inbox.put(frame, len(frame) + 1)
+        if self._connection is not None and self._inbox.full:
+            self._connection.hold()
 
     async def _work(self) -> None:
         try:
             while True:
                 frames = await self._inbox.take(BATCH)
-                events = await self._parse(frames)
-                await self._handle(events)
-                if all(isinstance(event, Append) for event in events):
-                    await asyncio.sleep(self._gathering_time())
+                if self._connection is not None and not self._inbox.full:
+                    self._connection.release()
+                await self._handle(await self._parse(frames))
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -241,17 +248,23 @@ class RealtimeSession:
                 self._apply(self._protocol.refuse_audio(appends[0].event_id))
             return
         await self._room_for_turns()
+        services, hearing = self._services, self._hearing
         chunks = [append.audio for append in appends]
-        heard = await self._services.in_thread(lambda: self._hearing.hear(chunks, flush=flush))
+        if sum(len(chunk) for chunk in chunks) <= INLINE_AUDIO:
+            samples = hearing.decode(chunks, flush=flush)
+            windows = hearing.windows(samples)
+        else:
+            samples = await services.in_thread(lambda: hearing.decode(chunks, flush=flush))
+            windows = await services.in_thread(lambda: hearing.windows(samples))
+        probabilities = await services.voices.judge(hearing.voice, windows)
+        services.metrics.heard(len(samples) / SAMPLE_RATE)
         event_id = appends[-1].event_id if appends else None
-        for part in heard:
-            seconds = len(part.samples) / SAMPLE_RATE
-            self._services.metrics.audio_seconds.labels("realtime").inc(seconds)
-            self._apply(self._protocol.hear(part, now=self._services.clock(), event_id=event_id))
+        for part in hearing.judge(samples, probabilities):
+            self._apply(self._protocol.hear(part, now=services.clock(), event_id=event_id))
 
     def _gathering_time(self) -> float:
-        """Seconds in which the next small appends may gather: a thread hop costs the same for
-        one as for many (0.3 ms of CPU), so the more sessions, the longer."""
+        """Seconds in which the next small appends may gather: to read them, work on them and pass
+        them on costs little more for many than for one, so the more sessions, the longer."""
         return min(GATHERING * len(self._services.sessions), MOST_GATHERING)
 
     async def _room_for_turns(self) -> None:

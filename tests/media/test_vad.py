@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from media.vad import (
     SileroModel,
-    SileroState,
     SpeechStarted,
     SpeechStopped,
     TurnDetector,
@@ -275,19 +274,6 @@ def test_commit_in_mid_speech() -> None:
     detector.end_turn()
     events = detector.feed(samples[middle:])
     assert events[0] == SpeechStarted(middle)
-
-
-def test_streams_share_a_model_and_nothing_else() -> None:
-    samples, _ = speech()
-    windows = [samples[at : at + WINDOW] for at in range(16000, 32000, WINDOW)]
-    alone = SileroState(model())
-    expected = [alone.probability(window) for window in windows]
-    one, other = SileroState(model()), SileroState(model())
-    got = []
-    for number, window in enumerate(windows):
-        got.append(one.probability(window))
-        other.probability(windows[-1 - number])
-    assert got == expected and max(expected) > 0.9
 
 
 def test_media_loads_neither_torch_nor_sockets() -> None:
