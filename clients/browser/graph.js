@@ -3,6 +3,7 @@
 const WINDOW = 60_000; // ms
 const SHORTEST = 15_000; // ms that it is wide at least
 const MOST = 1200; // points kept
+const JOINED = 50; // ms between two ticks of one line, besides the ticks themselves
 const EDGE = { left: 34, right: 6, top: 8, bottom: 6 }; // pixels
 const STEPS = [1, 2, 4, 8, 16, 32, 64]; // seconds, the heights to choose from
 const NAMES = {
@@ -85,15 +86,20 @@ export class Graph {
         svg("text", { x: EDGE.left - 6, y: y(seconds), dy: "0.32em" }, `${seconds} s`),
       ),
     );
-    const ticks = points.filter(({ series }) => series === "tick");
-    const path = ticks.map(({ at, value }) => `${x(at)},${y(value / 1000)}`).join(" ");
+    let path = "";
+    let before = -Infinity;
+    for (const { at, value } of points.filter(({ series }) => series === "tick")) {
+      const isNext = at - value < before + JOINED; // else a new turn begins
+      path += `${isNext ? "L" : "M"}${x(at)} ${y(value / 1000)}h0`;
+      before = at;
+    }
     const marks = points
       .filter(({ series }) => series !== "tick")
       .map(({ series, at, value }) => mark(series, +x(at), +y(value / 1000)));
     this.picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.picture.replaceChildren(
       ...lines,
-      svg("polyline", { class: "tick", points: path }),
+      svg("path", { class: "tick", d: path }),
       ...marks,
     );
     this.tell(Math.round(span / 1000));

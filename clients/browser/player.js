@@ -20,7 +20,10 @@ export class Player {
     const recording = { name: file.name, url, element: null, hasVideo: false };
     let element = await loaded("video", url);
     recording.hasVideo = Boolean(element?.videoWidth);
-    if (element && !recording.hasVideo) element = await loaded("audio", url);
+    if (element && !recording.hasVideo) {
+      element.removeAttribute("src"); // reads no more
+      element = await loaded("audio", url);
+    }
     if (element) {
       element.className = "recording";
       element.setAttribute("aria-label", `${file.name}, to play again`);
