@@ -56,7 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Exit status. LookhearError."""
     if parsed.list_devices:
-        for number, name, default in input_devices():
+        if not (devices := input_devices()):
+            require_microphone()  # says what to do
+        for number, name, default in devices:
             print(f"{'*' if default else ' '} {number:3}  {name}")
         return 0
     piped = parsed.stdin or parsed.source == "-"

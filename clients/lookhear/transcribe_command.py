@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from lookhear.audio import at_pace, read_source
 from lookhear.client import AsyncClient
@@ -127,6 +128,8 @@ def _whole(
                 console.print(f"lookhear: {file}: {error}", soft_wrap=True, markup=False)
                 continue
             _deliver(answer.rstrip("\n"), form, file, target, len(parsed.files) > 1)
+            if target is not None and console.is_terminal:
+                console.print(Text(f"{file} → {target(file)}", style="dim"), soft_wrap=True)
     return 1 if failed else 0
 
 

@@ -91,7 +91,7 @@ def test_a_microphone_that_has_only_another_rate(
     assert device.options["samplerate"] == 48_000 and capsys.readouterr().out
 
 
-@pytest.mark.parametrize("options", [[], ["--device", "Webcam"], ["--device", "9"]])
+@pytest.mark.parametrize("options", [[], ["--device", "9"], ["--list-devices"]])
 def test_what_is_said_without_a_microphone(
     options: list[str],
     device: FalseDevice,
