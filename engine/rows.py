@@ -75,9 +75,12 @@ class Rows:
         is_uniform: rows of padding have a token each, as real ones do; else none.
         """
         which, behind, new = (np.asarray(values, np.int64) for values in (rows, past, counts))
-        owner = np.repeat(np.arange(len(which)), new)
-        first = np.cumsum(new) - new
-        positions = np.arange(len(owner)) - first[owner] + behind[owner]
+        if max(counts, default=0) == min(counts, default=0) == 1:  # decoding: a third of the time
+            owner, positions = np.arange(len(which)), behind
+        else:
+            owner = np.repeat(np.arange(len(which)), new)
+            first = np.cumsum(new) - new
+            positions = np.arange(len(owner)) - first[owner] + behind[owner]
         width = self._tables.shape[1]
         if num_rows is None:
             width = int((-(-(behind + new) // BLOCK_TOKENS)).max())

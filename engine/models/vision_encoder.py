@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from kernels import (
 
 MAX_PATCHES = 16_384  # in one pass, unless a single medium has more; inside they are wide
 EPS = 1e-6
+KEPT_GRIDS = 4  # sizes of pictures whose positions are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,8 @@ class VisionEncoder:
         # Half of a head's pairs turn with the row, the others with the column.
         half = dims.width // dims.heads // 2
         self._frequencies = rope_frequencies(half, dims.rope_theta).to(self.device)
+        # Frames of a camera have one size; few are kept, for a large picture's are large.
+        self._placed = lru_cache(maxsize=KEPT_GRIDS)(self._place)
 
     @torch.inference_mode()
     def encode(self, media: Sequence[Tensor]) -> list[Tensor]:
@@ -228,10 +232,14 @@ class VisionEncoder:
         grids = [(m.shape[2] // dims.patch, m.shape[3] // dims.patch) for m in media]
         counts = [height * width for height, width in grids]
         bounds = torch.tensor(list(accumulate(counts, initial=0)), device=self.device)
-        patches = torch.cat([patchify(m.to(self.device), dims) for m in media]).to(self.dtype)
-        x = linear(patches, weights.patches)
-        x.add_(torch.cat([self._positions(*grid) for grid in grids]))
-        cos, sin = self._angles(grids)
+        patches = [patchify(m.to(self.device, self.dtype), dims) for m in media]
+        x = linear(patches[0] if len(patches) == 1 else torch.cat(patches), weights.patches)
+        placed = [self._placed(*grid) for grid in grids]
+        if len(placed) == 1:
+            positions, cos, sin = placed[0]
+        else:
+            positions, cos, sin = (torch.cat(each) for each in zip(*placed, strict=True))
+        x.add_(positions)
         merged: list[Tensor] = []
         for index, layer in enumerate(weights.layers):
             qkv = linear(_norm(layer.attention_norm, x), layer.qkv)
@@ -259,10 +267,15 @@ class VisionEncoder:
         flat = _by_blocks(places, self.dims.merge)
         return flat // width, flat % width
 
-    def _positions(self, height: int, width: int) -> Tensor:
+    def _place(self, height: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Of a picture of so many patches: learnt positions [patches, width], and cosines and sines
+        for `rope`."""
+        rows, columns = self._places(height, width)
+        return self._positions(height, width, rows, columns), *self._angles(rows, columns)
+
+    def _positions(self, height: int, width: int, rows: Tensor, columns: Tensor) -> Tensor:
         """Learnt positions, stretched bilinearly so that corners meet: [patches, width]."""
         side, table = self.dims.side, self.weights.positions
-        rows, columns = self._places(height, width)
         y = rows.float() * (side - 1) / max(height - 1, 1)
         x = columns.float() * (side - 1) / max(width - 1, 1)
         top, left = y.floor().long(), x.floor().long()
@@ -278,12 +291,10 @@ class VisionEncoder:
         assert isinstance(total, Tensor)
         return total.to(self.dtype)
 
-    def _angles(self, grids: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+    def _angles(self, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines for `rope`, half of the pairs for each axis."""
-        places = [self._places(*grid) for grid in grids]
-        rows, columns = (torch.cat(axis).float()[:, None] for axis in zip(*places, strict=True))
-        angles = torch.cat([rows * self._frequencies, columns * self._frequencies], dim=1)
-        return rope_factors(angles, self.dtype)
+        axes = [axis.float()[:, None] * self._frequencies for axis in (rows, columns)]
+        return rope_factors(torch.cat(axes, dim=1), self.dtype)
 
 
 def patchify(pixels: Tensor, dims: VisionDims) -> Tensor:
