@@ -102,6 +102,14 @@ def serve_parser() -> argparse.ArgumentParser:
         "(default: %(default)s)")  # fmt: skip
     add("--token-budget", type=int, default=engine.token_budget, metavar="N",
         help="tokens read in one step, over all turns (default: %(default)s)")  # fmt: skip
+    add("--cuda-graphs", default=engine.cuda_graphs, choices=["auto", "off"],
+        help="on a GPU, capture steps at the start and replay them "
+        "(default: %(default)s)")  # fmt: skip
+    add("--graph-gigabytes", type=float, default=engine.graph_gigabytes, metavar="GIB",
+        help="of GPU memory for captured steps (default: %(default)s)")  # fmt: skip
+    add("--overlap", type=int, default=engine.overlap, choices=[0, 1],
+        help="steps launched before the one in front of them has been read: 1 hides the "
+        "processor's work behind the GPU's (default: %(default)s)")  # fmt: skip
     add("--max-live-turns", type=int, default=engine.max_live_turns, metavar="N",
         help="turns open at once (default: %(default)s)")  # fmt: skip
     add("--max-rows", type=int, default=engine.max_rows, metavar="N",
@@ -165,6 +173,9 @@ def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
             draft_verification=not options.no_draft_verification,
             max_segment_seconds=options.max_segment_seconds,
             kv_cache_gigabytes=options.kv_cache_gigabytes,
+            cuda_graphs=options.cuda_graphs,
+            graph_gigabytes=options.graph_gigabytes,
+            overlap=options.overlap,
             token_budget=options.token_budget,
             max_live_turns=options.max_live_turns,
             max_rows=options.max_rows,

@@ -84,6 +84,9 @@ class Metrics:
                 ("free_blocks", "Blocks of the paged cache that hold nothing now"),
                 ("cached_blocks", "Blocks that hold a prefix nobody is using now"),
                 ("encoder_cache_bytes", "Encoder outputs held now"),
+                ("graphs", "Captured steps"),
+                ("graph_passes", "Passes that were replayed since its start"),
+                ("eager_passes", "Passes that were not, for want of a graph or of a GPU"),
                 ("live_turns", "Turns open now"),
                 ("waiting", "Requests waiting now"),
             )
