@@ -48,6 +48,8 @@ async def transcribe_live(
                     print(json.dumps(as_json(event), ensure_ascii=False), flush=True)
                 elif form == "text":
                     transcript.show(event)
+    if out is not None:
+        out.save()
     if form in FORMATS:
         print(FORMATS[form](completed), end="")
     elif form == "text" and console.is_terminal:

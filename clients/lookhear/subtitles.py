@@ -78,7 +78,8 @@ _SUFFIXES = {".srt": srt, ".vtt": vtt, ".txt": txt}
 
 
 class TurnFile:
-    """A .srt, .vtt or .txt that is whole after every turn. UsageError, SourceError."""
+    """A .srt, .vtt or .txt that is whole after every turn. What was there before is left alone
+    until the first of them, or `save`. UsageError, SourceError."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -87,13 +88,14 @@ class TurnFile:
             raise UsageError(f"--out: expected a name that ends in .srt, .vtt or .txt, got {path}")
         self._write = write
         self._turns: list[TurnCompleted] = []
-        self._save()
+        if not os.access(self._path.parent, os.W_OK):
+            raise SourceError(f"cannot write {path}: no folder to write into")
 
     def add(self, turn: TurnCompleted) -> None:
         self._turns.append(turn)
-        self._save()
+        self.save()
 
-    def _save(self) -> None:
+    def save(self) -> None:
         beside = self._path.with_name(f".{self._path.name}.part")
         try:
             beside.write_text(self._write(self._turns), encoding="utf-8")

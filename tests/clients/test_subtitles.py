@@ -43,7 +43,10 @@ def test_a_cue_ends_with_a_sentence() -> None:
 
 def test_a_file_is_whole_after_every_turn(tmp_path: Path) -> None:
     path = tmp_path / "talk.VTT"
+    path.write_text("of yesterday")
     file = TurnFile(str(path))
+    assert path.read_text() == "of yesterday"
+    file.save()
     assert path.read_text() == "WEBVTT\n\n"
     for number, turn in enumerate(TURNS, 1):
         file.add(turn)
