@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from benchmarks.numbers import Json
 
 Cell = Callable[[Json], str]
 
 
-def tables(result: Json) -> Iterator[Table]:
+def tables(result: Json) -> Iterator[RenderableType]:
     """One per number of sessions, how many sessions each server holds, and the engines offline."""
     servers: dict[str, Json] = result["servers"]
     counts = sorted({int(count) for found in servers.values() for count in found.get("live", {})})
@@ -22,15 +24,15 @@ def tables(result: Json) -> Iterator[Table]:
             f"{about}, {result['seconds']:g} s each, {result['threads']} threads; times are p50/p95"
         )
         live = {name: found.get("live", {}).get(str(count)) for name, found in servers.items()}
-        yield _table(title, live, ROWS)
+        yield from _table(title, live, ROWS)
     for key in ("capacity", "capacity_settled"):
         held = {name: found.get(key) for name, found in servers.items()}
         if any(held.values()):
-            yield _table(key.replace("_", ", "), held, CAPACITY)
+            yield from _table(key.replace("_", ", "), held, CAPACITY)
     offline: dict[str, Json] = result.get("offline", {})
     if any("rtfx" in found for found in offline.values()):
         engines = {name: found if "rtfx" in found else None for name, found in offline.items()}
-        yield _table(f"offline, {result['threads']} threads", engines, OFFLINE)
+        yield from _table(f"offline, {result['threads']} threads", engines, OFFLINE)
     failed = {
         name: found["failed"]
         for name, found in [*servers.items(), *offline.items()]
@@ -40,22 +42,26 @@ def tables(result: Json) -> Iterator[Table]:
         for count, reason in found.get("broken", {}).items():
             failed[f"{name}, {count} sessions"] = reason
     if failed:
-        table = Table(title="\nnot measured", title_justify="left", box=None, show_header=False)
+        yield Text("\nnot measured", style="bold")
+        table = Table(box=None, show_header=False)
         for name, reason in failed.items():
             table.add_row(name, reason)
         yield table
 
 
-def _table(title: str, measured: dict[str, Json | None], rows: Sequence[tuple[str, Cell]]) -> Table:
-    """A column for each server that has numbers."""
-    table = Table(title=f"\n{title}", title_justify="left", title_style="bold", box=None)
+def _table(
+    title: str, measured: dict[str, Json | None], rows: Sequence[tuple[str, Cell]]
+) -> Iterator[RenderableType]:
+    """A column for each server that has numbers, below a title, which may be wider."""
+    yield Text(f"\n{title}", style="bold")
+    table = Table(box=None)
     table.add_column("", no_wrap=True)
     shown = {name: numbers for name, numbers in measured.items() if numbers is not None}
     for name in shown:
         table.add_column(name.replace("-", "-\n"), justify="right", overflow="fold")
     for name, cell in rows:
         table.add_row(name, *(cell(numbers) for numbers in shown.values()))
-    return table
+    yield table
 
 
 def _seconds(*path: str) -> Cell:
@@ -113,11 +119,11 @@ def _bounds(capacity: Json) -> str:
 
 def _stopped(capacity: Json) -> str:
     """What the smallest number of sessions above the answer lacked."""
-    above = [p for p in capacity["probes"] if p["sessions"] > capacity["sessions"]]
+    above = {p["sessions"]: p for p in capacity["probes"] if p["sessions"] > capacity["sessions"]}
     if not above:
         return "-"
-    first = min(above, key=lambda probe: int(probe["sessions"]))
-    return f"{first['sessions']}: {'; '.join(first['reasons'])}"
+    first = above[min(above)]  # the last time that it was asked
+    return "\n".join([f"{first['sessions']} sessions:", *first["reasons"]])
 
 
 CAPACITY: tuple[tuple[str, Cell], ...] = (
