@@ -23,13 +23,13 @@ def draw(result: Json, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []
     for name, fill in PLOTS.items():
-        figure = Figure(figsize=(7.0, 4.0), layout="constrained")
+        figure = Figure(figsize=(7.0, 4.8), layout="constrained")
         axes: Axes = figure.subplots()
         if not fill(axes, result):
             continue
         axes.grid(True, alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize="small")
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
         path = folder / f"compare-{name}.svg"
         # Without the date, so that the same numbers give the same file.
         figure.savefig(path, metadata={"Date": None})
