@@ -262,8 +262,8 @@ class PeerServer:
 
     def _holds_a_session(self) -> bool:
         """WhisperLive loads its model for the first client: be that. ServerFailed."""
-        hello = {"uid": "ready?", "language": self._language, "task": "transcribe"}
-        hello |= {"model": "small", "use_vad": True}
+        hello: dict[str, str | bool] = {"uid": "ready?", "language": self._language}
+        hello |= {"task": "transcribe", "model": "small", "use_vad": True}
         try:
             with connect(self.url, proxy=None, open_timeout=5.0, close_timeout=1.0) as socket:
                 socket.send(json.dumps(hello))
