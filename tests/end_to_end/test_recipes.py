@@ -64,7 +64,7 @@ SERVERS = [body for body in UNNAMED if body.startswith("lookhear serve")]
 SHELL = ["listen.sh", "ask.sh", "transcribe.sh", "chat.sh"]
 PYTHON = ["camera.py", "blocking.py", "openai_file.py", "openai_chat.py", "openai_realtime.py"]
 NODE = ["certificate.sh", "install.sh", "realtime.mjs", "chat.mjs", "node.sh"]
-AGENTS = {"livekit_agent.py": "livekit.plugins.openai", "pipecat_stt.py": "pipecat"}
+AGENTS = {"livekit_agent.py": "livekit.plugins.openai", "pipecat_agent.py": "pipecat"}
 PROGRAMS = {"listen.sh": ("ffmpeg",), "transcribe.sh": ("curl",), "chat.sh": ("curl", "base64")}
 
 
