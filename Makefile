@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench-live bench-offline clean
+.PHONY: demo test check bench-live bench-offline gpu-check gpu-bench clean
 
 demo: $(VENV)/.server
 	@$(BIN)/lookhear demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
@@ -22,6 +22,13 @@ bench-live: $(VENV)/.bench
 
 bench-offline: $(VENV)/.bench
 	$(BIN)/lookhear bench offline $(ARGS)
+
+# On a machine with a GPU, with the Python that has torch there; nothing is installed.
+gpu-check:
+	$(PYTHON) -m benchmarks.gpu_check $(ARGS)
+
+gpu-bench:
+	$(PYTHON) -m benchmarks.gpu_bench $(ARGS)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"lookhear needs Python 3.11 or newer, this is {sys.version.split()[0]}")'

@@ -1,0 +1,382 @@
+"""How fast the engine is on this machine's GPU, and how many live sessions it holds.
+
+    python -m benchmarks.gpu_bench            (or: make gpu-bench)
+
+Random weights at true geometry, made on the device. Every section stands for itself: one that fails
+or has no time left says so, and what is measured is written as it comes. Needs torch, triton,
+transformers, numpy; and a GPU, or --device cpu --geometry tiny to try the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks import gpu_load, gpu_peers
+from benchmarks.gpu_check import device as describe_device
+from benchmarks.gpu_load import Client
+from benchmarks.gpu_models import (
+    GEOMETRIES,
+    Geometry,
+    build,
+    decoder_bytes,
+    random_weights,
+    write_folder,
+)
+from benchmarks.gpu_peers import synchronize
+from benchmarks.gpu_tables import table
+from benchmarks.machine import describe
+from engine.qwen_tokenizer import QwenTokenizer
+
+RESULT = Path(__file__).parent / "results" / "gpu-bench.json"
+SECONDS = 900.0
+BATCHES = (1, 8, 64)
+PROMPT = 400  # tokens in front of a decoded answer: a minute of speech and its text
+STEPS = 100
+MODES: dict[str, dict[str, Any]] = {
+    "eager": {"cuda_graphs": "off"},
+    "graphs": {},
+    "graphs + overlap": {"overlap": 1},
+}
+RATE = 16_000
+
+
+class Bench:
+    """One run: what is known so far, and how much time is left."""
+
+    def __init__(self, options: argparse.Namespace, argv: Sequence[str]) -> None:
+        self.device: str = options.device
+        self.is_tiny = options.geometry == "tiny"
+        self.batches = (1, 2) if self.is_tiny else BATCHES
+        self.steps = 4 if self.is_tiny else STEPS
+        self._sections: list[str] = options.section
+        self._output: Path | None = options.output
+        self._end = time.monotonic() + options.seconds
+        self._folder = Path()
+        self.result: dict[str, Any] = {
+            **describe(["benchmarks.gpu_bench", *argv]),
+            "device": describe_device(),
+            "geometry": options.geometry,
+            "models": {},
+            "failures": [],
+        }
+
+    @property
+    def element(self) -> int:
+        """Bytes of a weight."""
+        return 4 if self.device == "cpu" else 2
+
+    def section(
+        self, name: str, into: dict[str, Any], run: Callable[[], Any], share: float = 0.0
+    ) -> None:
+        """share: of seconds that it needs at least; it is left out where there are fewer."""
+        is_needed = name == "bandwidth" or name.endswith(": start")
+        if not is_needed and not any(part in name for part in self._sections or [""]):
+            return
+        left = self._end - time.monotonic()
+        key = name.rpartition(": ")[2]
+        began = time.monotonic()
+        if left < share:
+            self.result["failures"].append(f"{name}: no time left")
+        else:
+            try:
+                into[key] = run()
+            except Exception as error:  # a section that fails is a result too
+                traceback.print_exc()
+                self.result["failures"].append(f"{name}: {type(error).__name__}: {error}")
+        took = time.monotonic() - began
+        print(f"{name}: {took:.1f} s, {max(0.0, self._end - time.monotonic()):.0f} s left")
+        if self._output is not None:
+            self._output.parent.mkdir(parents=True, exist_ok=True)
+            self._output.write_text(json.dumps(self.result, indent=1) + "\n", encoding="utf-8")
+        sys.stdout.flush()
+
+    # --- the device ------------------------------------------------------------------------------
+
+    def bandwidth(self) -> float:
+        """Bytes per second, read and written, of the best of some copies."""
+        size = 2**24 if self.is_tiny else 2**31
+        source = torch.empty(size, dtype=torch.uint8, device=self.device).zero_()
+        target = torch.empty_like(source)
+        return 2 * size / min(self.timed(lambda: target.copy_(source), 10))
+
+    def timed(self, call: Callable[[], Any], repeats: int) -> list[float]:
+        """Seconds of each call, after two that warm up; until the device is done."""
+        times = []
+        for _ in range(2 + (2 if self.is_tiny else repeats)):
+            synchronize(self.device)
+            began = time.perf_counter()
+            call()
+            synchronize(self.device)
+            times.append(time.perf_counter() - began)
+        return times[2:]
+
+    # --- one model -------------------------------------------------------------------------------
+
+    def model(self, geometry: Geometry, folder: Path) -> None:
+        name = geometry.name
+        into = self.result["models"].setdefault(name, {})
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        for mode, changes in MODES.items():
+            with self.engine(folder, name, into, mode, changes) as engine:
+                if engine is None:
+                    continue
+                rates = into.setdefault("decode", {}).setdefault(mode, {})
+                for batch in self.batches:
+                    self.section(
+                        f"{name}: {mode}: decode {batch}",
+                        rates,
+                        partial(self.decode, geometry, config, engine, batch),
+                        10.0,
+                    )
+                if mode == "eager":
+                    self.section(
+                        f"{name}: encoder",
+                        into,
+                        partial(self.encoder, geometry, engine),
+                        10.0,
+                    )
+                if mode == "graphs" and geometry.family != "qwen3-vl":
+                    for window in (30, 8) if geometry.family == "whisper" else (8,):
+                        make = self.clients(geometry, engine, window)
+                        self.section(
+                            f"{name}: tick, window {window} s",
+                            into,
+                            partial(self.tick, engine, make),
+                            10.0,
+                        )
+                        self.section(
+                            f"{name}: sessions, window {window} s",
+                            into,
+                            partial(self.sessions, engine, make),
+                            25.0,
+                        )
+        for batch in self.batches:
+            self.section(
+                f"{name}: transformers: decode {batch}",
+                into.setdefault("decode", {}).setdefault("transformers", {}),
+                partial(self.peer, geometry, config, batch),
+                15.0,
+            )
+            self.free()
+
+    @contextmanager
+    def engine(
+        self, folder: Path, name: str, into: dict[str, Any], mode: str, changes: dict[str, Any]
+    ) -> Iterator[Any]:
+        """A core, or None if there is no time for it, or it cannot be built."""
+        held: dict[str, Any] = {}
+        limits: dict[str, Any] = {"max_rows": max(self.batches), "max_context_tokens": 1024}
+        if not self.is_tiny:
+            limits |= {"kv_cache_gigabytes": 12.0, "token_budget": 2048, "graph_gigabytes": 6.0}
+            limits |= {"max_live_turns": 2048}
+        self.section(
+            f"{name}: {mode}: start",
+            into.setdefault("start_seconds", {}),
+            lambda: self._start(folder, {**limits, **changes}, held),
+            20.0,
+        )
+        yield held.get("core")
+        if "core" in held:
+            into.setdefault("passes", {})[mode] = {
+                key: count
+                for key, count in held["core"].stats().items()
+                if key in ("steps", "graphs", "graph_passes", "eager_passes")
+            }
+        held.clear()
+        self.free()
+
+    def _start(self, folder: Path, changes: dict[str, Any], held: dict[str, Any]) -> float:
+        began = time.perf_counter()
+        held["core"] = build(folder, self.device, **changes).core
+        synchronize(self.device)
+        return round(time.perf_counter() - began, 2)
+
+    def free(self) -> None:
+        gc.collect()
+        if self.device != "cpu":
+            torch.cuda.empty_cache()
+
+    def decode(
+        self, geometry: Geometry, config: dict[str, Any], core: Any, batch: int
+    ) -> dict[str, float]:
+        prompt = 40 if self.is_tiny else PROMPT
+        warm = 4
+        new = warm + self.steps + 20
+        if geometry.family == "whisper":
+            silence = np.zeros(5 * RATE, np.float32)
+            window = RATE * 30
+            tokenizer = core._runner._tokenizer
+            requests: list[Any] = [
+                gpu_load.whisper_request(tokenizer, f"d{i}", silence, window, new)
+                for i in range(batch)
+            ]
+            prompt = 4
+        else:
+            vocab = core._runner._decoder.vocab
+            requests = [
+                gpu_load.text_request(f"d{i}", 1000 * batch + i, prompt, new, vocab)
+                for i in range(batch)
+            ]
+        rate, step = gpu_load.decode_rate(core, requests, warm=warm, steps=self.steps, seconds=5.0)
+        weights, kept, fixed = decoder_bytes(config, geometry.family, self.element)
+        context = prompt + warm + self.steps // 2
+        read = weights + batch * (context * kept + fixed)
+        ideal = read / self.result["bandwidth"]
+        return {
+            "tokens_per_second": round(rate, 1),
+            "step_ms": round(step * 1e3, 3),
+            "roofline_ms": round(ideal * 1e3, 3),
+            "roofline_share": round(ideal / step, 4),
+        }
+
+    def peer(self, geometry: Geometry, config: dict[str, Any], batch: int) -> dict[str, float]:
+        prompt, new = (20, 4) if self.is_tiny else (PROMPT, 32)
+        rate, step = gpu_peers.decode_rate(
+            config, geometry.family, device=self.device, batch=batch, prompt=prompt, new=new
+        )
+        return {"tokens_per_second": round(rate, 1), "step_ms": round(step * 1e3, 3)}
+
+    @torch.inference_mode()
+    def encoder(self, geometry: Geometry, core: Any) -> dict[str, float]:
+        """Milliseconds of a batch, eager."""
+        model = core._runner._model
+        found: dict[str, float] = {}
+        sizes = (1,) if self.is_tiny else (1, 8, 32)
+        for batch in sizes:
+            if geometry.family == "whisper":
+                for seconds in (30, 8):
+                    mel = torch.zeros(
+                        batch, model.dims.num_mels, 100 * seconds, device=self.device
+                    ).to(model.dtype)
+                    times = self.timed(partial(_encoded, model, mel), 10)
+                    found[f"{batch} x {seconds} s"] = _ms(times)
+            elif geometry.family == "qwen3-asr":
+                dims = model.encoder.dims
+                window = torch.zeros(dims.num_mels, dims.window_frames, device=self.device)
+                windows = [window.to(model.encoder.dtype)] * batch
+                times = self.timed(partial(model.encoder.encode_windows, windows), 10)
+                found[f"{batch} x {dims.window_frames // 100} s"] = _ms(times)
+            else:
+                side = model.encoder.dims.factor * (2 if self.is_tiny else 16)
+                picture = torch.zeros(1, 3, side, side, device=self.device)
+                pictures = [picture.to(model.encoder.dtype)] * batch
+                times = self.timed(partial(model.encoder.encode, pictures), 10)
+                found[f"{batch} x {side} x {side}"] = _ms(times)
+        return found
+
+    # --- live sessions ---------------------------------------------------------------------------
+
+    def clients(self, geometry: Geometry, core: Any, window: int) -> Callable[[int], list[Client]]:
+        """Makes so many sessions. window: seconds that a Whisper encodes at each tick."""
+        if geometry.family == "whisper":
+            return partial(gpu_load.whisper_sessions, core._runner._tokenizer, window)
+        tokenizer = QwenTokenizer.from_folder(self._folder)
+        return partial(gpu_load.asr_sessions, tokenizer, core._runner._model.encoder)
+
+    def tick(self, core: Any, make: Callable[[int], list[Client]]) -> dict[str, float]:
+        """One session alone, from a tick's audio to its text."""
+        seconds = 3.0 if self.is_tiny else 20.0
+        found = gpu_load.tick_latencies(core, make(1), seconds=seconds)
+        return _quantiles(found)
+
+    def sessions(self, core: Any, make: Callable[[int], list[Client]]) -> dict[str, Any]:
+        """The most sessions of which 95 % of the ticks have their text within a second: doubled
+        until it is too much, then narrowed down."""
+        seconds = 3.0 if self.is_tiny else 6.0
+        tried: dict[int, dict[str, float]] = {}
+
+        def fits(count: int) -> bool:
+            found = _quantiles(gpu_load.tick_latencies(core, make(count), seconds=seconds))
+            tried[count] = found
+            print(f"  {count} sessions: p95 {found['p95_ms']:.0f} ms")
+            return found["p95_ms"] < 1000.0
+
+        limit = time.monotonic() + min(70.0, self._end - time.monotonic())
+        count, most = (1, 4) if self.is_tiny else (32, 4096)
+        good, bad = 0, most + 1
+        while count <= most and time.monotonic() < limit:
+            if not fits(count):
+                bad = count
+                break
+            good, count = count, 2 * count
+        while bad - good > max(1, good // 12) and time.monotonic() < limit:
+            middle = (good + bad) // 2
+            if fits(middle):
+                good = middle
+            else:
+                bad = middle
+            if bad > most:
+                break
+        return {"sessions": good, "tried": tried}
+
+    def run(self, names: Sequence[str]) -> None:
+        self.section("bandwidth", self.result, self.bandwidth)
+        self.result.setdefault("bandwidth", float("nan"))
+        with random_weights():
+            for name in names:
+                with tempfile.TemporaryDirectory() as scratch:
+                    self._folder = Path(scratch)
+                    write_folder(GEOMETRIES[name], self._folder, tiny=self.is_tiny)
+                    self.model(GEOMETRIES[name], self._folder)
+
+
+def _encoded(model: Any, mel: torch.Tensor) -> None:
+    model.project_cross(model.encode(mel))
+
+
+def _ms(times: Sequence[float]) -> float:
+    return round(statistics.median(times) * 1e3, 3)
+
+
+def _quantiles(latencies: Sequence[float]) -> dict[str, float]:
+    if not latencies:
+        return {"n": 0, "p50_ms": float("inf"), "p95_ms": float("inf")}
+    p50, p95 = np.quantile(latencies, [0.5, 0.95]) * 1e3
+    return {"n": len(latencies), "p50_ms": round(float(p50), 2), "p95_ms": round(float(p95), 2)}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status: 0 measured (failures are in the result), 1 no device."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    options = _parser().parse_args(arguments)
+    if options.device != "cpu" and not torch.cuda.is_available():
+        print("gpu-bench: expected a CUDA device, torch sees none")
+        return 1
+    if options.output is None and options.device != "cpu":
+        options.output = RESULT
+    bench = Bench(options, arguments)
+    bench.run(options.model or list(GEOMETRIES))
+    print(table(bench.result))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpu-bench", description="Measure the engine on this machine's GPU."
+    )
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--geometry", choices=("true", "tiny"), default="true")
+    parser.add_argument("--model", action="append", choices=tuple(GEOMETRIES))
+    parser.add_argument("--section", action="append", default=[], help="part of a section's name")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="in all (default: 900)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help=f"default: {RESULT.name}")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
