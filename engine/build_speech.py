@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from engine.acceleration import Acceleration
+from engine.audio_graphs import AudioGraphs
 from engine.config import EngineConfig
 from engine.kv_cache import BLOCK_TOKENS
 from engine.messages import SAMPLE_RATE
@@ -152,13 +153,15 @@ def build_qwen3_asr(
     # good place to begin anew.
     live = _live_config(config, max(2.0, cap - 1.0), cap / 2, ASR_PROBABILITY)
     asr = AsrConfig(QwenTokenizer.from_folder(folder), model.encoder.dims, config.freeze_windows)
+    acceleration = Acceleration.of(config, device)
     runner = PagedRunner(
         model,
         max_rows=config.max_rows,
         num_blocks=_num_blocks(config, model, cap, context),
         max_context=context,
         encoder_bytes=ENCODER_CACHE_BYTES,
-        acceleration=Acceleration.of(config, device),
+        media_encoder=AudioGraphs(model, acceleration) if acceleration.backend else None,
+        acceleration=acceleration,
     )
     cap_samples = round(cap * SAMPLE_RATE)
     family = AsrFamily(asr, live, _spoken(folder), cap_samples)

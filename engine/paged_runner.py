@@ -19,6 +19,7 @@ from torch import Tensor
 
 from engine.acceleration import CPU, Acceleration
 from engine.encoder_cache import EncoderCache
+from engine.graphs import Graphs
 from engine.kv_cache import BLOCK_TOKENS, BlockPool, MediaSpan, block_digests
 from engine.paged_passes import PagedDecoder, PagedPasses, Work
 from engine.paged_request import Medium, PagedRequest, PagedSequence
@@ -43,6 +44,14 @@ class PagedModel(Protocol):
         ...
 
 
+class MediaEncoder(Protocol):
+    """Encodes as a model does, by graphs of its own. See `AudioGraphs`."""
+
+    graphs: Graphs
+
+    def encode(self, media: Sequence[Medium]) -> list[Tensor]: ...
+
+
 class PagedRunner:
     """max_rows: requests at once. num_blocks: of the paged cache, the trash block included.
     max_context: tokens of one request, prompt and answer. encoder_bytes: of cached embeddings.
@@ -57,9 +66,11 @@ class PagedRunner:
         max_context: int,
         encoder_bytes: int,
         media_parts: int = 1,
+        media_encoder: MediaEncoder | None = None,
         acceleration: Acceleration = CPU,
     ) -> None:
         self._model = model
+        self._encoder = media_encoder
         self._decoder = model.decoder
         self._device = model.decoder.device
         self._max_context = min(max_context, (num_blocks - 1) * BLOCK_TOKENS)
@@ -84,7 +95,13 @@ class PagedRunner:
     @torch.inference_mode()
     def capture(self, progress: Callable[[float], None]) -> None:
         """The graphs, if there are any, before the first step. progress: the share that is done."""
-        self.passes.graphs.capture(progress)
+        for graphs in self._graphs:
+            graphs.capture(progress)
+
+    @property
+    def _graphs(self) -> list[Graphs]:
+        passes = self.passes.graphs
+        return [passes] if self._encoder is None else [passes, self._encoder.graphs]
 
     # --- room ------------------------------------------------------------------------------------
 
@@ -215,7 +232,8 @@ class PagedRunner:
                 else:
                     known[medium.digest] = output
         if missing:
-            outputs = self._model.encode(list(missing.values()))
+            encoder = self._encoder or self._model
+            outputs = encoder.encode(list(missing.values()))
             self.num_encoded += sum(medium.num_tokens for medium in missing.values())
             for medium, output in zip(missing.values(), outputs, strict=True):
                 known[medium.digest] = output.clone()
@@ -292,7 +310,10 @@ class PagedRunner:
             "free_blocks": self._pool.num_free,
             "cached_blocks": self._pool.num_cached,
             "encoder_cache_bytes": self._encoded.num_bytes,
-            **self.passes.graphs.stats(),
+            **{
+                name: sum(graphs.stats()[name] for graphs in self._graphs)
+                for name in self.passes.graphs.stats()
+            },
         }
 
     def check(self, num_running: int) -> None:

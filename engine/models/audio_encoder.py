@@ -158,7 +158,7 @@ class AudioEncoder:
         """
         if not windows:
             return []
-        dims, weights = self.dims, self.weights
+        dims = self.dims
         for window in windows:
             assert window.shape[0] == dims.num_mels, (window.shape, dims.num_mels)
             assert 1 <= window.shape[1] <= dims.window_frames, (window.shape, dims.window_frames)
@@ -167,15 +167,21 @@ class AudioEncoder:
         x = self._convolve(windows)
         limits = torch.tensor(ends, device=x.device)
         # Libraries prepare (and keep) code per shape, and an open window has any length.
-        x = F.pad(x, (0, 0, 0, -len(x) % PAD_MULTIPLE))
+        x = self.transform(F.pad(x, (0, 0, 0, -len(x) % PAD_MULTIPLE)), limits)
+        return [x[a:b] for a, b in pairwise(ends)]
+
+    def transform(self, x: Tensor, limits: Tensor) -> Tensor:
+        """The layers and the projection. x: [tokens, width], those of window w from limits[w] to
+        limits[w + 1], padding behind the last. limits: [windows + 1] int64. Returns [tokens,
+        out_width]. Nothing is read back: it can be captured."""
+        dims, weights = self.dims, self.weights
         for layer in weights.layers:
             qkv = linear(_norm(layer.attention.norm, x), layer.attention.qkv)
             q, k, v = qkv.view(len(x), 3, dims.heads, -1).unbind(1)
             y = windowed_attention(q, k, v, limits, scale=1.0)
             x = x + linear(y.flatten(1), layer.attention.out)
             x = x + linear(linear(_norm(layer.ffn.norm, x), layer.ffn.up, "gelu"), layer.ffn.down)
-        x = linear(linear(_norm(weights.norm, x), weights.up, "gelu"), weights.down)
-        return [x[a:b] for a, b in pairwise(ends)]
+        return linear(linear(_norm(weights.norm, x), weights.up, "gelu"), weights.down)
 
     def encode(self, log_mel: Tensor) -> Tensor:
         """Encodes a whole audio: [mels, frames] -> [dims.num_tokens(frames), out_width]."""
@@ -195,19 +201,23 @@ class AudioEncoder:
             chunks.append(filled.view(dims.num_mels, num, dims.chunk_frames).transpose(0, 1))
             rest = frames - (num - 1) * dims.chunk_frames
             counts += [_halved(dims.chunk_frames)] * (num - 1) + [_halved(rest)]
-        packed = torch.cat(chunks)[:, None]  # [chunks, 1, mels, frames]
-        parts = []
-        for first in range(0, len(packed), CONV_CHUNKS):
-            x = packed[first : first + CONV_CHUNKS]
-            for weight, bias in weights.convs:
-                x = gelu(F.conv2d(x, weight, bias, stride=2, padding=1))
-            x = x.permute(0, 3, 1, 2).flatten(2)  # [chunks, tokens, channels * bins]
-            parts.append(linear(x, weights.conv_out) + weights.positions)
-        tokens = torch.cat(parts)
+        tokens = self.convolve(torch.cat(chunks))
         real = torch.arange(tokens.shape[1], device=tokens.device) < torch.tensor(
             counts, device=tokens.device
         ).unsqueeze(1)
         return tokens[real]
+
+    def convolve(self, chunks: Tensor) -> Tensor:
+        """chunks: [n, mels, chunk_frames], zeros behind the last frame of audio. Returns [n, tokens
+        of a whole chunk, width]; those of a short one come first."""
+        parts = []
+        for first in range(0, len(chunks), CONV_CHUNKS):
+            x = chunks[first : first + CONV_CHUNKS, None]
+            for weight, bias in self.weights.convs:
+                x = gelu(F.conv2d(x, weight, bias, stride=2, padding=1))
+            x = x.permute(0, 3, 1, 2).flatten(2)  # [chunks, tokens, channels * bins]
+            parts.append(linear(x, self.weights.conv_out) + self.weights.positions)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _norm(norm: Norm, x: Tensor) -> Tensor:

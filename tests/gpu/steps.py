@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
+import engine.models.audio_encoder
 import engine.models.qwen3
 import engine.models.whisper
 from engine.acceleration import Acceleration
+from engine.audio_graphs import AudioGraphs
 from engine.models.qwen3_asr import Qwen3AsrModel
 from engine.models.qwen3_vl import Qwen3VLModel
 from engine.models.whisper import WhisperModel
@@ -24,6 +26,7 @@ from tests.engine.recording import RecordedMemory, Recorder, make_opaque
 from tests.gpu.conftest import IS_DRY
 
 ROWS = 6
+MODELS = (engine.models.audio_encoder, engine.models.qwen3, engine.models.whisper)
 
 
 class Way(NamedTuple):
@@ -46,7 +49,7 @@ OTHERS = (Way(False, 1), Way(True, 0), Way(True, 1))
 def prepare(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a dry run: graphs are recorded tensor operations, see `tests.engine.recording`."""
     if IS_DRY:
-        make_opaque(monkeypatch, engine.models.qwen3, engine.models.whisper)
+        make_opaque(monkeypatch, *MODELS)
 
 
 def load_asr(folder: Path, device: torch.device) -> Qwen3AsrModel:
@@ -66,7 +69,8 @@ def load_whisper(folder: Path, device: torch.device) -> tuple[WhisperModel, Whis
 
 
 def paged_runner(model: Any, way: Way, parts: int = 1) -> PagedRunner:
-    device = model.decoder.device
+    acceleration = way.on(model.decoder.device)
+    has_ears = way.graphs and isinstance(model, Qwen3AsrModel)
     runner = PagedRunner(
         model,
         max_rows=ROWS,
@@ -74,7 +78,8 @@ def paged_runner(model: Any, way: Way, parts: int = 1) -> PagedRunner:
         max_context=480,
         encoder_bytes=2**20,
         media_parts=parts,
-        acceleration=way.on(device),
+        media_encoder=AudioGraphs(model, acceleration) if has_ears else None,
+        acceleration=acceleration,
     )
     for layer in runner._cache.layers:  # nothing unwritten may be read, padding's blocks neither
         layer.fill_(torch.nan)

@@ -1,0 +1,88 @@
+"""Qwen3-ASR's audio encoder by captured graphs: a shape for a number of chunks (seconds of audio),
+whatever windows they belong to.
+
+    windows -> chunks, zeros behind the last frame -> convolutions -> tokens that are real, packed
+            -> layers, attention inside windows    -> rows of each window
+
+Which tokens are real, and where windows end, are integers of the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.acceleration import Acceleration
+from engine.graphs import Fields, Shape
+from engine.models.audio_encoder import PAD_MULTIPLE, AudioEncoder
+from engine.models.qwen3_asr import Qwen3AsrModel
+from engine.paged_request import Medium
+from engine.staging import Integers, to_device
+
+CHUNKS = (1, 2, 4, 8, 16, 32, 64)  # of one pass; eight closed windows are 64
+
+
+class AudioGraphs:
+    """Encodes media as the model does. See `MediaEncoder`."""
+
+    def __init__(self, model: Qwen3AsrModel, acceleration: Acceleration) -> None:
+        assert acceleration.memory is not None
+        self._model = model
+        self._encoder: AudioEncoder = model.encoder
+        dims = self._encoder.dims
+        self._chunk_tokens = dims.num_tokens(dims.chunk_frames)
+        shape = (CHUNKS[-1], dims.num_mels, dims.chunk_frames)
+        self._chunks = acceleration.memory.persistent(shape, self._encoder.dtype)
+        capacity = CHUNKS[-1] * (self._chunk_tokens + 1) + 256
+        self.graphs = acceleration.new_graphs(capacity)
+        shapes: list[Shape] = [(count,) for count in CHUNKS]
+        self.graphs.plan("encode", shapes, self._region, lambda shape: self._integers([], shape[0]))
+
+    def encode(self, media: Sequence[Medium]) -> list[Tensor]:
+        """Per medium [num_tokens, width], in memory that the next call may write."""
+        chunk = self._encoder.dims.chunk_frames
+        frames = [medium.features.shape[1] for medium in media]
+        counts = [-(-number // chunk) for number in frames]
+        shape = self.graphs.fit("encode", sum(counts))
+        if shape is None:
+            eager: list[Tensor] = self.graphs.run("encode", None, lambda: self._model.encode(media))
+            return eager
+        packed = np.zeros((sum(counts), *self._chunks.shape[1:]), np.float32)
+        at = 0
+        for medium in media:
+            for first in range(0, medium.features.shape[1], chunk):
+                part = medium.features[:, first : first + chunk]
+                packed[at, :, : part.shape[1]] = part
+                at += 1
+        self.graphs.staging.put(self._integers(frames, shape[0]), is_fixed=True)
+        self._chunks[:at] = to_device(packed, torch.float32, self._chunks.device)
+        rows = self.graphs.run("encode", shape, lambda: None)
+        ends = list(accumulate(map(self._encoder.dims.num_tokens, frames), initial=0))
+        return [rows[a:b] for a, b in pairwise(ends)]
+
+    def _integers(self, frames: Sequence[int], num_chunks: int) -> dict[str, Integers]:
+        """frames: of each window. places: [tokens] of the real tokens among those of all chunks;
+        limits: [chunks + 1] of the windows, of which there are no more than chunks."""
+        dims = self._encoder.dims
+        size = num_chunks * self._chunk_tokens
+        places = np.zeros(size + -size % PAD_MULTIPLE, np.int64)
+        limits = np.zeros(num_chunks + 1, np.int64)
+        chunk = end = 0
+        for index, number in enumerate(frames):
+            count = dims.num_tokens(number)
+            # A window's chunks but the last are whole, so its tokens lie side by side.
+            first = chunk * self._chunk_tokens
+            places[end : end + count] = np.arange(first, first + count)
+            end += count
+            chunk += -(-number // dims.chunk_frames)
+            limits[index + 1 :] = end
+        return {"places": places, "limits": limits}
+
+    def _region(self, fields: Fields) -> Tensor:
+        num_chunks = len(fields["limits"]) - 1
+        tokens = self._encoder.convolve(self._chunks[:num_chunks]).flatten(0, 1)
+        return self._encoder.transform(tokens[fields["places"]], fields["limits"])
