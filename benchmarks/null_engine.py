@@ -7,6 +7,7 @@ A turn says one word per second of its audio and is completed as soon as it has 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import socket
@@ -31,7 +32,7 @@ from engine.messages import (
     TextCommitted,
     TurnCompleted,
 )
-from engine.process import Channel
+from engine.wire import PREFIX, Codec
 
 CORES = "NULL_ENGINE_CORES"  # environment: which cores it may use, "1,2"
 
@@ -92,14 +93,27 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--config", required=True)
     arguments = parser.parse_args(argv)
     config = EngineConfig(**json.loads(arguments.config))
-    channel = Channel(socket.socket(fileno=arguments.fd))
     card = ModelCard(config.name, "null", ["en"], 0, 0)
-    channel.send(Ready([card], config.max_live_turns, "none", "none"))
-    engine = NullEngine()
-    while (message := channel.inbox.get()) is not None and not isinstance(message, Shutdown):
-        for event in engine.take(message):
-            channel.send(event)
-    channel.close()
+    engine, codec = NullEngine(), Codec()
+    # One thread for all: it shares its core with the load generator.
+    gone = contextlib.suppress(ConnectionError)  # the gateway
+    with (
+        gone,
+        socket.socket(fileno=arguments.fd) as connection,
+        connection.makefile("rb") as stream,
+    ):
+
+        def send(event: Event) -> None:
+            connection.sendall(b"".join(codec.encode(event)))
+
+        send(Ready([card], config.max_live_turns, "none", "none"))
+        while len(prefix := stream.read(PREFIX.size)) == PREFIX.size:
+            header_bytes, payload_bytes = PREFIX.unpack(prefix)
+            message = codec.decode(stream.read(header_bytes), stream.read(payload_bytes))
+            if isinstance(message, Shutdown):
+                break
+            for event in engine.take(message):
+                send(event)
     return 0
 
 

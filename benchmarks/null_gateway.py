@@ -23,7 +23,7 @@ from engine.config import EngineConfig
 from gateway.app import create_app
 from gateway.config import GatewayConfig
 from gateway.lag import LoopLag
-from gateway.server import bind, compute_alone, make_server
+from gateway.server import bind, compute_alone, make_server, run
 from gateway.services import Services
 
 LAG_INTERVAL = 0.005  # seconds: finer than the gateway's own, and every value is kept
@@ -106,7 +106,7 @@ def main(argv: list[str]) -> int:
         os.nice(-10)
     os.environ[CORES] = ",".join(map(str, options["engine_cores"]))
     compute_alone()
-    asyncio.run(serve())
+    run(serve())
     return 0
 
 

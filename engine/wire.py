@@ -40,13 +40,16 @@ class Codec:
     def __init__(self) -> None:
         self._types = _types()
         self._builders = {name: _builder(cls) for name, cls in self._types.items()}
+        self._fields = {
+            cls: [f.name for f in dataclasses.fields(cls)] for cls in self._types.values()
+        }
 
     def encode(self, item: object) -> list[bytes | memoryview]:
         """Buffers of one frame, to be written one after another."""
         fields: list[Any] = [type(item).__name__]
         payload = memoryview(b"")
-        for spec in dataclasses.fields(item):  # type: ignore[arg-type]
-            value = getattr(item, spec.name)
+        for name in self._fields[type(item)]:
+            value = getattr(item, name)
             if isinstance(value, np.ndarray):
                 # By the field's own type: neither end needs to be told.
                 kind = "<f4" if value.dtype.kind == "f" else "|u1"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import errno
 import logging
 import os
@@ -19,7 +18,7 @@ from gateway import catalogue
 from gateway.app import create_app
 from gateway.arguments import engine_configs, gateway_config, serve_parser
 from gateway.config import GatewayConfig
-from gateway.server import bind, check_certificate, compute_alone, make_server
+from gateway.server import bind, check_certificate, compute_alone, make_server, run
 from gateway.startup import LoadingBar, greet, tell_ready
 
 WRONG_USE = 2  # exit status: what was asked for cannot be done
@@ -45,7 +44,7 @@ def serve(argv: list[str]) -> int:
     compute_alone()
     with listening:
         try:
-            return asyncio.run(_serve(config, engines, listening))
+            return run(_serve(config, engines, listening))
         except KeyboardInterrupt:
             return 0
 

@@ -32,7 +32,9 @@ G711_RATE = 8000
 
 def decode_pcm16(data: bytes) -> Samples:
     """Signed 16-bit little-endian mono -> [len(data) // 2] in [-1, 1). Whole samples only."""
-    return np.frombuffer(data, dtype="<i2").astype(np.float32) / np.float32(FULL_SCALE)
+    samples = np.frombuffer(data, dtype="<i2").astype(np.float32)
+    samples *= np.float32(1 / FULL_SCALE)  # exact: a power of two
+    return samples
 
 
 def decode_mulaw(data: bytes) -> Samples:

@@ -1,7 +1,7 @@
 """The voice detector of all sessions: what waits is judged together, one batch at a time.
 
-A batch costs a thread hop and some matrix products, whatever its size; while one is under way the
-next gathers. So a lone session waits for nobody, and a thousand share.
+A batch costs a thread hop and some matrix products, whatever its size; while one is under way, and
+until `GAP` after it began, the next gathers. So a lone session waits for nobody, and many share.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from media.silero import SileroModel, SileroStream
 
+GAP = 0.01  # seconds between the beginnings of two batches
 MOST_WINDOWS = 64  # of one session in one batch: two seconds; the others wait no longer for it
 
 Windows = NDArray[np.float32]
@@ -29,6 +30,7 @@ class Voices:
         self._threads = threads
         self._waiting: list[tuple[SileroStream, Windows, asyncio.Future[list[float]]]] = []
         self._busy = False
+        self._began = 0.0
 
     async def judge(self, stream: SileroStream, windows: Windows) -> list[float]:
         """windows: [k, 576], the next of the stream -> k probabilities of speech."""
@@ -48,17 +50,25 @@ class Voices:
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         self._busy = True
+        self._began = loop.time()
         batch, self._waiting = self._waiting, []
         streams, windows = [stream for stream, _, _ in batch], [rows for _, rows, _ in batch]
         work = loop.run_in_executor(self._threads, self._model.judge, streams, windows)
         work.add_done_callback(lambda done: self._end(done, [future for _, _, future in batch]))
 
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._busy = False
+        if self._waiting:
+            self._begin(loop)
+
     def _end(
         self, done: asyncio.Future[_Judged], futures: Sequence[asyncio.Future[list[float]]]
     ) -> None:
-        self._busy = False
-        if self._waiting:
-            self._begin(done.get_loop())
+        loop = done.get_loop()
+        if loop.time() - self._began < GAP:
+            loop.call_at(self._began + GAP, self._next, loop)
+        else:
+            self._next(loop)
         if done.cancelled():  # the gateway stops
             for future in futures:
                 future.cancel()
