@@ -25,7 +25,7 @@ from media.decode import iter_audio
 from media.pcm import encode_pcm16
 
 END_SECONDS = 10.0  # that it may take to end
-PATIENCE = 60.0  # seconds after which something missing is a failure
+PATIENCE = 120.0  # seconds after which something missing is a failure
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 QUIET = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
