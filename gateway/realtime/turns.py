@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from engine.messages import SAMPLE_RATE, TokenLogprob, TurnFailed
 from gateway.realtime.settings import SessionSettings
 
 Samples = NDArray[np.float32]
+_NOTHING: Samples = np.zeros(0, dtype=np.float32)
 
 
 @dataclass(slots=True)
@@ -55,26 +57,33 @@ class RecentAudio:
     """The samples up to now, as far back as a turn may still begin."""
 
     def __init__(self) -> None:
-        self._samples: Samples = np.zeros(0, dtype=np.float32)
-        self.end = 0  # the session's clock: samples heard so far
-
-    @property
-    def start(self) -> int:
-        return self.end - len(self._samples)
+        self.start = self.end = 0  # the session's clock: samples heard so far
+        self._chunks: deque[Samples] = deque()  # as they came; the first may begin before `start`
 
     def append(self, samples: Samples) -> None:
-        self._samples = np.concatenate([self._samples, samples])
+        self._chunks.append(samples)
         self.end += len(samples)
 
     def slice(self, start: int, end: int) -> Samples:
         """Session samples [start, end), which must still be here."""
         assert self.start <= start <= end <= self.end, (self.start, start, end, self.end)
-        return self._samples[start - self.start : end - self.start]
+        found: list[Samples] = []
+        last = self.end
+        for chunk in reversed(self._chunks):  # usually the newest is all that is wanted
+            first = last - len(chunk)
+            if first < end:
+                found.append(chunk[max(start - first, 0) : end - first])
+            if first <= start:
+                break
+            last = first
+        return found[0] if len(found) == 1 else np.concatenate([_NOTHING, *reversed(found)])
 
     def keep_from(self, start: int) -> None:
         """Forget what came before session sample `start`."""
-        if start > self.start:
-            self._samples = self._samples[min(start, self.end) - self.start :].copy()
+        self.start = max(self.start, min(start, self.end))
+        held = sum(len(chunk) for chunk in self._chunks)
+        while self._chunks and self.end - held + len(self._chunks[0]) <= self.start:
+            held -= len(self._chunks.popleft())
 
 
 def pieces(samples: Samples, limit: int) -> Sequence[Samples]:
