@@ -17,8 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,6 +65,7 @@ class Bench:
         self._sections: list[str] = options.section
         self._output: Path | None = options.output
         self._end = time.monotonic() + options.seconds
+        self._model_end = self._end
         self._folder = Path()
         self.result: dict[str, Any] = {
             **describe(["benchmarks.gpu_bench", *argv]),
@@ -87,7 +87,7 @@ class Bench:
         is_needed = name == "bandwidth" or name.endswith(": start")
         if not is_needed and not any(part in name for part in self._sections or [""]):
             return
-        left = self._end - time.monotonic()
+        left = self._model_end - time.monotonic()
         key = name.rpartition(": ")[2]
         began = time.monotonic()
         if left < share:
@@ -127,82 +127,73 @@ class Bench:
 
     # --- one model -------------------------------------------------------------------------------
 
-    def model(self, geometry: Geometry, folder: Path) -> None:
-        name = geometry.name
-        into = self.result["models"].setdefault(name, {})
+    def model(self, geometry: Geometry, folder: Path, seconds: float) -> None:
+        """seconds: what other models leave it."""
+        self._model_end = min(self._end, time.monotonic() + seconds)
+        into = self.result["models"].setdefault(geometry.name, {})
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         for mode, changes in MODES.items():
-            with self.engine(folder, name, into, mode, changes) as engine:
-                if engine is None:
-                    continue
-                rates = into.setdefault("decode", {}).setdefault(mode, {})
-                for batch in self.batches:
-                    self.section(
-                        f"{name}: {mode}: decode {batch}",
-                        rates,
-                        partial(self.decode, geometry, config, engine, batch),
-                        10.0,
-                    )
-                if mode == "eager":
-                    self.section(
-                        f"{name}: encoder",
-                        into,
-                        partial(self.encoder, geometry, engine),
-                        10.0,
-                    )
-                if mode == "graphs" and geometry.family != "qwen3-vl":
-                    for window in (30, 8) if geometry.family == "whisper" else (8,):
-                        make = self.clients(geometry, engine, window)
-                        self.section(
-                            f"{name}: tick, window {window} s",
-                            into,
-                            partial(self.tick, engine, make),
-                            10.0,
-                        )
-                        self.section(
-                            f"{name}: sessions, window {window} s",
-                            into,
-                            partial(self.sessions, engine, make),
-                            25.0,
-                        )
+            self.mode(geometry, folder, config, mode, changes, into)
+            self.free()
         for batch in self.batches:
             self.section(
-                f"{name}: transformers: decode {batch}",
+                f"{geometry.name}: transformers: decode {batch}",
                 into.setdefault("decode", {}).setdefault("transformers", {}),
                 partial(self.peer, geometry, config, batch),
                 15.0,
             )
             self.free()
 
-    @contextmanager
-    def engine(
-        self, folder: Path, name: str, into: dict[str, Any], mode: str, changes: dict[str, Any]
-    ) -> Iterator[Any]:
-        """A core, or None if there is no time for it, or it cannot be built."""
-        held: dict[str, Any] = {}
+    def mode(
+        self,
+        geometry: Geometry,
+        folder: Path,
+        config: dict[str, Any],
+        mode: str,
+        changes: dict[str, Any],
+        into: dict[str, Any],
+    ) -> None:
+        """One engine, gone at the end: two would not fit."""
+        name = geometry.name
+        held: list[Any] = []
         limits: dict[str, Any] = {"max_rows": max(self.batches), "max_context_tokens": 1024}
         if not self.is_tiny:
-            limits |= {"kv_cache_gigabytes": 12.0, "token_budget": 2048, "graph_gigabytes": 6.0}
-            limits |= {"max_live_turns": 2048}
+            memory = self.result["device"].get("memory_gib", 16.0)
+            limits |= {"kv_cache_gigabytes": memory / 2, "token_budget": 2048}
+            limits |= {"graph_gigabytes": 6.0, "max_live_turns": 2048}
         self.section(
             f"{name}: {mode}: start",
             into.setdefault("start_seconds", {}),
-            lambda: self._start(folder, {**limits, **changes}, held),
+            partial(self.start, folder, {**limits, **changes}, held),
             20.0,
         )
-        yield held.get("core")
-        if "core" in held:
-            into.setdefault("passes", {})[mode] = {
-                key: count
-                for key, count in held["core"].stats().items()
-                if key in ("steps", "graphs", "graph_passes", "eager_passes")
-            }
-        held.clear()
-        self.free()
+        if not held:
+            return
+        core = held.pop()
+        rates = into.setdefault("decode", {}).setdefault(mode, {})
+        for batch in self.batches:
+            decode = partial(self.decode, geometry, config, core, batch)
+            self.section(f"{name}: {mode}: decode {batch}", rates, decode, 10.0)
+        if mode == "eager":
+            encoder = partial(self.encoder, geometry, core)
+            self.section(f"{name}: encoder", into, encoder, 10.0)
+        if mode == "graphs" and geometry.family != "qwen3-vl":
+            for window in (30, 8) if geometry.family == "whisper" else (8,):
+                make = self.clients(geometry, core, window)
+                tick = partial(self.tick, core, make)
+                self.section(f"{name}: tick, window {window} s", into, tick, 10.0)
+                sessions = partial(self.sessions, core, make)
+                self.section(f"{name}: sessions, window {window} s", into, sessions, 25.0)
+        into.setdefault("passes", {})[mode] = {
+            key: count
+            for key, count in core.stats().items()
+            if key in ("steps", "graphs", "graph_passes", "eager_passes")
+        }
 
-    def _start(self, folder: Path, changes: dict[str, Any], held: dict[str, Any]) -> float:
+    def start(self, folder: Path, changes: dict[str, Any], held: list[Any]) -> float:
+        """Seconds until it serves, graphs captured, kernels compiled."""
         began = time.perf_counter()
-        held["core"] = build(folder, self.device, **changes).core
+        held.append(build(folder, self.device, **changes).core)
         synchronize(self.device)
         return round(time.perf_counter() - began, 2)
 
@@ -306,7 +297,7 @@ class Bench:
             print(f"  {count} sessions: p95 {found['p95_ms']:.0f} ms")
             return found["p95_ms"] < 1000.0
 
-        limit = time.monotonic() + min(70.0, self._end - time.monotonic())
+        limit = min(self._model_end, time.monotonic() + 70.0)
         count, most = (1, 4) if self.is_tiny else (32, 4096)
         good, bad = 0, most + 1
         while count <= most and time.monotonic() < limit:
@@ -328,11 +319,12 @@ class Bench:
         self.section("bandwidth", self.result, self.bandwidth)
         self.result.setdefault("bandwidth", float("nan"))
         with random_weights():
-            for name in names:
+            for number, name in enumerate(names):
+                share = (self._end - time.monotonic()) / (len(names) - number)
                 with tempfile.TemporaryDirectory() as scratch:
                     self._folder = Path(scratch)
                     write_folder(GEOMETRIES[name], self._folder, tiny=self.is_tiny)
-                    self.model(GEOMETRIES[name], self._folder)
+                    self.model(GEOMETRIES[name], self._folder, share)
 
 
 def _encoded(model: Any, mel: torch.Tensor) -> None:

@@ -176,8 +176,8 @@ def whisper_sessions(tokenizer: WhisperTokenizer, window: int, count: int) -> li
 
 
 def asr_sessions(tokenizer: QwenTokenizer, encoder: AudioEncoder, count: int) -> list[Client]:
-    """Segments of 4 to SEGMENT seconds."""
-    starts = np.random.default_rng(0).integers(4, SEGMENT, count).tolist()
+    """Segments of 2 to 8 seconds at first, so that none begins with much to read."""
+    starts = np.random.default_rng(0).integers(2, 9, count).tolist()
     most = 112 + 13 * SEGMENT + STANDING_TOKENS + NEW_TOKENS  # tokens
     return [
         Client(f"s{i}", AsrTicks(tokenizer, encoder, f"s{i}", start), tokens=most)
