@@ -45,6 +45,8 @@ class Built:
 def build_core(config: EngineConfig, progress: Progress) -> Built:
     """Load config.model. Raises CheckpointError, OSError or RuntimeError if it cannot be."""
     device = _device(config.device)
+    if ":" in device:
+        torch.cuda.set_device(device)  # kernels are launched on the current one
     folder = resolve_checkpoint(config.model, progress)
     architecture = architecture_of(folder)
     build = BUILDERS[architecture]

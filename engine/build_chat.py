@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -20,15 +21,24 @@ from engine.models.qwen3 import Qwen3Model
 from engine.models.qwen3_chat import Qwen3ChatModel
 from engine.models.qwen3_vl import Qwen3VLModel
 from engine.models.qwen3_vl_pixels import PixelRules
-from engine.paged_runner import PagedModel, PagedRunner
+from engine.paged_runner import MediaEncoder, PagedModel, PagedRunner
 from engine.parts import Parts, chosen_dtype, half_decoder
 from engine.qwen_tokenizer import QwenTokenizer
 from engine.traits import Traits
+from engine.vision_graphs import VisionGraphs
 
 # Embeddings of pictures that no block of the cache has any more; a token of them is wide.
 ENCODER_CACHE_BYTES = 128 * 2**20
 # Visual tokens encoded in one step at most, unless a single request has more.
 ENCODER_BUDGET_TOKENS = 2048
+
+
+class Sight(NamedTuple):
+    """Of a model that sees. parts, encoder: media_parts and media_encoder of its `PagedRunner`."""
+
+    eyes: Eyes | None
+    parts: int
+    encoder: MediaEncoder | None
 
 
 def build_qwen3(
@@ -41,7 +51,14 @@ def build_qwen3(
         folder, dtype=dtype, half=half, device=device, progress=progress
     )
     return _parts(
-        config, folder, device, model, model.decoder, None, 0, dtype, model.num_parameters
+        config,
+        folder,
+        Acceleration.of(config, device),
+        model,
+        model.decoder,
+        Sight(None, 0, None),
+        dtype,
+        model.num_parameters,
     )
 
 
@@ -66,20 +83,24 @@ def build_qwen3_vl(
         PixelRules.from_folder(folder, dims, video=True),
         Traits.from_folder(folder).frame_tokens,
     )
-    media_parts = 1 + len(dims.deepstack)
+    acceleration = Acceleration.of(config, device)
+    sight = Sight(
+        eyes,
+        1 + len(dims.deepstack),
+        VisionGraphs(model, acceleration) if acceleration.backend else None,
+    )
     return _parts(
-        config, folder, device, model, model.decoder, eyes, media_parts, dtype, model.num_parameters
+        config, folder, acceleration, model, model.decoder, sight, dtype, model.num_parameters
     )
 
 
 def _parts(
     config: EngineConfig,
     folder: Path,
-    device: str,
+    acceleration: Acceleration,
     model: PagedModel,
     decoder: Qwen3Model,
-    eyes: Eyes | None,
-    media_parts: int,
+    sight: Sight,
     dtype: torch.dtype,
     num_parameters: int,
 ) -> Parts:
@@ -90,13 +111,14 @@ def _parts(
         num_blocks=_num_blocks(config, decoder, context),
         max_context=context,
         encoder_bytes=ENCODER_CACHE_BYTES,
-        media_parts=media_parts,
-        acceleration=Acceleration.of(config, device),
+        media_parts=sight.parts,
+        media_encoder=sight.encoder,
+        acceleration=acceleration,
     )
     tokenizer = QwenTokenizer.from_folder(folder)
     desk = ChatDesk(
         config.name,
-        ChatPrompter(tokenizer, ChatTemplate.from_folder(folder), eyes, context),
+        ChatPrompter(tokenizer, ChatTemplate.from_folder(folder), sight.eyes, context),
         GenerationDefaults.from_folder(folder),
         model.end_tokens,
         decoder.dims.vocab,
@@ -109,7 +131,7 @@ def _parts(
         num_parameters=num_parameters,
         dtype=dtype,
         encoder_budget=ENCODER_BUDGET_TOKENS,
-        abilities=["chat", *(["image", "video"] if eyes is not None else [])],
+        abilities=["chat", *(["image", "video"] if sight.eyes is not None else [])],
         context_tokens=context,
     )
 

@@ -101,6 +101,10 @@ class PagedPasses:
         self.graphs = acceleration.new_graphs(capacity)
         if self.graphs.is_on:
             assert acceleration.memory is not None
+            # One for all graphs: each would keep its own, of vocab numbers a row.
+            self._logits = acceleration.memory.persistent(
+                (rows.max_rows, decoder.vocab), torch.float32
+            )
             if media_parts:
                 shape = (PREFILL_BUCKETS[-1], media_parts * decoder.dims.width)
                 self._media_rows = acceleration.memory.persistent(shape, decoder.dtype)
@@ -221,7 +225,8 @@ class PagedPasses:
 
     def _decode_region(self, fields: Fields) -> tuple[Tensor, Tensor, Tensor]:
         values = self._decoder.logits(self._hidden(fields))
-        return values, *greedy(values)
+        held = self._logits[: len(values)].copy_(values)
+        return held, *greedy(held)
 
     # --- prefill ---------------------------------------------------------------------------------
 

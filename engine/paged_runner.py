@@ -232,8 +232,9 @@ class PagedRunner:
                 else:
                     known[medium.digest] = output
         if missing:
-            encoder = self._encoder or self._model
-            outputs = encoder.encode(list(missing.values()))
+            if self._encoder is None:
+                self.passes.graphs.num_runs["encode eager"] += 1
+            outputs = (self._encoder or self._model).encode(list(missing.values()))
             self.num_encoded += sum(medium.num_tokens for medium in missing.values())
             for medium, output in zip(missing.values(), outputs, strict=True):
                 known[medium.digest] = output.clone()

@@ -70,6 +70,8 @@ class WhisperPasses:
         self.graphs = acceleration.new_graphs(capacity)
         if self.graphs.is_on:
             assert acceleration.memory is not None
+            # One for all graphs: each would keep its own, of vocab numbers a row.
+            self._logits = acceleration.memory.persistent((rows, model.dims.vocab), torch.float32)
             if windows:
                 frames = ENCODER_ROWS[-1] * max(windows) // HOP
                 size = frames * model.dims.num_mels
@@ -124,7 +126,8 @@ class WhisperPasses:
             {"slots": np.array(slots + padding, np.int64)}, is_fixed=True
         )
         self._mel_of(window, shape[0])[: len(group)] = log_mel
-        positions = self.graphs.run(kind, shape, lambda: None).shape[1]
+        self.graphs.run(kind, shape, lambda: None)
+        positions = window // HOP // 2
         self._cross_cache.lengths.index_fill_(0, fields["slots"][: len(group)], positions)
 
     def _mel_of(self, window: int, batch: int) -> Tensor:
@@ -135,7 +138,7 @@ class WhisperPasses:
     def _encode_region(self, window: int, fields: Fields) -> Tensor:
         encoded = self._model.encode(self._mel_of(window, len(fields["slots"])))
         self._cross_cache.fill(fields["slots"], self._model.project_cross(encoded))
-        return encoded
+        return encoded[0, 0].clone()  # nobody's; the whole would stay in memory for every graph
 
     # --- decoding --------------------------------------------------------------------------------
 
@@ -217,4 +220,5 @@ class WhisperPasses:
 
     def _decode_region(self, fields: Fields) -> tuple[Tensor, Tensor, Tensor]:
         values = self._model.logits(self._hidden(fields)[:, 0])
-        return values, *kernels.greedy(self._rules.texts(values, [False]))
+        held = self._logits[: len(values)].copy_(values)
+        return held, *kernels.greedy(self._rules.texts(held, [False]))

@@ -228,10 +228,16 @@ class VisionEncoder:
         return rows
 
     def _encode(self, media: Sequence[Tensor]) -> list[Tensor]:
+        counts = [medium.shape[2] * medium.shape[3] // self.dims.patch**2 for medium in media]
+        bounds = torch.tensor(list(accumulate(counts, initial=0)), device=self.device)
+        rows = self.transform(*self.place(media), bounds)
+        return list(torch.split(rows, [count // self.dims.merge**2 for count in counts]))
+
+    def place(self, media: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Patches of all media, where they are in their pictures: [patches, width], a new tensor;
+        cosines and sines for `rope`."""
         dims, weights = self.dims, self.weights
         grids = [(m.shape[2] // dims.patch, m.shape[3] // dims.patch) for m in media]
-        counts = [height * width for height, width in grids]
-        bounds = torch.tensor(list(accumulate(counts, initial=0)), device=self.device)
         patches = [patchify(m.to(self.device, self.dtype), dims) for m in media]
         x = linear(patches[0] if len(patches) == 1 else torch.cat(patches), weights.patches)
         placed = [self._placed(*grid) for grid in grids]
@@ -239,7 +245,13 @@ class VisionEncoder:
             positions, cos, sin = placed[0]
         else:
             positions, cos, sin = (torch.cat(each) for each in zip(*placed, strict=True))
-        x.add_(positions)
+        return x.add_(positions), cos, sin
+
+    def transform(self, x: Tensor, cos: Tensor, sin: Tensor, bounds: Tensor) -> Tensor:
+        """The layers and the mergers. x, cos, sin: of `place`; x is written to. bounds: [media + 1]
+        int64 of each medium's patches, padding behind the last. Returns [tokens, (1 + mergers) *
+        out_width]. Nothing is read back: it can be captured."""
+        dims, weights = self.dims, self.weights
         merged: list[Tensor] = []
         for index, layer in enumerate(weights.layers):
             qkv = linear(_norm(layer.attention_norm, x), layer.qkv)
@@ -254,8 +266,7 @@ class VisionEncoder:
                 merger = weights.deepstack[dims.deepstack.index(index)]
                 merged.append(_merge(merger, _norm(merger.norm, self._blocks(x))))
         last = _merge(weights.merger, self._blocks(_norm(weights.merger.norm, x)))
-        rows = torch.cat([last, *merged], dim=1)
-        return list(torch.split(rows, [count // dims.merge**2 for count in counts]))
+        return torch.cat([last, *merged], dim=1)
 
     def _blocks(self, x: Tensor) -> Tensor:
         """Patches of a token side by side: [patches, width] -> [tokens, merge ** 2 * width]."""

@@ -16,6 +16,7 @@ from torch import Tensor
 
 import engine.models.audio_encoder
 import engine.models.qwen3
+import engine.models.vision_encoder
 import engine.models.whisper
 from engine.acceleration import CPU, Acceleration
 from engine.audio_graphs import CHUNKS, AudioGraphs
@@ -24,9 +25,10 @@ from engine.models.qwen3_asr import Qwen3AsrModel
 from engine.models.qwen3_vl import Qwen3VLModel
 from engine.models.whisper import WhisperModel
 from engine.paged_passes import PREFILL_BUCKETS
-from engine.paged_runner import PagedRunner
+from engine.paged_runner import MediaEncoder, PagedRunner
 from engine.staging import PinnedStaging
 from engine.tokenizer import WhisperTokenizer
+from engine.vision_graphs import VisionGraphs
 from engine.whisper_runner import WhisperRunner
 from tests.checkpoints import build_random_whisper
 from tests.checkpoints_vl import build_random_qwen3_vl
@@ -48,6 +50,7 @@ ROWS = 6
 MODELS: tuple[ModuleType, ...] = (
     engine.models.qwen3,
     engine.models.audio_encoder,
+    engine.models.vision_encoder,
     engine.models.whisper,
 )
 
@@ -162,7 +165,10 @@ def asr(served_asr: Path) -> Qwen3AsrModel:
 
 
 def paged_runner(model: Any, acceleration: Acceleration = CPU, parts: int = 1) -> PagedRunner:
-    has_ears = acceleration.backend and isinstance(model, Qwen3AsrModel)
+    encoder: MediaEncoder | None = None
+    if acceleration.backend is not None:
+        is_asr = isinstance(model, Qwen3AsrModel)
+        encoder = AudioGraphs(model, acceleration) if is_asr else VisionGraphs(model, acceleration)
     runner = PagedRunner(
         model,
         max_rows=ROWS,
@@ -170,7 +176,7 @@ def paged_runner(model: Any, acceleration: Acceleration = CPU, parts: int = 1) -
         max_context=480,
         encoder_bytes=2**20,
         media_parts=parts,
-        media_encoder=AudioGraphs(model, acceleration) if has_ears else None,
+        media_encoder=encoder,
         acceleration=acceleration,
     )
     for layer in runner._cache.layers:  # nothing unwritten may be read, padding's blocks neither

@@ -10,14 +10,16 @@ import torch
 
 import engine.models.audio_encoder
 import engine.models.qwen3
+import engine.models.vision_encoder
 import engine.models.whisper
 from engine.acceleration import Acceleration
 from engine.audio_graphs import AudioGraphs
 from engine.models.qwen3_asr import Qwen3AsrModel
 from engine.models.qwen3_vl import Qwen3VLModel
 from engine.models.whisper import WhisperModel
-from engine.paged_runner import PagedRunner
+from engine.paged_runner import MediaEncoder, PagedRunner
 from engine.tokenizer import WhisperTokenizer
+from engine.vision_graphs import VisionGraphs
 from engine.whisper_runner import WhisperRunner
 from tests.checkpoints import build_random_whisper
 from tests.checkpoints_qwen import build_served_qwen3_asr
@@ -26,7 +28,12 @@ from tests.engine.recording import RecordedMemory, Recorder, make_opaque
 from tests.gpu.conftest import IS_DRY
 
 ROWS = 6
-MODELS = (engine.models.audio_encoder, engine.models.qwen3, engine.models.whisper)
+MODELS = (
+    engine.models.audio_encoder,
+    engine.models.qwen3,
+    engine.models.vision_encoder,
+    engine.models.whisper,
+)
 
 
 class Way(NamedTuple):
@@ -70,7 +77,10 @@ def load_whisper(folder: Path, device: torch.device) -> tuple[WhisperModel, Whis
 
 def paged_runner(model: Any, way: Way, parts: int = 1) -> PagedRunner:
     acceleration = way.on(model.decoder.device)
-    has_ears = way.graphs and isinstance(model, Qwen3AsrModel)
+    encoder: MediaEncoder | None = None
+    if way.graphs:
+        is_asr = isinstance(model, Qwen3AsrModel)
+        encoder = AudioGraphs(model, acceleration) if is_asr else VisionGraphs(model, acceleration)
     runner = PagedRunner(
         model,
         max_rows=ROWS,
@@ -78,7 +88,7 @@ def paged_runner(model: Any, way: Way, parts: int = 1) -> PagedRunner:
         max_context=480,
         encoder_bytes=2**20,
         media_parts=parts,
-        media_encoder=AudioGraphs(model, acceleration) if has_ears else None,
+        media_encoder=encoder,
         acceleration=acceleration,
     )
     for layer in runner._cache.layers:  # nothing unwritten may be read, padding's blocks neither
