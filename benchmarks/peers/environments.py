@@ -1,4 +1,4 @@
-"""An environment for each peer: `python -m benchmarks.peers.environments [NAME ...]`.
+"""`lookhear bench peers install`: an environment for each peer.
 
 A recipe is a list of exact versions, in recipes/NAME.txt, as they were tested. They are installed
 with --no-deps: the peers' own bounds ask for CUDA wheels, or clash with each other.
@@ -125,22 +125,27 @@ def environment(name: str, folder: Path = ENVIRONMENTS) -> Environment:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.peers.environments", description=__doc__)
+    """NotInstalled, UsageError."""
+    parser = argparse.ArgumentParser(
+        prog="lookhear bench peers",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("action", choices=["install", "list"], help="list: what is there")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(INGREDIENTS)}; all")
     parser.add_argument("--again", action="store_true", help="also what is installed already")
     options = parser.parse_args(argv)
-    console = Console(highlight=False)
-    try:
-        chosen = [environment(name) for name in options.names or INGREDIENTS]
-        for peer in chosen:
-            if options.again or not peer.installed:
-                peer.install(console)
-            console.print(f"{peer.name}: ready in {peer.folder}")
-    except (NotInstalled, UsageError) as error:
-        console.print(str(error), style="red")
-        return 1
+    console = Console(highlight=False, soft_wrap=True)
+    for peer in [environment(name) for name in options.names or INGREDIENTS]:
+        if options.action == "install" and (options.again or not peer.installed):
+            peer.install(console)
+        there = f"ready in {peer.folder}" if peer.installed else "not installed"
+        console.print(f"{peer.name}: {there}")
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    try:
+        raise SystemExit(main(sys.argv[1:]))
+    except (NotInstalled, UsageError) as error:
+        raise SystemExit(str(error)) from None

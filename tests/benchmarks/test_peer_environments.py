@@ -17,7 +17,7 @@ from benchmarks.peers.checkpoints import (
     ctranslate2_folder,
     tiktoken_folder,
 )
-from benchmarks.peers.environments import INGREDIENTS, Environment, Recipe, environment
+from benchmarks.peers.environments import INGREDIENTS, Environment, Recipe, environment, main
 from benchmarks.peers.files import OFFLINE
 from benchmarks.peers.servers import PEERS
 from engine.tokenizer import WhisperTokenizer
@@ -68,6 +68,13 @@ def test_an_environment_that_is_not_there_says_how_to_get_it(tmp_path: Path) -> 
         environment("whisperlive", tmp_path).require()
     with pytest.raises(UsageError, match="'whisper'"):
         environment("whisper")
+
+
+def test_the_command_says_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "whisperlive"]) == 0
+    assert capsys.readouterr().out.startswith("whisperlive: ")
+    with pytest.raises(UsageError, match="expected one of faster-whisper"):
+        main(["list", "nobody"])
 
 
 def test_a_changed_recipe_makes_an_environment_old(tmp_path: Path) -> None:
