@@ -143,7 +143,9 @@ class PacedProtocol(WebSocketsSansIOProtocol):
                 length = int.from_bytes(data[at + 2 : at + head - 4], "big")
             if first not in KNOWN or second < MASKED or length > self.config.ws_max_size:
                 self._left_to_parser = True
-            if self._left_to_parser or self.close_sent or self.conn.parser_exc is not None:
+            if self.conn.parser_exc is not None:
+                return found  # it is closed; nothing more counts
+            if self._left_to_parser or self.close_sent:
                 self._left_to_parser = True
                 super().data_received(data[at:])
                 return found
@@ -165,6 +167,8 @@ class PacedProtocol(WebSocketsSansIOProtocol):
                 super().data_received(data[at:stop])
                 if opcode < CLOSE:
                     self._fragmented = not first & FIN
+                elif opcode == CLOSE:
+                    self._left_to_parser = True  # which drops what comes after
             found = found or opcode < CLOSE
             at = stop
         if at < end:
