@@ -246,9 +246,10 @@ def tick_latencies(
     ticks = [(float(phase), number) for number, phase in enumerate(phases)]
     heapq.heapify(ticks)
     clock = 0.0
+    began: float | None = None  # of the step that is being carried out
 
     def now() -> float:
-        return clock
+        return clock if began is None else clock + time.perf_counter() - began
 
     pending: dict[int, float] = {}
     for client in clients:
@@ -272,7 +273,7 @@ def tick_latencies(
                 continue
             began = time.perf_counter()
             core.step()
-            clock += time.perf_counter() - began
+            clock, began = now(), None
             failed = next((c.failure for c in clients if c.failure), "")
             if failed:
                 raise RuntimeError(failed)

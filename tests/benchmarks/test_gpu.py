@@ -1,0 +1,112 @@
+"""The programs for a GPU, as far as a CPU can tell: clocks, tables, what is said without one."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from benchmarks import gpu_bench, gpu_check
+from benchmarks.gpu_load import Client, tick_latencies
+from benchmarks.gpu_models import GEOMETRIES, decoder_bytes, write_folder
+from benchmarks.gpu_tables import table
+from engine.core import EngineCore
+from engine.request import Result
+
+
+class SlowCore:
+    """Carries out one request per step, which takes so many seconds of a clock that is made up."""
+
+    def __init__(self, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._seconds = seconds
+        self._clients: dict[str, Client] = {}
+        self._time = 0.0
+        monkeypatch.setattr(time, "perf_counter", lambda: self._time)
+
+    def add(self, key: str, priority: object, client: Client) -> None:
+        self._clients[key] = client
+
+    def drop(self, key: str) -> None:
+        del self._clients[key]
+
+    @property
+    def has_work(self) -> bool:
+        return any(client.wants_request() for client in self._clients.values())
+
+    def step(self) -> None:
+        waiting = [client for client in self._clients.values() if client.wants_request()]
+        client = min(waiting, key=lambda c: c.due or 0.0)
+        client.make_request()
+        self._time += self._seconds
+        client.absorb(Result(client.key, (), (), 0, "end"))
+
+
+def clients(count: int) -> list[Client]:
+    return [Client(f"s{i}", object) for i in range(count)]
+
+
+def test_an_idle_engine_answers_within_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = cast(EngineCore, SlowCore(0.1, monkeypatch))
+    found = tick_latencies(core, clients(1), seconds=5.0)
+    assert found == pytest.approx([0.1] * 4)
+
+
+def test_too_many_sessions_are_late_and_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = cast(EngineCore, SlowCore(0.3, monkeypatch))
+    found = tick_latencies(core, clients(10), seconds=5.0)
+    assert sorted(found)[len(found) // 2] > 1.0
+    few = tick_latencies(cast(EngineCore, SlowCore(0.3, monkeypatch)), clients(2), seconds=5.0)
+    assert max(few) < 1.0
+
+
+@pytest.mark.parametrize("name", list(GEOMETRIES))
+def test_a_decode_step_reads_what_public_checkpoints_weigh(name: str, tmp_path: Path) -> None:
+    write_folder(GEOMETRIES[name], tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    weights, kept, audio = decoder_bytes(config, GEOMETRIES[name].family, 2)
+    gigabytes, kilobytes, megabytes = {
+        "whisper-large-v3-turbo": (0.316, 20, 30.7),
+        "qwen3-asr-0.6b": (1.19, 112, 0),
+        "qwen3-asr-1.7b": (3.44, 112, 0),
+        "qwen3-vl-2b": (3.44, 112, 0),
+    }[name]
+    assert weights / 1e9 == pytest.approx(gigabytes, rel=0.01)
+    assert (kept / 1024, audio / 1e6) == pytest.approx((kilobytes, megabytes), rel=0.01)
+    assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_a_result_becomes_a_table_whatever_is_missing() -> None:
+    result = {
+        "device": {"name": "A card"},
+        "torch": "2",
+        "geometry": "true",
+        "bandwidth": 4e12,
+        "models": {
+            "m": {
+                "decode": {
+                    "eager": {"decode 1": {"tokens_per_second": 51.2, "roofline_share": 0.31}},
+                    "transformers": {"decode 8": {"tokens_per_second": 99.0}},
+                },
+                "encoder": {"1 x 30 s": 2.5},
+                "tick, window 8 s": {"n": 9, "p50_ms": 20.0, "p95_ms": 30.0},
+                "sessions, window 8 s": {"sessions": 500, "tried": {}},
+            },
+            "n": {},
+        },
+        "failures": ["n: eager: start: no time left"],
+    }
+    text = table(result)
+    assert "4.00 TB/s" in text and "51 (31%)" in text and "99" in text
+    assert "500" in text and "no time left" in text
+
+
+def test_without_a_device_one_line_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpu_check.main([]) == 1
+    assert gpu_check.main(["--allow-missing"]) == 0
+    assert gpu_bench.main([]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["gpu-check", "gpu-check", "gpu-bench"]
+    assert all(line.endswith("expected a CUDA device, torch sees none") for line in lines)
