@@ -32,6 +32,7 @@ from engine.whisper_runner import WhisperRunner
 
 # Seconds of audio encoded in one step at most: running decodes wait no longer than that takes.
 ENCODER_BUDGET_SECONDS = 32
+GPU_ENCODER_BUDGET_SECONDS = 128  # four windows of 30 s and some
 MAX_CARRIED = 64  # tokens of earlier text in a prompt
 # An open segment of Qwen3-ASR is cut at this many seconds, where the checkpoint says nothing.
 ASR_SEGMENT_SECONDS = 48.0
@@ -68,14 +69,16 @@ def _parts(
     num_parameters: int,
     dtype: torch.dtype,
     longest: int,
+    device: str,
 ) -> Parts:
     """longest: samples that one request may have encoded."""
+    budget = ENCODER_BUDGET_SECONDS if device == "cpu" else GPU_ENCODER_BUDGET_SECONDS
     return Parts(
         desk=SpeechDesk(config.name, family, config.max_live_turns),
         runner=runner,
         num_parameters=num_parameters,
         dtype=dtype,
-        encoder_budget=max(longest, ENCODER_BUDGET_SECONDS * SAMPLE_RATE),
+        encoder_budget=max(longest, budget * SAMPLE_RATE),
         abilities=["transcribe", *(["translate"] if family.translates else [])],
         languages=family.languages,
         has_word_times=family.has_word_times,
@@ -106,7 +109,7 @@ def build_whisper(
         windows=_windows(window),
         acceleration=Acceleration.of(config, device),
     )
-    return _parts(config, family, runner, model.num_parameters, dtype, longest)
+    return _parts(config, family, runner, model.num_parameters, dtype, longest, device)
 
 
 def _window_rule(config: EngineConfig, traits: Traits, longest: int) -> WindowRule:
@@ -166,7 +169,7 @@ def build_qwen3_asr(
     cap_samples = round(cap * SAMPLE_RATE)
     family = AsrFamily(asr, live, _spoken(folder), cap_samples)
     longest = cap_samples + SAMPLE_RATE
-    return _parts(config, family, runner, model.num_parameters, dtype, longest)
+    return _parts(config, family, runner, model.num_parameters, dtype, longest, device)
 
 
 def _fitting(cap: float, context: int, model: Qwen3AsrModel) -> float:

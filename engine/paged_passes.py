@@ -33,7 +33,7 @@ Piece = tuple[int, int, Tensor]  # rows of a medium, and the tokens [first, last
 # as many tokens as it happens to have.
 PREFILL_MULTIPLE = 16
 # A tick reads the open window and the text behind it; drafts of a few tokens are the smallest.
-PREFILL_BUCKETS = (16, 32, 64, 128, 192, 256, 384, 512)
+PREFILL_BUCKETS = (16, 32, 64, 128, 192, 256, 384, 512, 768, 1024)
 
 
 class PagedDims(Protocol):

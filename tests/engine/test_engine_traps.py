@@ -24,7 +24,12 @@ tests/test_layers, tests/gateway, tests/end_to_end
                         imports on machines without a GPU; media work off the event loop (vLLM
                         #34789, #49608); the engine killed in mid-session
 
-Graph capture, overlapped steps, grammars and images have no code yet, so no tests.
+test_graphs             numbers of the host that are baked, read-backs inside of a capture, padding
+                        on the trash block, buffers that move (sglang #37043)
+test_overlap            room that is given away while a launched step writes to it (mini-sglang #89,
+                        vLLM #45357, #49674); what was sampled for a request that is over
+
+Grammars have no code yet, so no tests.
 """
 
 from __future__ import annotations
