@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,9 @@ from engine.config import EngineConfig
 from engine.cuda_graphs import CudaBackend
 from engine.graphs import Backend, Graphs
 from engine.staging import CudaMemory, Memory, PinnedStaging, SharedStaging
+from kernels.choice import mode
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +35,14 @@ class Acceleration:
         overlaps: bool = False,
         graph_bytes: int = 2 * 2**30,
     ) -> Acceleration:
-        """What a device allows: a CPU has no graphs."""
+        """What a device allows: a CPU has no graphs, nor do operations that torch carries out,
+        which read back how long rows are."""
         device = torch.device(device)
         if device.type != "cuda":
             return cls(overlaps)
+        if graphs and mode() == "off":
+            log.warning("graphs: expected Triton's kernels, they are absent or off: all is eager")
+            graphs = False
         backend = CudaBackend(device) if graphs else None
         return cls(overlaps, CudaMemory(device), backend, graph_bytes)
 

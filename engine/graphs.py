@@ -55,10 +55,11 @@ class Backend(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Kind:
     """shapes: planned, by size. graphs: those that were captured."""
 
+    name: str
     region: Region
     fill: Callable[[Shape], Mapping[str, Integers]]
     shapes: list[Shape]
@@ -98,22 +99,30 @@ class Graphs:
         of a real step, in order; behind them a real step may have more, for what follows the
         region."""
         assert kind not in self._kinds, kind
-        self._kinds[kind] = _Kind(region, fill, sorted(shapes, key=_cost))
+        self._kinds[kind] = _Kind(kind, region, fill, sorted(shapes, key=_cost))
 
     def capture(self, progress: Callable[[float], None]) -> None:
-        """At the start, before the first step. Nothing if there is no backend."""
+        """At the start, before the first step. Nothing if there is no backend. A kind of which a
+        graph cannot be captured runs eager in the shapes that are left."""
         if self._backend is None:
             return
         todo = [(shape, kind) for kind in self._kinds.values() for shape in kind.shapes]
         # The largest first: the others find their memory in what it leaves in the pool.
         todo.sort(key=lambda item: _cost(item[0]), reverse=True)
         skipped = 0
+        broken: list[_Kind] = []
         for number, (shape, kind) in enumerate(todo):
             progress(number / len(todo))
+            if kind in broken:
+                continue
             if self._backend.num_bytes >= self._budget:
                 skipped += 1
                 continue
-            kind.graphs[shape] = self._captured(self._backend, kind, shape)
+            try:
+                kind.graphs[shape] = self._captured(self._backend, kind, shape)
+            except RuntimeError as error:  # of the device: a server without graphs still serves
+                log.warning("graphs: %s of %s cannot be captured: %s", kind.name, shape, error)
+                broken.append(kind)
         progress(1.0)
         if skipped:
             log.warning(

@@ -105,6 +105,20 @@ def test_the_largest_are_captured_first_and_the_budget_ends_it() -> None:
     assert [graphs.fit("double", n) for n in (1, 16)] == [(4,), (16,)]
 
 
+def test_what_cannot_be_captured_runs_eager(caplog: pytest.LogCaptureFixture) -> None:
+    def stubborn(fields: Fields) -> Tensor:
+        if len(fields["x"]) == 4:
+            raise RuntimeError("not while capturing")
+        return fields["x"] * 2
+
+    graphs = doubling()
+    graphs.plan("stubborn", [(1,), (4,), (8,)], stubborn, fill)
+    graphs.capture(quiet)
+    assert [graphs.fit("stubborn", n) for n in (1, 4, 8)] == [(8,), (8,), (8,)]
+    assert graphs.num_captured == 4
+    assert "stubborn of (4,) cannot be captured: not while capturing" in caplog.text
+
+
 def test_without_a_backend_nothing_is_captured() -> None:
     graphs = CPU.new_graphs(16)
     graphs.plan("double", [(4,)], lambda fields: fields["x"] * 2, fill)
