@@ -27,6 +27,7 @@ from benchmarks.machine import describe
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "benchmarks" / "results" / "gpu-check.json"
+TESTS = ROOT / "tests" / "gpu"
 SECONDS = 480  # of the whole suite, at most
 
 
@@ -36,12 +37,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not torch.cuda.is_available() and not options.dry_run:
         print("gpu-check: expected a CUDA device, torch sees none")
         return 0 if options.allow_missing else 1
-    with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "report.xml"
-        began = time.monotonic()
-        status = _run(report, options.tests, options.dry_run, options.seconds)
-        seconds = time.monotonic() - began
-        tests = _read(report)
+    began = time.monotonic()
+    status, tests = 0, []
+    # File by file: should one hang, the others still have a result.
+    for path in options.tests or sorted(map(str, TESTS.glob("test_*.py"))):
+        with tempfile.TemporaryDirectory() as scratch:
+            report = Path(scratch) / "report.xml"
+            left = began + options.seconds - time.monotonic()
+            status = _run(report, path, options.dry_run, left) or status
+            tests += _read(report)
+    seconds = time.monotonic() - began
     failed = [test for test in tests if test["outcome"] in ("failed", "error")]
     result = {
         **describe(["benchmarks.gpu_check", *(argv or [])]),
@@ -103,12 +108,14 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _run(report: Path, tests: Sequence[str], is_dry: bool, seconds: float) -> int:
+def _run(report: Path, path: str, is_dry: bool, seconds: float) -> int:
     """pytest's exit status, or 124 if it took too long."""
+    if seconds <= 0:
+        print(f"gpu-check: no time left for {path}", file=sys.stderr)
+        return 124
     command = [
         sys.executable, "-m", "pytest", "-c", "tests/gpu/pytest.ini", "--rootdir", ".", "-q",
-        "-p", "no:cacheprovider", f"--junitxml={report}", "-o", "junit_family=xunit1",
-        *(tests or ["tests/gpu"]),
+        "-p", "no:cacheprovider", f"--junitxml={report}", "-o", "junit_family=xunit1", path,
     ]  # fmt: skip
     environment = {
         **os.environ,
@@ -122,7 +129,7 @@ def _run(report: Path, tests: Sequence[str], is_dry: bool, seconds: float) -> in
     try:
         return subprocess.run(command, cwd=ROOT, env=environment, timeout=seconds).returncode
     except subprocess.TimeoutExpired:
-        print(f"gpu-check: expected an end within {seconds:.0f} s, stopped", file=sys.stderr)
+        print(f"gpu-check: expected {path} to end within {seconds:.0f} s, stopped", file=sys.stderr)
         return 124
 
 

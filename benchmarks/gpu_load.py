@@ -170,8 +170,7 @@ def whisper_sessions(tokenizer: WhisperTokenizer, window: int, count: int) -> li
             whisper_request, tokenizer, f"s{i}", samples.astype(np.float32), window * SAMPLE_RATE,
             NEW_TOKENS, STANDING_TOKENS,
         )  # fmt: skip
-        # Eight windows of 30 s in a step, where the configuration's budget is made for a CPU.
-        clients.append(Client(f"s{i}", make, encoder=window * SAMPLE_RATE // 8))
+        clients.append(Client(f"s{i}", make, encoder=window * SAMPLE_RATE))
     return clients
 
 
