@@ -124,24 +124,28 @@ class PagedPasses:
 
     # --- a pass ----------------------------------------------------------------------------------
 
-    def run(self, work: Sequence[Work], media: Media) -> Logits:
-        """One pass over all the work. The logits are those of all positions that want a successor,
-        in the work's order; they lie in memory that the next pass may write."""
+    def run(self, work: Sequence[Work], wanted: Sequence[int], media: Media) -> Logits:
+        """One pass over all the work. wanted: of each sequence's tokens, how many of the last want
+        a successor. The logits are those of all of these, in the work's order; they lie in memory
+        that the next pass may write."""
         pieces = _pieces(work, media)
-        is_decode = not pieces and all(n == s.num_logits(n) == 1 for s, n in work)
+        is_decode = not pieces and all(
+            count == number == 1 for (_, count), number in zip(work, wanted, strict=True)
+        )
         kind = "decode" if is_decode else "prefill"
         num_tokens = sum(count for _, count in work)
         shape = self.graphs.fit(kind, num_tokens, len(work))
         integers = self._integers(work, shape, is_decode, pieces)
-        wanted = _wanted(work)
         if not is_decode:
-            integers["wanted"] = np.array(wanted, np.int64)
+            ends = np.cumsum([count for _, count in work])
+            parts = [np.arange(end - n, end) for end, n in zip(ends, wanted, strict=True)]
+            integers["wanted"] = np.concatenate(parts)
         if self._last is not None:
             # A row's last logits are those behind all its tokens.
-            owners = [s.row for s, n in work for _ in range(s.num_logits(n))]
-            ends = {row: place for place, row in enumerate(owners)}
-            integers["ending_rows"] = np.array(list(ends), np.int64)
-            integers["endings"] = np.array(list(ends.values()), np.int64)
+            lasts = np.cumsum(wanted) - 1
+            has_any = np.asarray(wanted) > 0
+            integers["ending_rows"] = np.array([s.row for s, _ in work], np.int64)[has_any]
+            integers["endings"] = lasts[has_any]
         fields = self.graphs.staging.put(integers, is_fixed=shape is not None)
         self._fields = fields
         if is_decode:
@@ -284,16 +288,6 @@ def _pieces(work: Sequence[Work], media: Media) -> list[Piece]:
                 pieces.append((base + first - low, base + last - low, rows))
         base += count
     return pieces
-
-
-def _wanted(work: Sequence[Work]) -> list[int]:
-    """Tokens of the step whose successors are wanted."""
-    wanted: list[int] = []
-    end = 0
-    for sequence, count in work:
-        end += count
-        wanted += range(end - sequence.num_logits(count), end)
-    return wanted
 
 
 def _axes(work: Sequence[Work], places: Indices) -> Indices:

@@ -166,6 +166,8 @@ class PagedSequence:
         """The next count tokens to feed, at places fed, fed+1, ...; UNREAD for what was sampled
         last, if nobody has read it."""
         known = self.context[self.fed : self.fed + count]
+        if len(known) == count:
+            return known
         known += [UNREAD] * min(count - len(known), self.num_known - len(known))
         return known + list(self._draft[: count - len(known)])
 

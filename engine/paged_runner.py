@@ -246,19 +246,22 @@ class PagedRunner:
             self._outputs[sequence.key] = [known.get(m.digest, empty) for _, m in media]
 
     def _forward(self, work: Sequence[Work]) -> PagedPass:
-        logits = self.passes.run(work, self._outputs)
-        rows = [row for sequence, count in work for row in _sampling_rows(sequence, count)]
+        wanted = [sequence.num_logits(count) for sequence, count in work]
+        logits = self.passes.run(work, wanted, self._outputs)
+        rows = [
+            row
+            for (sequence, count), number in zip(work, wanted, strict=True)
+            for row in _sampling_rows(sequence, count, number)
+        ]
         choice = self._sampler.launch(logits.values, rows, logits.greedy)
         self.passes.keep(choice.tokens)
         shares = []
-        for sequence, count in work:
+        for (sequence, count), number in zip(work, wanted, strict=True):
             known = min(count, sequence.num_known)
             is_prompt = sequence.phase is Phase.PREFILL
             if is_prompt:
                 self.num_read += known
-            shares.append(
-                Share(sequence, sequence.num_logits(count), is_prompt, sequence.fed + known)
-            )
+            shares.append(Share(sequence, number, is_prompt, sequence.fed + known))
             sequence.launch(count)
         return PagedPass(shares, choice)
 
@@ -361,19 +364,16 @@ class PagedHandle:
         return Outcome([*self._failures, *self._runner.finish(self._passes)])
 
 
-def _sampling_rows(sequence: PagedSequence, count: int) -> list[SamplingRow]:
+def _sampling_rows(sequence: PagedSequence, count: int, wanted: int) -> list[SamplingRow]:
     """One per position that wants a successor; histories include the draft before it."""
-    wanted = sequence.num_logits(count)
-    if wanted == 0:
-        return []
     request, answer = sequence.request, sequence.answer
-    draft = sequence.queries(count)[count - wanted + 1 :]
     params = request.sampling
-    rows = []
-    for i in range(wanted):
-        said = len(answer.tokens) + sequence.unread + i
-        history: tuple[int, ...] = ()
-        if params.penalises:
-            history = (*request.tokens, *answer.tokens, *draft[:i])
-        rows.append(SamplingRow(params, len(request.tokens) + said, history, said))
-    return rows
+    said = len(answer.tokens) + sequence.unread
+    place = len(request.tokens) + said
+    if not params.penalises:
+        return [SamplingRow(params, place + i, (), said + i) for i in range(wanted)]
+    draft = sequence.queries(count)[count - wanted + 1 :]
+    return [
+        SamplingRow(params, place + i, (*request.tokens, *answer.tokens, *draft[:i]), said + i)
+        for i in range(wanted)
+    ]
