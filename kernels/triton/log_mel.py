@@ -15,10 +15,10 @@ from kernels.triton.softmax import product
 
 FFT_SIZE, HOP, NUM_BINS = 400, 160, 201
 FRAMES = 16  # of one program
-BINS = 32  # of one turn
-SAMPLES = 16  # of a frame, in one product
-HALF = 208  # FFT_SIZE // 2, in whole pieces of SAMPLES
-TABLE_BINS = 224  # NUM_BINS, in whole pieces of BINS
+BINS = 64  # of one turn
+SAMPLES = 32  # of a frame, in one product
+HALF = 224  # FFT_SIZE // 2, in whole pieces of SAMPLES
+TABLE_BINS = 256  # NUM_BINS, in whole pieces of BINS
 
 
 def log_mel(samples: Tensor, filters: Tensor) -> Tensor:
@@ -60,6 +60,8 @@ def log_mel(samples: Tensor, filters: Tensor) -> Tensor:
         FRAMES=FRAMES,
         BINS=BINS,
         SAMPLES=SAMPLES,
+        HALF=HALF,
+        TABLE_BINS=TABLE_BINS,
         MELS=max(16, triton.next_power_of_2(mels)),
         num_warps=4,
     )
@@ -78,7 +80,7 @@ def log_mel(samples: Tensor, filters: Tensor) -> Tensor:
 
 @cache
 def _tables(device: torch.device) -> tuple[Tensor, Tensor]:
-    """w[200 - n] cos(pi k n / 200) and the same of sines, n = 0 .. 199 and beyond zeros: [208, 224]
+    """w[200 - n] cos(pi k n / 200) and the same of sines, n = 0 .. 199 and beyond zeros: [224, 256]
     each. Made once for a device, before anything is captured."""
     n = torch.arange(HALF, dtype=torch.float64)[:, None]
     k = torch.arange(TABLE_BINS, dtype=torch.float64)[None, :]
@@ -117,6 +119,8 @@ def _decades_kernel(
     FRAMES: tl.constexpr,
     BINS: tl.constexpr,
     SAMPLES: tl.constexpr,
+    HALF: tl.constexpr,
+    TABLE_BINS: tl.constexpr,
     MELS: tl.constexpr,
 ):
     row = tl.program_id(1).to(tl.int64)
@@ -124,11 +128,11 @@ def _decades_kernel(
     middle = tl.minimum(frame, frames - 1) * 160
     mel = tl.arange(0, MELS)
     totals = tl.zeros([FRAMES, MELS], tl.float32)
-    for first_bin in range(0, 224, BINS):
+    for first_bin in range(0, TABLE_BINS, BINS):
         bin = first_bin + tl.arange(0, BINS)
         real = tl.zeros([FRAMES, BINS], tl.float32)
         imaginary = tl.zeros([FRAMES, BINS], tl.float32)
-        for first in range(0, 208, SAMPLES):
+        for first in range(0, HALF, SAMPLES):
             n = first + tl.arange(0, SAMPLES)
             before = _reflected(middle[:, None] - n[None, :], length)
             after = _reflected(middle[:, None] + n[None, :], length)
@@ -137,7 +141,7 @@ def _decades_kernel(
             start = samples_ptr + row * row_stride
             x = tl.load(start + before, mask=inside, other=0.0)
             y = tl.load(start + after, mask=inside, other=0.0)
-            place = n[:, None] * 224 + bin[None, :]
+            place = n[:, None] * TABLE_BINS + bin[None, :]
             real += product(y + x, tl.load(cosines_ptr + place))
             imaginary += product(y - x, tl.load(sines_ptr + place))
         power = real * real + imaginary * imaginary
