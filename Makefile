@@ -24,11 +24,13 @@ bench-offline: $(VENV)/.bench
 	$(BIN)/lookhear bench offline $(ARGS)
 
 # On a machine with a GPU, with the Python that has torch there; nothing is installed.
+HAS_TORCH = $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
+
 gpu-check:
-	$(PYTHON) -m benchmarks.gpu_check $(ARGS)
+	$(HAS_TORCH) -m benchmarks.gpu_check $(ARGS)
 
 gpu-bench:
-	$(PYTHON) -m benchmarks.gpu_bench $(ARGS)
+	$(HAS_TORCH) -m benchmarks.gpu_bench $(ARGS)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"lookhear needs Python 3.11 or newer, this is {sys.version.split()[0]}")'
