@@ -13,6 +13,7 @@ SUBCOMMANDS = {
     "capacity": ("benchmarks.prober", "the most live sessions within stated bounds"),
     "offline": ("benchmarks.offline", "speed, WER and memory for whole files"),
     "compare": ("benchmarks.compare", "all of it against other servers, one table, plots"),
+    "peers": ("benchmarks.peers.environments", "installs the other servers, each by itself"),
 }
 NEEDED = ("psutil", "matplotlib")
 WRONG_USE = 2

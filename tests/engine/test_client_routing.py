@@ -39,8 +39,13 @@ from engine.replica import Replica
 class Listening(Replica):
     """No process: ready when told to be, keeps what it was sent, ends when told to."""
 
-    def __init__(self, config: EngineConfig, on_event: Callable[[Replica, Event], None]) -> None:
-        super().__init__(config, on_event)
+    def __init__(
+        self,
+        config: EngineConfig,
+        on_event: Callable[[Replica, Event], None],
+        module: str = "engine.process",
+    ) -> None:
+        super().__init__(config, on_event, module)
         self.got: list[Message] = []
         self._up, self._gone = asyncio.Event(), asyncio.Event()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Qwen3AsrModel:
 
 
 def make_runner(model: Qwen3AsrModel, num_blocks: int = 120, **changes: int) -> PagedRunner:
-    values = {"max_rows": 6, "max_context": 480, "encoder_bytes": 2**20, **changes}
+    values: dict[str, Any] = {"max_rows": 6, "max_context": 480, "encoder_bytes": 2**20, **changes}
     runner = PagedRunner(model, num_blocks=num_blocks, **values)
     for layer in runner._cache.layers:  # nothing unwritten may be read
         layer.fill_(torch.nan)
