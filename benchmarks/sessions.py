@@ -169,6 +169,7 @@ class Listener:
     text: str = ""
     position: int = 0  # pieces heard
     _begun: dict[str, int] = field(default_factory=dict)
+    _gained: dict[str, int] | None = None  # of the counters, once it is finished
 
     def __post_init__(self) -> None:
         self._begun = self.core.stats()
@@ -185,6 +186,7 @@ class Listener:
 
     def finish(self) -> None:
         self._do(EndTurn("session", self.speech.name), self.speech.seconds - 1e-6)
+        self._gained = self.counted()  # the core goes on with the next recording
 
     def _do(self, message: Any, seconds: float) -> None:
         before = self.core.stats()["requests"]
@@ -203,7 +205,9 @@ class Listener:
                 raise RuntimeError(f"{self.speech.name}: {event.code}: {event.message}")
 
     def counted(self) -> dict[str, int]:
-        """What the core's counters have gained since the turn began."""
+        """What the core's counters have gained since the turn began, until it was finished."""
+        if self._gained is not None:
+            return self._gained
         return {name: count - self._begun[name] for name, count in self.core.stats().items()}
 
 
