@@ -12,14 +12,18 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from engine.chat.pictures import Eyes
+from engine.chat.prompt import ChatPrompt, ChatPrompter
+from engine.chat.template import ChatTemplate
 from engine.demo.clips import draw_clip, next_slide
-from engine.demo.export_qwen3_vl import LIVE_FRAME_TOKENS
 from engine.demo.qwen3_vl_examples import STILL_TASKS
 from engine.demo.qwen3_vl_tokenizer import TURN_END
 from engine.demo.scene_questions import (
@@ -33,28 +37,32 @@ from engine.demo.scene_questions import (
 )
 from engine.demo.scenes import NUMBER, WORD, Scene, draw_scene
 from engine.demo.scenes_drawing import Canvas
+from engine.messages import ChatMessage, ImagePart, Part, TextPart, VideoPart
 from engine.models.loader import read_json
-from engine.models.qwen3_vl_pixels import PixelRules, temporal_slices
-from engine.models.qwen3_vl_prompt import Image, Message, Part, Prompt, Video, build_prompt
+from engine.models.qwen3_vl_pixels import PixelRules
 from engine.models.vision_encoder import VisionDims, patchify
 from engine.paged_request import Medium
 from engine.qwen_tokenizer import QwenTokenizer
+from engine.traits import Traits
 
 SEED = 2_000_000
 SIZES = ((160, 160), (192, 224), (240, 320), (480, 360), (480, 640), (720, 1280), (600, 600))
 """Height and width of what is drawn, in pixels."""
+SESSION = "examination"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A conversation whose last message is the question; and the answer."""
+    """A conversation whose last message is the question; its pictures [height, width, 3] by name;
+    and the answer."""
 
-    messages: tuple[Message, ...]
+    messages: list[ChatMessage]
+    pictures: dict[str, NDArray[np.uint8]]
     answer: str
 
 
 class Answerer:
-    """transformers' Qwen3-VL on prompts of our own making (fp32 on CPU), greedy."""
+    """transformers' Qwen3-VL (fp32 on CPU), greedy, on the prompts that our engine makes."""
 
     def __init__(self, folder: Path) -> None:
         from transformers import Qwen3VLForConditionalGeneration
@@ -69,34 +77,50 @@ class Answerer:
         config = read_json(path)
         self.dims = VisionDims.from_config(config["vision_config"], path)
         self.image_token, self.video_token = config["image_token_id"], config["video_token_id"]
-        self.images = PixelRules.from_folder(folder, self.dims)
-        self.videos = PixelRules.from_folder(folder, self.dims, video=True)
+        eyes = Eyes(
+            self._medium,
+            PixelRules.from_folder(folder, self.dims),
+            PixelRules.from_folder(folder, self.dims, video=True),
+            Traits.from_folder(folder).frame_tokens,
+        )
+        context = config["text_config"]["max_position_embeddings"]
+        template = ChatTemplate.from_folder(folder)
+        self.prompter = ChatPrompter(self.tokenizer, template, eyes, context)
+        self._eyes = eyes
 
-    def medium(self, pixels: Any) -> Medium:
+    def _medium(self, pixels: Any) -> Medium:
         """Of normalised pixels `[frames, 3, height, width]`."""
         height, width = (side // self.dims.factor for side in pixels.shape[2:])
         return Medium.of(pixels, height * width, (height, width))
 
+    def prompt(self, asked: Asked) -> ChatPrompt:
+        for name, pixels in asked.pictures.items():
+            self._eyes.album.hold(SESSION, name, pixels)
+        try:
+            return self.prompter.prompt(SESSION, asked.messages)
+        finally:
+            self._eyes.forget(SESSION)
+
     @torch.no_grad()
-    def tokens(self, messages: Sequence[Message]) -> list[int]:
+    def tokens(self, asked: Asked) -> list[int]:
         """Generated ids, without the end."""
-        inputs = self._inputs(build_prompt(self.tokenizer, messages))
+        inputs = self._inputs(self.prompt(asked))
         out = self.model.generate(**inputs, max_new_tokens=64)
         ends = self.model.generation_config.eos_token_id
         prompt = inputs["input_ids"].shape[1]
         return [token for token in out[0, prompt:].tolist() if token not in ends]
 
     @torch.no_grad()
-    def says(self, messages: Sequence[Message], answer: str) -> bool:
+    def is_right(self, asked: Asked) -> bool:
         """Whether greedy decoding gives exactly that answer and ends: in one pass over both, every
         token of it is the best where it is due."""
-        prompt = build_prompt(self.tokenizer, messages)
-        wanted = [*self.tokenizer.encode(answer), self.tokenizer.token(TURN_END)]
+        prompt = self.prompt(asked)
+        wanted = [*self.tokenizer.encode(asked.answer), self.tokenizer.token(TURN_END)]
         logits = self.model(**self._inputs(prompt, wanted), use_cache=False).logits[0]
         best = logits[len(prompt.tokens) - 1 : -1].argmax(-1)
         return bool(best.tolist() == wanted)
 
-    def _inputs(self, prompt: Prompt, more: Sequence[int] = ()) -> dict[str, torch.Tensor]:
+    def _inputs(self, prompt: ChatPrompt, more: Sequence[int] = ()) -> dict[str, torch.Tensor]:
         """What transformers' model takes; more: tokens behind the prompt."""
         ids = torch.tensor([[*prompt.tokens, *more]])
         kinds = torch.zeros_like(ids)
@@ -118,130 +142,155 @@ class Answerer:
                 inputs[grid] = torch.tensor([[1, *side] for side in sides])
         return inputs
 
-    def text(self, messages: Sequence[Message]) -> str:
-        return self.tokenizer.decode(self.tokens(messages))
+    def text(self, asked: Asked) -> str:
+        return self.tokenizer.decode(self.tokens(asked))
 
 
-class Examiner:
-    """Draws conversations with a question at the end, each from a number of its own."""
+class Conversation:
+    """One conversation while it is drawn."""
 
-    def __init__(self, answerer: Answerer) -> None:
-        self.answerer = answerer
+    def __init__(self) -> None:
+        self._messages: list[ChatMessage] = []
+        self._pictures: dict[str, NDArray[np.uint8]] = {}
 
-    def still(self, rng: random.Random, task: str) -> Asked:
-        """One question about one image; what is to be read is there."""
-        image, scene = self._image(rng)
-        while task in (NUMBER, WORD) and scene.written(task) is None:
-            image, scene = self._image(rng)
-        question = self._question(rng, scene, (task,))
-        return Asked((_user(image, style(question.text, rng)),), question.answer_text)
+    def hold(self, pixels: NDArray[np.uint8]) -> str:
+        """The picture's name."""
+        name = f"picture {len(self._pictures)}"
+        self._pictures[name] = pixels
+        return name
 
-    def missing(self, rng: random.Random) -> Asked:
-        """A question about what is not there."""
-        while True:
-            image, scene = self._image(rng)
-            task = rng.choice(("colour", "shape", "position", "number", "word"))
-            question = Asker(scene, rng).ask(task)
-            if question is not None and question.missing:
-                return Asked((_user(image, style(question.text, rng)),), question.answer_text)
-
-    def later(self, rng: random.Random) -> Asked:
-        """The last of several questions about one image or two, those before answered rightly."""
-        messages: list[Message] = []
-        for _ in range(rng.randint(1, 2)):
-            image, scene = self._image(rng)
-            for turn in range(2):
-                question = self._question(rng, scene, tuple(STILL_TASKS))
-                text = style(question.text, rng)
-                messages.append(_user(image, text) if turn == 0 else _user(text))
-                messages.append(Message("assistant", (question.answer_text,)))
-        return Asked(tuple(messages[:-1]), question.answer_text)
-
-    def motion(self, rng: random.Random, task: str) -> Asked:
-        """One question about what moves, blinks or jumps in a clip of 2 to 8 frames."""
-        height, width = rng.choice(SIZES)
-        answerer = self.answerer
-        question = None
-        while question is None:
-            clip = draw_clip(rng, task, width / height)
-            question = Asker(clip.scene, rng, clip.motion).ask(task)
-        things = clip.scene.things
-        canvas = Canvas(rng, height, width, things, rng.random() < 0.2)
-        frames = []
-        for i in range(clip.num_frames):
-            hidden = (clip.motion.thing,) if i in clip.hidden else ()
-            frames.append(canvas.draw(clip.things(i), hidden))
-        rules = answerer.videos
-        pixels = rules.prepare(np.stack(frames), rules.video_size((height, width), len(frames)))
-        rate = rng.choice((1.0, 2.0, 4.0))
-        seconds = [i / rate for i in range(len(frames))]
-        slices = temporal_slices(pixels, seconds, rules.frames)
-        video = Video(tuple((time, answerer.medium(part)) for time, part in slices))
-        return Asked((_user(video, style(question.text, rng)),), question.answer_text)
-
-    def live(self, rng: random.Random) -> Asked:
-        """A question about the newest of up to eight frames of a camera."""
-        height, width = rng.choice(SIZES)
-        answerer = self.answerer
-        rules = answerer.videos.limited(LIVE_FRAME_TOKENS)
-        time, slices = rng.uniform(0, 3000), []
-        scene = draw_scene(rng, aspect=width / height)
-        for index in range(rng.randint(2, 8)):
-            if index and rng.random() < 0.6:
-                scene = next_slide(rng, scene, width / height)
-            elif index:
-                scene = draw_scene(rng, aspect=width / height)
-            frame = Canvas(rng, height, width, scene.things, False).draw(scene.things)
-            pixels = rules.prepare(frame[None], rules.image_size((height, width)))
-            slices.append((time, answerer.medium(pixels)))
-            time += rng.choice((0.5, 0.5, 1.0, 10.0))
-        question = self._question(rng, scene, tuple(STILL_TASKS))
-        video = Video(tuple(slices), live=True)
-        return Asked((_user(video, style(question.text, rng)),), question.answer_text)
-
-    def chat(self, rng: random.Random) -> Asked:
-        """A greeting, or a question without a picture."""
-        if rng.random() < 0.3:
-            return Asked((_user(rng.choice(GREETINGS)),), GREETING)
-        return Asked((_user(style(spoken_question(rng), rng)),), NO_PICTURE)
-
-    def _image(self, rng: random.Random) -> tuple[Image, Scene]:
+    def image(self, rng: random.Random) -> tuple[ImagePart, Scene]:
         height, width = rng.choice(SIZES)
         scene = draw_scene(rng, aspect=width / height)
         drawn = Canvas(rng, height, width, scene.things, rng.random() < 0.2).draw(scene.things)
-        rules = self.answerer.images
-        pixels = rules.prepare(drawn[None], rules.image_size((height, width)))
-        return Image(self.answerer.medium(pixels)), scene
+        return ImagePart(self.hold(drawn), "high"), scene
 
-    def _question(self, rng: random.Random, scene: Scene, tasks: Sequence[str]) -> Question:
-        """What is written is asked for where something is, mostly."""
-        while True:
-            task = rng.choice(tasks)
-            if task in ("number", "word") and len(tasks) > 1 and scene.written(task) is None:
-                continue
-            question = Asker(scene, rng).ask(task)
-            if question is not None:
-                return question
+    def ask(self, *parts: Part) -> None:
+        self._messages.append(ChatMessage("user", list(parts)))
+
+    def answer(self, text: str) -> None:
+        """The right answer to a question that another one follows."""
+        self._messages.append(ChatMessage("assistant", [TextPart(text)]))
+
+    def asked(self, answer: str) -> Asked:
+        return Asked(self._messages, self._pictures, answer)
 
 
-def _user(*parts: Part) -> Message:
-    return Message("user", parts)
+def ask_still(rng: random.Random, task: str) -> Asked:
+    """One question about one image; what is to be read is there."""
+    conversation = Conversation()
+    image, scene = conversation.image(rng)
+    while task in (NUMBER, WORD) and scene.written(task) is None:
+        conversation = Conversation()
+        image, scene = conversation.image(rng)
+    question = _question(rng, scene, (task,))
+    conversation.ask(image, _typed(question.text, rng))
+    return conversation.asked(question.answer_text)
 
 
-def examinations(examiner: Examiner) -> dict[str, Callable[[random.Random], Asked]]:
-    """How the questions of each kind are drawn."""
-    drawers: dict[str, Callable[[random.Random], Asked]] = {}
-    for task in STILL_TASKS:
-        drawers[task] = lambda rng, task=task: examiner.still(rng, task)  # type: ignore[misc]
-    for task in ("direction", "blinks", "jumps"):
-        drawers[task] = lambda rng, task=task: examiner.motion(rng, task)  # type: ignore[misc]
-    drawers |= {
-        "missing": examiner.missing,
-        "later turns": examiner.later,
-        "live camera": examiner.live,
-        "chat": examiner.chat,
-    }
-    return drawers
+def ask_missing(rng: random.Random) -> Asked:
+    """A question about what is not there."""
+    while True:
+        conversation = Conversation()
+        image, scene = conversation.image(rng)
+        task = rng.choice(("colour", "shape", "position", "number", "word"))
+        question = Asker(scene, rng).ask(task)
+        if question is not None and question.missing:
+            conversation.ask(image, _typed(question.text, rng))
+            return conversation.asked(question.answer_text)
+
+
+def ask_later(rng: random.Random) -> Asked:
+    """The last of several questions about one image or two, those before answered rightly."""
+    conversation = Conversation()
+    answer = None
+    for _ in range(rng.randint(1, 2)):
+        image, scene = conversation.image(rng)
+        for turn in range(2):
+            if answer is not None:
+                conversation.answer(answer)
+            question = _question(rng, scene, tuple(STILL_TASKS))
+            text = _typed(question.text, rng)
+            conversation.ask(*([image, text] if turn == 0 else [text]))
+            answer = question.answer_text
+    assert answer is not None
+    return conversation.asked(answer)
+
+
+def ask_motion(rng: random.Random, task: str) -> Asked:
+    """One question about what moves, blinks or jumps in a clip of 2 to 8 frames."""
+    conversation = Conversation()
+    height, width = rng.choice(SIZES)
+    question = None
+    while question is None:
+        clip = draw_clip(rng, task, width / height)
+        question = Asker(clip.scene, rng, clip.motion).ask(task)
+    things = clip.scene.things
+    canvas = Canvas(rng, height, width, things, rng.random() < 0.2)
+    frames = []
+    for i in range(clip.num_frames):
+        hidden = (clip.motion.thing,) if i in clip.hidden else ()
+        frames.append(conversation.hold(canvas.draw(clip.things(i), hidden)))
+    rate = rng.choice((1.0, 2.0, 4.0))
+    video = VideoPart(frames, [i / rate for i in range(len(frames))])
+    conversation.ask(video, _typed(question.text, rng))
+    return conversation.asked(question.answer_text)
+
+
+def ask_live(rng: random.Random) -> Asked:
+    """A question about the newest of up to eight frames of a camera."""
+    conversation = Conversation()
+    height, width = rng.choice(SIZES)
+    time, frames, seconds = rng.uniform(0, 3000), [], []
+    scene = draw_scene(rng, aspect=width / height)
+    for index in range(rng.randint(2, 8)):
+        if index and rng.random() < 0.6:
+            scene = next_slide(rng, scene, width / height)
+        elif index:
+            scene = draw_scene(rng, aspect=width / height)
+        drawn = Canvas(rng, height, width, scene.things, False).draw(scene.things)
+        frames.append(conversation.hold(drawn))
+        seconds.append(time)
+        time += rng.choice((0.5, 0.5, 1.0, 10.0))
+    question = _question(rng, scene, tuple(STILL_TASKS))
+    conversation.ask(VideoPart(frames, seconds, live=True), _typed(question.text, rng))
+    return conversation.asked(question.answer_text)
+
+
+def ask_chat(rng: random.Random) -> Asked:
+    """A greeting, or a question without a picture."""
+    conversation = Conversation()
+    if rng.random() < 0.3:
+        conversation.ask(TextPart(rng.choice(GREETINGS)))
+        return conversation.asked(GREETING)
+    conversation.ask(_typed(spoken_question(rng), rng))
+    return conversation.asked(NO_PICTURE)
+
+
+def _question(rng: random.Random, scene: Scene, tasks: Sequence[str]) -> Question:
+    """What is written is asked for where something is, mostly."""
+    while True:
+        task = rng.choice(tasks)
+        if task in ("number", "word") and len(tasks) > 1 and scene.written(task) is None:
+            continue
+        question = Asker(scene, rng).ask(task)
+        if question is not None:
+            return question
+
+
+def _typed(text: str, rng: random.Random) -> TextPart:
+    return TextPart(style(text, rng))
+
+
+KINDS: dict[str, Callable[[random.Random], Asked]] = {
+    **{task: partial(ask_still, task=task) for task in STILL_TASKS},
+    **{task: partial(ask_motion, task=task) for task in ("direction", "blinks", "jumps")},
+    "missing": ask_missing,
+    "later turns": ask_later,
+    "live camera": ask_live,
+    "chat": ask_chat,
+}
+"""How the questions of each kind are drawn, each from a number of its own."""
 
 
 def measure(
@@ -251,17 +300,17 @@ def measure(
     from tqdm import tqdm
 
     rates = {}
-    for kind, draw in examinations(Examiner(answerer)).items():
+    for kind, draw in KINDS.items():
         if kinds and kind not in kinds:
             continue
         right = 0
         for index in tqdm(range(count), desc=kind, unit="question"):
             asked = draw(random.Random(f"{SEED} {kind} {index}"))
-            if answerer.says(asked.messages, asked.answer):
+            if answerer.is_right(asked):
                 right += 1
             elif wrong is not None:
-                answer = answerer.text(asked.messages)
-                wrong.append(f"{kind}: {asked.messages[-1].parts[-1]} {answer} ({asked.answer})")
+                (*_, question) = asked.messages[-1].parts
+                wrong.append(f"{kind}: {question} {answerer.text(asked)} ({asked.answer})")
         rates[kind] = round(right / count, 4)
     return rates
 

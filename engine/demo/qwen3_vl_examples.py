@@ -2,7 +2,7 @@
 
 One example is a whole conversation: several questions about a picture, then perhaps another
 picture. All pictures of a batch have one size, so that they are one tensor. Prompts have the form
-of `engine.models.qwen3_vl_prompt`.
+of `engine.chat.prompt`.
 """
 
 from __future__ import annotations

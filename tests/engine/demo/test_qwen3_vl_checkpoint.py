@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from engine.demo.evaluate_qwen3_vl import Answerer, Examiner, examinations, measure
+from engine.chat.prompt import ChatPrompt
+from engine.demo.evaluate_qwen3_vl import KINDS, Answerer, measure
+from engine.messages import ChatMessage, TextPart
 from engine.models.qwen3_vl import Qwen3VLModel
-from engine.models.qwen3_vl_prompt import Message, Prompt, build_prompt
 from engine.traits import Traits
 from tests.engine.models.test_qwen3_vl_parity import Scene, SceneDecoder
 
@@ -25,7 +26,7 @@ def theirs() -> Answerer:
     return Answerer(FOLDER)
 
 
-def _greedy(model: Qwen3VLModel, prompt: Prompt) -> list[int]:
+def _greedy(model: Qwen3VLModel, prompt: ChatPrompt) -> list[int]:
     """Our engine's model on one conversation; the end token left out."""
     decoder = SceneDecoder(model, {"a": Scene(prompt.tokens, prompt.media, [], [])})
     count = len(prompt.tokens)
@@ -48,11 +49,10 @@ def test_folder_is_at_most_20_mb() -> None:
 @pytest.mark.parametrize("kind", ["description", "later turns", "direction", "live camera"])
 def test_our_engine_says_what_transformers_says(theirs: Answerer, kind: str) -> None:
     model = Qwen3VLModel.from_folder(FOLDER)
-    draw = examinations(Examiner(theirs))[kind]
     for seed in range(2):
-        asked = draw(random.Random(seed))
-        wanted = theirs.tokens(asked.messages)
-        assert _greedy(model, build_prompt(theirs.tokenizer, asked.messages)) == wanted
+        asked = KINDS[kind](random.Random(seed))
+        wanted = theirs.tokens(asked)
+        assert _greedy(model, theirs.prompt(asked)) == wanted
         assert len(wanted) >= 2
 
 
@@ -81,7 +81,7 @@ def test_the_chat_template_writes_the_prompt_that_was_trained(theirs: Answerer) 
     talk = [("system", "Answer briefly."), ("user", "Hello"), ("assistant", "Hi."), ("user", "So?")]
     messages = [{"role": role, "content": text} for role, text in talk]
     text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-    ours = build_prompt(theirs.tokenizer, [Message(role, (text,)) for role, text in talk])
+    ours = theirs.prompter.prompt("s", [ChatMessage(role, [TextPart(text)]) for role, text in talk])
     assert tokenizer.encode(text, add_special_tokens=False) == ours.tokens
     picture = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "So?"}]}]
     assert tokenizer.apply_chat_template(picture, tokenize=False) == (

@@ -7,18 +7,20 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from engine.chat.pictures import Eyes
+from engine.chat.prompt import ChatPrompter
+from engine.chat.template import ChatTemplate
 from engine.kv_cache import BLOCK_TOKENS, MediaSpan, block_digests
+from engine.messages import VideoPart
 from engine.models import vision_encoder
 from engine.models.loader import CheckpointError
 from engine.models.mrope import PromptPositions
 from engine.models.qwen3_vl import Qwen3VLModel
-from engine.models.qwen3_vl_pixels import PixelRules, temporal_slices
-from engine.models.qwen3_vl_prompt import Image, Message, Video, build_prompt
+from engine.models.qwen3_vl_pixels import PixelRules
 from engine.models.vision_encoder import patchify
 from engine.paged_cache import paged_batch
 from engine.paged_request import Medium
@@ -30,6 +32,7 @@ from tests.checkpoints_vl import (
     build_random_qwen3_vl,
     build_served_qwen3_vl,
 )
+from tests.engine.chat.asking import image, pixels, user
 from tests.engine.models.driving import Decoder
 
 TOLERANCE = 1e-4
@@ -349,18 +352,15 @@ def test_from_bytes_and_words_to_logits(tmp_path: Path) -> None:
     rules, video_rules = (
         PixelRules.from_folder(tmp_path, ours.encoder.dims, video=video) for video in (False, True)
     )
-    generator = np.random.default_rng(0)
-    photo = generator.integers(0, 256, (1, 24, 40, 3), dtype=np.uint8)
-    frames = generator.integers(0, 256, (3, 16, 24, 3), dtype=np.uint8)
     assert rules.image_size((24, 40)) == (24, 40)
     assert video_rules.video_size((16, 24), 3) == (16, 24)
-    image = ours.medium(rules.prepare(photo, (24, 40)))
-    slices = tuple(
-        (at, ours.medium(pixels))
-        for at, pixels in temporal_slices(video_rules.prepare(frames, (16, 24)), [0.0, 0.5, 1.0], 2)
-    )
-    message = Message("user", ("what is ", Image(image), "or", Video(slices), "?"))
-    prompt = build_prompt(tokenizer, [message])
+    eyes = Eyes(ours.medium, rules, video_rules, live_tokens=64)
+    photo, *frames = (pixels(seed, *size) for seed, size in enumerate([(24, 40)] + 3 * [(16, 24)]))
+    for name, picture in zip(["photo", "0", "1", "2"], [photo, *frames], strict=True):
+        eyes.album.hold("s", name, picture)
+    video = VideoPart(["0", "1", "2"], [0.0, 0.5, 1.0])
+    prompter = ChatPrompter(tokenizer, ChatTemplate.from_folder(tmp_path), eyes, max_tokens=200)
+    prompt = prompter.prompt("s", [user("what is ", image("photo"), "or", video, "?")])
     kinds = [0] * len(prompt.tokens)
     for index, (start, medium) in enumerate(prompt.media):
         kinds[start : start + medium.num_tokens] = [1 if index == 0 else 2] * medium.num_tokens
@@ -369,7 +369,7 @@ def test_from_bytes_and_words_to_logits(tmp_path: Path) -> None:
     pair = Pair(ours, theirs)
     processor = Qwen2VLImageProcessorPil.from_pretrained(tmp_path)
     inputs = pair.their_inputs(scene, [])
-    expected = processor(images=[photo[0]], return_tensors="pt")
+    expected = processor(images=[photo], return_tensors="pt")
     assert torch.equal(inputs["image_grid_thw"], expected["image_grid_thw"])
     inputs["pixel_values"] = expected["pixel_values"]
     with torch.inference_mode():
