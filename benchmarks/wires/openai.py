@@ -15,16 +15,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.typing import Subprotocol
 
 from benchmarks.job import Job, SessionPlan
 from benchmarks.trace import RATE, Trace
 from benchmarks.wires.recording import (
     ANSWER_SECONDS,
-    OPEN_SECONDS,
     Refused,
+    beside,
+    connected,
     recorded,
+    samples_of,
     send_paced,
 )
 from lookhear.address import Server
@@ -35,32 +37,26 @@ LAST_COMMIT = "end"  # its event id
 async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Trace:
     """Stream one session to its end. Never raises for what the server does: the trace tells."""
     trace = Trace(plan.name)
+    server = Server(job.url, os.environ.get("LOOKHEAR_API_KEY"))
     async with (
         recorded(trace),
-        connect(
+        connected(
             job.url,
             subprotocols=[Subprotocol("realtime")],
-            additional_headers=Server(job.url, os.environ.get("LOOKHEAR_API_KEY")).headers(),
-            compression=None,
-            proxy=None if Server(job.url).is_local else True,
-            max_size=2**24,
-            open_timeout=OPEN_SECONDS,
-            close_timeout=2,
+            additional_headers=server.headers(),
+            proxy=None if server.is_local else True,
         ) as socket,
     ):
         async with asyncio.timeout(ANSWER_SECONDS):
             await _configure(socket, job, plan)
         started = time.monotonic()
-        receiver = asyncio.create_task(_receive(socket, trace, started))
-        try:
-            silence = np.zeros(int(plan.silence_seconds * RATE), "<i2")
-            samples = np.concatenate([pcm[plan.start : plan.end], silence])
+        async with beside(_receive(socket, trace, started)) as receiver:
 
             async def send(packet: NDArray[np.int16]) -> None:
                 audio = base64.b64encode(packet.tobytes()).decode("ascii")
                 await socket.send('{"type":"input_audio_buffer.append","audio":"' + audio + '"}')
 
-            size = job.packet_seconds
+            samples, size = samples_of(plan, pcm), job.packet_seconds
             await send_paced(send, samples, trace, started, pace=job.pace, packet_seconds=size)
             # The answer to `clear` says that the commit has been dealt with.
             commit = {"type": "input_audio_buffer.commit", "event_id": LAST_COMMIT}
@@ -68,9 +64,6 @@ async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Tr
             await socket.send('{"type":"input_audio_buffer.clear"}')
             async with asyncio.timeout(ANSWER_SECONDS):
                 await receiver
-        finally:
-            receiver.cancel()
-            await asyncio.gather(receiver, return_exceptions=True)
     return trace
 
 

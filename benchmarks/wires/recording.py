@@ -1,16 +1,19 @@
-"""What every wire does the same way: pace the audio, and write down how a session ended."""
+"""What every wire does the same way: connect, pace the audio, write down how a session ended."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
+from benchmarks.job import SessionPlan
 from benchmarks.trace import RATE, Trace
 
 ANSWER_SECONDS = 60.0  # after the last packet; a server that is so far behind has failed
@@ -19,6 +22,36 @@ OPEN_SECONDS = 20.0
 
 class Refused(Exception):
     """The server did not accept the session; the message is its reason."""
+
+
+def connected(url: str, **options: Any) -> connect:
+    """The session's socket, for `async with`: no compression, messages up to 16 MiB. options: of
+    websockets' `connect`; unless they say otherwise no proxy is asked."""
+    return connect(
+        url,
+        compression=None,
+        max_size=2**24,
+        open_timeout=OPEN_SECONDS,
+        close_timeout=2,
+        **{"proxy": None, **options},
+    )
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
+    """`work` as a task beside the block, ended with it. What it raises is for who awaits it."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def samples_of(plan: SessionPlan, pcm: NDArray[np.int16]) -> NDArray[np.int16]:
+    """[n] samples at RATE of the session's audio, the silence after it included."""
+    silence = np.zeros(int(plan.silence_seconds * RATE), "<i2")
+    return np.concatenate([pcm[plan.start : plan.end], silence])
 
 
 async def send_paced(

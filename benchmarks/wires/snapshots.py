@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.job import SessionPlan
 from benchmarks.trace import RATE, Trace
+from benchmarks.wires.recording import samples_of, send_paced
 
 PEER_RATE = 16_000  # samples per second, what every Whisper server takes
 PACKET_SECONDS = 0.1  # their own clients send 0.1 to 0.5 s at a time
@@ -19,11 +21,12 @@ _TRANSCRIPTION = "conversation.item.input_audio_transcription."
 
 
 def peer_samples(plan: SessionPlan, pcm: NDArray[np.int16]) -> NDArray[np.int16]:
-    """[n] samples at 16 kHz of the session's audio at 24 kHz, the silence after it included."""
-    silence = np.zeros(int(plan.silence_seconds * RATE), "<i2")
-    samples = np.concatenate([pcm[plan.start : plan.end], silence])
-    resampled: NDArray[np.int16] = soxr.resample(samples, RATE, PEER_RATE).astype("<i2")
-    return resampled
+    """[n] samples at PEER_RATE of the session's audio at RATE, the silence after it included."""
+    resampled: NDArray[np.int16] = soxr.resample(samples_of(plan, pcm), RATE, PEER_RATE)
+    return resampled.astype("<i2")
+
+
+send_to_peer = partial(send_paced, rate=PEER_RATE, packet_seconds=PACKET_SECONDS)
 
 
 class Snapshots:

@@ -17,19 +17,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from benchmarks.job import Job, SessionPlan
 from benchmarks.trace import Trace
-from benchmarks.wires.recording import (
-    ANSWER_SECONDS,
-    OPEN_SECONDS,
-    Refused,
-    recorded,
-    send_paced,
-)
-from benchmarks.wires.snapshots import PACKET_SECONDS, PEER_RATE, Snapshots, peer_samples
+from benchmarks.wires.recording import ANSWER_SECONDS, Refused, beside, connected, recorded
+from benchmarks.wires.snapshots import Snapshots, peer_samples, send_to_peer
 
 # Without a message, before we believe that it is done: what its own client waits. One decode of
 # a server under load takes seconds; to hang up earlier would cost it its last words.
@@ -40,41 +34,19 @@ async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Tr
     """Stream one session to its end. Never raises for what the server does: the trace tells."""
     trace = Trace(plan.name)
     samples = await asyncio.to_thread(peer_samples, plan, pcm)
-    async with (
-        recorded(trace),
-        connect(
-            job.url,
-            compression=None,
-            proxy=None,
-            max_size=2**24,
-            open_timeout=OPEN_SECONDS,
-            close_timeout=2,
-        ) as socket,
-    ):
+    async with recorded(trace), connected(job.url) as socket:
         async with asyncio.timeout(ANSWER_SECONDS):
             await _configure(socket, options(job, plan))
         started = time.monotonic()
         segments = Segments(Snapshots(trace, started))
-        receiver = asyncio.create_task(_receive(socket, segments))
-        try:
+        async with beside(_receive(socket, segments)) as receiver:
 
             async def send(packet: NDArray[np.int16]) -> None:
                 await socket.send((packet.astype("<f4") / 32768).tobytes())
 
-            await send_paced(
-                send,
-                samples,
-                trace,
-                started,
-                rate=PEER_RATE,
-                pace=job.pace,
-                packet_seconds=PACKET_SECONDS,
-            )
+            await send_to_peer(send, samples, trace, started, pace=job.pace)
             await _quiet(segments, receiver, time.monotonic() + ANSWER_SECONDS)
             await socket.send(b"END_OF_AUDIO")
-        finally:
-            receiver.cancel()
-            await asyncio.gather(receiver, return_exceptions=True)
         segments.text.complete()
     return trace
 

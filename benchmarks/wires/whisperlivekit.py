@@ -14,59 +14,31 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 
 from benchmarks.job import Job, SessionPlan
 from benchmarks.trace import Trace
-from benchmarks.wires.recording import (
-    ANSWER_SECONDS,
-    OPEN_SECONDS,
-    Refused,
-    recorded,
-    send_paced,
-)
-from benchmarks.wires.snapshots import PACKET_SECONDS, PEER_RATE, Snapshots, peer_samples
+from benchmarks.wires.recording import ANSWER_SECONDS, Refused, beside, connected, recorded
+from benchmarks.wires.snapshots import Snapshots, peer_samples, send_to_peer
 
 
 async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Trace:
     """Stream one session to its end. Never raises for what the server does: the trace tells."""
     trace = Trace(plan.name)
     samples = await asyncio.to_thread(peer_samples, plan, pcm)
-    async with (
-        recorded(trace),
-        connect(
-            job.url,
-            compression=None,
-            proxy=None,
-            max_size=2**24,
-            open_timeout=OPEN_SECONDS,
-            close_timeout=2,
-        ) as socket,
-    ):
+    async with recorded(trace), connected(job.url) as socket:
         async with asyncio.timeout(ANSWER_SECONDS):
             await _greeted(socket)
         started = time.monotonic()
-        receiver = asyncio.create_task(_receive(socket, Snapshots(trace, started)))
-        try:
+        async with beside(_receive(socket, Snapshots(trace, started))) as receiver:
 
             async def send(packet: NDArray[np.int16]) -> None:
                 await socket.send(packet.tobytes())
 
-            await send_paced(
-                send,
-                samples,
-                trace,
-                started,
-                rate=PEER_RATE,
-                pace=job.pace,
-                packet_seconds=PACKET_SECONDS,
-            )
+            await send_to_peer(send, samples, trace, started, pace=job.pace)
             await socket.send(b"")
             async with asyncio.timeout(ANSWER_SECONDS):
                 await receiver
-        finally:
-            receiver.cancel()
-            await asyncio.gather(receiver, return_exceptions=True)
     return trace
 
 
