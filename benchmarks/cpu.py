@@ -13,7 +13,6 @@ they run one after another, in rounds, and ratios are taken within a round.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import statistics
 import sys
@@ -29,6 +28,7 @@ from rich.table import Table
 from safetensors.torch import load_file, save_file
 
 from benchmarks import machine
+from benchmarks.peers.checkpoints import ctranslate2_folder
 from benchmarks.peers.worker import Worker
 from tests.checkpoints import EOT, build_random_whisper
 
@@ -64,13 +64,6 @@ def plant_text(folder: Path, num_tokens: int) -> list[int]:
     return text
 
 
-def convert(folder: Path, out: Path) -> None:
-    """To CTranslate2's format."""
-    converters: Any = importlib.import_module("ctranslate2.converters")  # if it is installed
-    files = ["tokenizer.json", "preprocessor_config.json"]
-    converters.TransformersConverter(str(folder), copy_files=files).convert(str(out))
-
-
 def measure(
     geometry: str, rounds: int, num_tokens: int, peers: list[str], console: Console
 ) -> dict[str, Any]:
@@ -79,22 +72,22 @@ def measure(
         work = Path(name)
         folder = build_random_whisper(work / geometry, **GEOMETRY[geometry])
         text = plant_text(folder, num_tokens)
-        if CONVERTED in peers:
-            convert(folder, work / "converted")
+        converted = ctranslate2_folder(folder, work) if CONVERTED in peers else folder
         audio = work / "audio.npy"
         noise = np.random.default_rng(0).normal(size=30 * 16_000)
         np.save(audio, (0.1 * noise).astype(np.float32))
         workers: list[tuple[str, Worker, tuple[str, ...]]] = []
         for peer in peers:
             module, modes = PEERS[peer]
-            source = work / "converted" if peer == CONVERTED else folder
-            worker = Worker(f"benchmarks.peers.{module}", audio, dict.fromkeys(modes, source))
+            source = converted if peer == CONVERTED else folder
+            pairs = [f"{mode}={source}" for mode in modes]
+            worker = Worker(peer, module, [str(audio), *pairs])
             workers.append((peer, stack.enter_context(worker), modes))
         runs: dict[str, list[dict[str, float]]] = {}
         for number in range(rounds + 1):
             for peer, worker, modes in workers:
                 for mode in modes:
-                    answer = worker.run(mode)
+                    answer = worker.ask(mode)
                     if answer["tokens"] != text:
                         raise RuntimeError(
                             f"{peer} {mode}: expected the planted {len(text)} tokens, got "

@@ -29,8 +29,9 @@ from rich.table import Table
 from benchmarks import metrics
 from benchmarks.numbers import Json
 from benchmarks.peers.checkpoints import DEMO_WHISPER
-from benchmarks.peers.files import OFFLINE, PeerFailed, transcribe_files
-from benchmarks.peers.files import RATE as ENGINE_RATE
+from benchmarks.peers.files import OFFLINE, transcribe_files
+from benchmarks.peers.worker import RATE as ENGINE_RATE
+from benchmarks.peers.worker import PeerFailed
 from benchmarks.processes import Watch
 from benchmarks.speech import Session, audio_seconds, held_out_sessions
 from benchmarks.subject import (

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peers.files import FILES, Options, Read, serve_files
-from benchmarks.peers.worker import Transcribe, serve
+from benchmarks.peers.worker import Options, Read, Transcribe, serve
 
 
 class Multilingual:
@@ -68,7 +67,4 @@ def load_reader(options: Options) -> Read:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == FILES:
-        serve_files(load_reader, sys.argv[2])
-    else:
-        serve(load, sys.argv[1:])
+    serve(load, load_reader, sys.argv[1:])

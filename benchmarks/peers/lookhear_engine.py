@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.peers.files import FILES, Options, Read, serve_files
-from benchmarks.peers.worker import Transcribe, serve
+from benchmarks.peers.worker import Options, Read, Transcribe, serve
 from engine.build import build_core
 from engine.config import EngineConfig
 from engine.messages import FileFailed, FileTranscribed, TranscribeFile, TranscriptionSettings
@@ -73,7 +72,4 @@ def load_reader(options: Options) -> Read:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == FILES:
-        serve_files(load_reader, sys.argv[2])
-    else:
-        serve(load, sys.argv[1:])
+    serve(load, load_reader, sys.argv[1:])

@@ -9,17 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
-import tempfile
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
@@ -31,11 +25,11 @@ from benchmarks.peers.checkpoints import (
     tiktoken_folder,
 )
 from benchmarks.peers.environments import environment
-from lookhear.server import ServerFailed, free_port
+from lookhear.address import Server
+from lookhear.errors import ConnectionFailed
+from lookhear.server import ChildServer, ServerFailed, free_port
 
 START_SECONDS = 120.0
-STOP_SECONDS = 10.0
-_POLL_SECONDS = 0.1
 # The names that BLAS libraries, torch, CTranslate2 and onnxruntime ask for.
 THREAD_CAPS = (
     "OMP_NUM_THREADS",
@@ -178,8 +172,8 @@ PEERS: dict[str, Peer] = {
 }
 
 
-class PeerServer:
-    """A peer's server as a child, watched until it answers, ended with us.
+class PeerServer(ChildServer):
+    """A peer's server as a child.
 
     checkpoint: folder in Hugging Face's format. threads: of every thread pool, and cores that the
     server may run on. port: 0 for any free one. NotInstalled, SourceError, ServerFailed.
@@ -199,10 +193,13 @@ class PeerServer:
         self.port = free_port(port)
         self.threads = threads
         self._language = language
-        self._start_seconds = start_seconds
-        self.command = peer.argv(checkpoint, port=self.port, language=language)
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
-        self._child: subprocess.Popen[bytes] | None = None
+        offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
+        super().__init__(
+            peer.name,
+            peer.argv(checkpoint, port=self.port, language=language),
+            start_seconds=start_seconds,
+            environment={**os.environ, **dict.fromkeys(THREAD_CAPS, str(threads)), **offline},
+        )
 
     @property
     def url(self) -> str:
@@ -213,55 +210,22 @@ class PeerServer:
     def wire(self) -> str:
         return self.peer.wire
 
-    @property
-    def pid(self) -> int:
-        assert self._child is not None, "not started"
-        return self._child.pid
-
-    @property
-    def log(self) -> str:
-        """Everything that the server printed."""
-        self._log.seek(0)
-        return self._log.read().decode("utf-8", "replace")
-
-    def start(self) -> None:
-        """Returns when it answers. ServerFailed."""
-        offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
-        caps = dict.fromkeys(THREAD_CAPS, str(self.threads))
-        self._child = subprocess.Popen(
-            self.command,
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **caps, **offline},
-            start_new_session=True,  # a group of its own: we end all of it
-        )
+    def _launch(self) -> subprocess.Popen[bytes]:
+        child = super()._launch()
         if hasattr(os, "sched_setaffinity"):
             cores = sorted(os.sched_getaffinity(0))[: self.threads]
             with contextlib.suppress(ProcessLookupError):
-                os.sched_setaffinity(self._child.pid, cores)
-        deadline = time.monotonic() + self._start_seconds
-        while not self._answers():
-            if self._child.poll() is not None:
-                raise ServerFailed(
-                    f"{self.peer.name} ended with status {self._child.returncode}:\n{self._tail()}"
-                )
-            if time.monotonic() > deadline:
-                raise ServerFailed(
-                    f"{self.peer.name} does not answer after {self._start_seconds:.0f} s:\n"
-                    f"{self._tail()}"
-                )
-            time.sleep(_POLL_SECONDS)
+                os.sched_setaffinity(child.pid, cores)
+        return child
 
     def _answers(self) -> bool:
-        if self.peer.ready is not None:
-            url = f"http://127.0.0.1:{self.port}{self.peer.ready}"
-            try:
-                with urllib.request.urlopen(url, timeout=5.0) as response:
-                    return bool(response.status == 200)
-            except (urllib.error.URLError, OSError):
-                return False
-        return self._holds_a_session()
+        if self.peer.ready is None:
+            return self._holds_a_session()
+        try:
+            address = Server(f"http://127.0.0.1:{self.port}")
+            return address.exchange(self.peer.ready, timeout=5.0)[0] == 200
+        except ConnectionFailed:
+            return False
 
     def _holds_a_session(self) -> bool:
         """WhisperLive loads its model for the first client: be that. ServerFailed."""
@@ -272,40 +236,8 @@ class PeerServer:
                 socket.send(json.dumps(hello))
                 message = json.loads(socket.recv(timeout=self._start_seconds))
                 if message.get("message") != "SERVER_READY":
-                    raise ServerFailed(f"{self.peer.name} said {message}:\n{self._tail()}")
+                    raise ServerFailed(f"{self.peer.name} said {message}:\n{self.log_tail()}")
                 socket.send(b"END_OF_AUDIO")
         except (OSError, WebSocketException):
             return False
         return True
-
-    def _tail(self, lines: int = 15) -> str:
-        return "\n".join(self.log.rstrip().splitlines()[-lines:])
-
-    def stop(self) -> None:
-        """End the child and its own, kill them if they take longer than a few seconds."""
-        if self._child is None:
-            return
-        for how in (signal.SIGTERM, signal.SIGKILL):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._child.pid, how)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._child.wait(STOP_SECONDS)
-        self._child.wait()
-
-    def __enter__(self) -> PeerServer:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            self._log.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-        self._log.close()

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration, WhisperTokenizer
 
-from benchmarks.peers.files import FILES, RATE, Options, Read, serve_files
-from benchmarks.peers.worker import Transcribe, serve
+from benchmarks.peers.worker import RATE, Options, Read, Transcribe, serve
 
 WINDOW = 30 * RATE
 
@@ -82,7 +81,4 @@ def load_reader(options: Options) -> Read:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == FILES:
-        serve_files(load_reader, sys.argv[2])
-    else:
-        serve(load, sys.argv[1:])
+    serve(load, load_reader, sys.argv[1:])

@@ -1,17 +1,20 @@
-"""A private server: `lookhear serve` as a child, watched until ready, ended with us."""
+"""A private server: `lookhear serve` as a child, watched until it is ready, ended with us."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from types import TracebackType
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Self
 
 from lookhear.address import Server
 from lookhear.errors import ConnectionFailed, LookhearError, ServerError
@@ -68,7 +71,104 @@ def is_running(server: Server) -> bool:
     return isinstance(listing, dict) and "data" in listing
 
 
-class ServerProcess:
+class ChildServer(ABC):
+    """A server in a child process, watched until it answers and ended with us: use `with`.
+
+    name: in messages. command: the child's arguments, its program first. environment: its
+    variables, None for ours. start_seconds: how long it may take to answer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        start_seconds: float,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.command = list(command)
+        self._name = name
+        self._environment = environment
+        self._start_seconds = start_seconds
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._child is not None, "not started"
+        return self._child.pid
+
+    def start(self) -> None:
+        """Returns when it answers. ServerFailed."""
+        self._child = self._launch()
+        deadline = time.monotonic() + self._start_seconds
+        while not self._answers():
+            status = self._child.poll()
+            if status is not None:
+                raise ServerFailed(f"{self._name} ended with status {status}:\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                raise ServerFailed(
+                    f"{self._name} does not answer after {self._start_seconds:.0f} s:\n"
+                    f"{self.log_tail()}"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def _launch(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            env=self._environment,
+            start_new_session=True,  # Ctrl-C is ours to handle: the child is ended in order
+        )
+
+    @abstractmethod
+    def _answers(self) -> bool:
+        """Whether it is ready; asked until it is. ServerFailed if it never will be."""
+
+    def stop(self, seconds: float = 10.0) -> None:
+        """End the child and wait for it; kill it if it takes longer than `seconds`, and in any case
+        what it started and left behind."""
+        if self._child is None:
+            return
+        if self._child.poll() is None:
+            self._child.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(seconds)
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left
+            os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.wait()
+
+    def wait(self) -> int:
+        """Wait until the child ends by itself; its exit status."""
+        assert self._child is not None, "not started"
+        return self._child.wait()
+
+    @property
+    def log(self) -> str:
+        """Everything that the child printed."""
+        self._log.seek(0)
+        return self._log.read().decode("utf-8", "replace")
+
+    def log_tail(self, lines: int = 15) -> str:
+        """The last lines of it."""
+        return "\n".join(self.log.rstrip().splitlines()[-lines:])
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._log.close()
+
+
+class ServerProcess(ChildServer):
     """`with ServerProcess(port=0, arguments=[...]) as server:` gives a server that is ready.
 
     arguments: for `lookhear serve`. on_progress: told while it starts. start_seconds: how long
@@ -84,39 +184,12 @@ class ServerProcess:
     ) -> None:
         self.port = port or free_port()
         self.address = Server(f"http://127.0.0.1:{self.port}")
-        self._arguments = list(arguments)
         self._on_progress = on_progress
-        self._start_seconds = start_seconds
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
-        self._child: subprocess.Popen[bytes] | None = None
-
-    @property
-    def pid(self) -> int:
-        assert self._child is not None, "not started"
-        return self._child.pid
-
-    def start(self) -> None:
-        """Returns when it is ready. ServerFailed."""
         command = [sys.executable, "-m", "lookhear", "serve", "--host", "127.0.0.1"]
-        self._child = subprocess.Popen(
-            [*command, "--port", str(self.port), *self._arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is ours to handle: the child is ended in order
-        )
-        deadline = time.monotonic() + self._start_seconds
-        while not self._ready():
-            if self._child.poll() is not None:
-                raise ServerFailed(
-                    f"the server ended with status {self._child.returncode}:\n{self.log_tail()}"
-                )
-            if time.monotonic() > deadline:
-                self.stop()
-                raise ServerFailed(f"the server did not become ready:\n{self.log_tail()}")
-            time.sleep(_POLL_SECONDS)
+        command += ["--port", str(self.port), *arguments]
+        super().__init__("the server", command, start_seconds=start_seconds)
 
-    def _ready(self) -> bool:
+    def _answers(self) -> bool:
         try:
             status, body = self.address.exchange("/ready", timeout=5.0)
         except ConnectionFailed:
@@ -125,42 +198,3 @@ class ServerProcess:
         if status != 200:
             self._on_progress(*_loading(body))
         return status == 200
-
-    def stop(self, seconds: float = 10.0) -> None:
-        """End the child and wait for it; kill it if it takes longer than `seconds`."""
-        if self._child is not None and self._child.poll() is None:
-            self._child.terminate()
-            try:
-                self._child.wait(seconds)
-            except subprocess.TimeoutExpired:
-                self._child.kill()
-                self._child.wait()
-
-    def wait(self) -> int:
-        """Wait until the child ends by itself; its exit status."""
-        assert self._child is not None, "not started"
-        return self._child.wait()
-
-    def log_tail(self, lines: int = 15) -> str:
-        """The last lines that the child printed."""
-        self._log.seek(0)
-        text = self._log.read().decode("utf-8", "replace")
-        return "\n".join(text.rstrip().splitlines()[-lines:])
-
-    def __enter__(self) -> ServerProcess:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            self._log.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-        self._log.close()

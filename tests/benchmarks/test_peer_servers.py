@@ -15,8 +15,9 @@ import soxr
 from benchmarks.dataset import Audio, held_out
 from benchmarks.peers.checkpoints import DEMO_WHISPER
 from benchmarks.peers.environments import environment
-from benchmarks.peers.files import OFFLINE, PeerFailed, transcribe_files
+from benchmarks.peers.files import OFFLINE, transcribe_files
 from benchmarks.peers.servers import PEERS, Peer, PeerServer
+from benchmarks.peers.worker import PeerFailed
 from benchmarks.wires.registry import WIRES
 from lookhear.server import ServerFailed
 from lookhear.wer import word_errors
