@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from types import TracebackType
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -154,12 +153,7 @@ class AnswerDisplay:
             self._status.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop_waiting()
         if self._console.is_terminal:
             self._end_line()

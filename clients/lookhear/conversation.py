@@ -19,7 +19,6 @@ import contextlib
 import secrets
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from lookhear.address import Server
@@ -62,12 +61,7 @@ class Conversation:
         self.model = (updated.get("session") or {}).get("model")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any
 
 from lookhear.errors import NotInstalled, SourceError
@@ -72,12 +71,7 @@ class Microphone:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _record(self, data: Any, frames: int, when: Any, status: Any) -> None:
