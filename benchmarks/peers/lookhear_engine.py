@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.peers.worker import Options, Read, Transcribe, serve
+from engine.allocator import keep_freed_memory
 from engine.build import build_core
 from engine.config import EngineConfig
 from engine.messages import FileFailed, FileTranscribed, TranscribeFile, TranscriptionSettings
@@ -29,6 +30,7 @@ def load(folder: Path, mode: str) -> Transcribe:
     dtype = default_cpu_dtype() if mode == "auto" else getattr(torch, mode)
     tokenizer = WhisperTokenizer.from_folder(folder)
     runner = WhisperRunner(load_model(folder, dtype=dtype), tokenizer, max_rows=1)
+    keep_freed_memory()  # as the engine's process does
 
     def transcribe(audio: NDArray[np.float32]) -> list[int]:
         request = WhisperRequest(
