@@ -11,13 +11,20 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.routing import Route, WebSocketRoute
 
 from gateway import browser, health, transcriptions
 from gateway.access import Access
 from gateway.chat.endpoint import chat_completions
 from gateway.config import GatewayConfig
-from gateway.errors import ApiError, answer_api_error, answer_bug, answer_http_exception
+from gateway.errors import (
+    ApiError,
+    answer_api_error,
+    answer_bug,
+    answer_http_exception,
+    answer_hung_up,
+)
 from gateway.lag import LoopLag
 from gateway.metrics import Metrics
 from gateway.realtime.endpoint import realtime
@@ -102,6 +109,7 @@ def create_app(
         exception_handlers={
             ApiError: answer_api_error,
             HTTPException: answer_http_exception,
+            ClientDisconnect: answer_hung_up,
             Exception: answer_bug,
         },
         lifespan=lifespan,

@@ -38,6 +38,13 @@ async def page(request: Request) -> Response:
     """`/` and the files beside it. Only plain names: no folders, nothing outside."""
     folder = browser_folder()
     name = request.path_params.get("name") or "index.html"
-    if folder is None or Path(name).name != name or not (folder / name).is_file():
+    if folder is None or Path(name).name != name or not _is_file(folder / name):
         raise HTTPException(404)
     return FileResponse(folder / name, headers=HEADERS)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that no file can have
+        return False

@@ -7,11 +7,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 # `model_type` of the checkpoints that the engine runs, and what people call them.
 SUPPORTED = {
@@ -108,16 +110,19 @@ def served(server: str, api_key: str | None) -> list[Row]:
     except urllib.error.HTTPError as error:
         with error:
             raise ValueError(f"it answered {error.code} {error.reason}") from None
+    except HTTPException as error:
+        raise ValueError(f"expected HTTP, got {str(error).strip()!r}") from None
     except (KeyError, TypeError) as error:
         raise ValueError(f"expected a list of models, got something else ({error})") from None
 
 
 def table(rows: Sequence[Row], title: str | None) -> Table:
-    result = Table(title=title, box=None, pad_edge=False, title_justify="left")
+    named = None if title is None else Text(title)  # brackets are no markup here
+    result = Table(title=named, box=None, pad_edge=False, title_justify="left")
     for column in ("model", "kind", "size", "where"):
         result.add_column(column)
     for row in rows:
-        result.add_row(row.name, row.kind, row.size, row.where)
+        result.add_row(*(Text(cell) for cell in (row.name, row.kind, row.size, row.where)))
     return result
 
 

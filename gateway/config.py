@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -75,7 +76,9 @@ class GatewayConfig:
             ("video_fps", 0.001),
         ):
             value = getattr(self, name)
-            _require(value >= low, name.replace("_", "-"), value, f"at least {low}")
+            option = name.replace("_", "-")
+            _require(value >= low, option, value, f"at least {low}")
+            _require(math.isfinite(value), option, value, "a finite number")
         for option, path in (
             ("ssl-certfile", self.ssl_certfile),
             ("ssl-keyfile", self.ssl_keyfile),
@@ -122,7 +125,10 @@ def is_loopback(host: str) -> bool:
 def _is_origin(origin: str) -> bool:
     if origin == "*":
         return True
-    parts = urlsplit(origin)
+    try:
+        parts = urlsplit(origin)
+    except ValueError:  # brackets that hold no address
+        return False
     return bool(parts.scheme and parts.netloc and origin == f"{parts.scheme}://{parts.netloc}")
 
 

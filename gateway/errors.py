@@ -8,6 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+REQUEST_ID = "lookhear.request_id"  # in an ASGI scope
+
 
 class ApiError(Exception):
     """A request that cannot be served. param: the offending field. status: HTTP status."""
@@ -57,6 +59,13 @@ async def answer_http_exception(request: Request, error: Exception) -> Response:
     return JSONResponse(body, error.status_code, error.headers)
 
 
-async def answer_bug(_: Request, __: Exception) -> Response:
+async def answer_hung_up(_: Request, __: Exception) -> Response:
+    """The client went away before its request was whole: nobody reads this."""
+    body = error_body("the client hung up", "invalid_request_error", None)
+    return JSONResponse(body, 499)
+
+
+async def answer_bug(request: Request, _: Exception) -> Response:
     body = error_body("the server failed while handling this request", "server_error", None)
-    return JSONResponse(body, 500)
+    # Nothing of ours is left around this answer that would add it.
+    return JSONResponse(body, 500, {"x-request-id": request.scope.get(REQUEST_ID, "")})

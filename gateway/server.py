@@ -86,10 +86,12 @@ def check_certificate(config: GatewayConfig) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket bound to the address. Raises OSError: it is taken, or not ours."""
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
+    """A socket bound to the address. Raises OSError: it is taken, not ours, or none."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except UnicodeError as error:
+        raise OSError(f"{host!r} is no host name ({error})") from None
+    family, kind, protocol, _, address = found[0]
     sock = socket.socket(family, kind, protocol)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -12,7 +12,11 @@ from engine.messages import ModelCard, Starting
 from gateway.catalogue import is_packaged
 from gateway.config import GatewayConfig
 
-REAL_MODEL = "openai/whisper-large-v3-turbo"
+# What is instead of a toy for people, by what the toy knows a little of.
+REAL_MODELS = {
+    "speech": "openai/whisper-large-v3-turbo",
+    "pictures": "Qwen/Qwen3-VL-2B-Instruct",
+}
 
 
 class LoadingBar:
@@ -27,7 +31,7 @@ class LoadingBar:
         self._stages: dict[str, str] = {}  # by model
         self._tasks: dict[str, TaskID] = {}
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeElapsedColumn(),
@@ -53,7 +57,7 @@ class LoadingBar:
             self._bar.update(self._tasks[model], description=stage, completed=progress.fraction)
         elif stage != self._stages.get(model):
             self._stages[model] = stage
-            self._console.print(f"{stage} ...", highlight=False, soft_wrap=True)
+            self._console.print(f"{stage} ...", highlight=False, markup=False, soft_wrap=True)
 
 
 def url(config: GatewayConfig, port: int, *, web_socket: bool = False) -> str:
@@ -69,12 +73,15 @@ def greet(
     for engine in engines:
         named = f" as {engine.served_name}" if engine.served_name else ""
         place = f"{engine.device}, {engine.dtype}"
-        console.print(f"lookhear: loading {engine.model}{named} ({place})", highlight=False)
+        line = f"lookhear: loading {engine.model}{named} ({place})"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     for toy in dict.fromkeys(engine.model for engine in engines if is_packaged(engine.model)):
+        subject = "pictures" if toy.endswith("-vl") else "speech"
         console.print(
-            f"  {toy} is a toy: it knows a small closed vocabulary. For real speech: "
-            f"--model {REAL_MODEL}",
+            f"  {toy} is a toy: it knows a small closed vocabulary. For real {subject}: "
+            f"--model {REAL_MODELS[subject]}",
             highlight=False,
+            markup=False,
             soft_wrap=True,
         )
     if not config.api_keys and not config.loopback:
@@ -85,12 +92,16 @@ def tell_ready(
     console: Console, config: GatewayConfig, port: int, models: Sequence[ModelCard]
 ) -> None:
     base = url(config, port)
+    hears = any(card.can("transcribe") for card in models)
+    query = "?intent=transcription" if hears else ""
     lines = [
         f"ready: {', '.join(card.id for card in models)}",
-        f"  realtime  {url(config, port, web_socket=True)}/v1/realtime?intent=transcription",
-        f"  files     {base}/v1/audio/transcriptions",
-        f"  browser   {base}/",
-        "  Ctrl-C ends it",
+        f"  realtime  {url(config, port, web_socket=True)}/v1/realtime{query}",
     ]
+    if hears:
+        lines.append(f"  files     {base}/v1/audio/transcriptions")
+    if any(card.can("chat") for card in models):
+        lines.append(f"  chat      {base}/v1/chat/completions")
+    lines += [f"  browser   {base}/", "  Ctrl-C ends it"]
     for line in lines:
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -20,6 +20,11 @@ def _clock(seconds: float, mark: str) -> str:
     return f"{hours:02}:{minutes:02}:{whole:02}{mark}{milliseconds:03}"
 
 
+def _seconds(seconds: float) -> float:
+    """Times are no finer than milliseconds, and 0.82 is not 0.8200000000000001."""
+    return round(seconds, 3)
+
+
 def _line(segment: Segment) -> str:
     # "-->" inside the text would end the cue.
     return " ".join(segment.text.split()).replace("-->", "->")
@@ -65,8 +70,8 @@ def verbose_json(
             {
                 "id": number,
                 "seek": round(s.start * 100),  # Whisper's unit: 10 ms frames
-                "start": s.start,
-                "end": s.end,
+                "start": _seconds(s.start),
+                "end": _seconds(s.end),
                 "text": s.text,
                 "tokens": list(s.tokens),
                 "temperature": temperature,
@@ -78,7 +83,8 @@ def verbose_json(
         ]
     if words:
         body["words"] = [
-            {"word": w.word.strip(), "start": w.start, "end": w.end} for w in result.words
+            {"word": w.word.strip(), "start": _seconds(w.start), "end": _seconds(w.end)}
+            for w in result.words
         ]
     body["usage"] = usage(result)
     return body

@@ -181,6 +181,10 @@ async def _read(request: Request, gateway: Services, engine: Engine, task: str) 
         detail = error.detail if isinstance(error, HTTPException) else error
         raise ApiError(400, f"body: expected a multipart form, got: {detail}") from None
     if "word" in asked.granularities:
+        card = served(asked.settings.model, engine)
+        if not card.has_word_times:
+            expected = f"segment, {card.id} has no word times"
+            raise _invalid("timestamp_granularities[]", expected, "word", code="invalid_words")
         asked = replace(asked, settings=replace(asked.settings, words=True))
     return asked
 

@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.access import Denied
-from gateway.errors import error_body
+from gateway.errors import REQUEST_ID, error_body
 from gateway.services import Services
 
 PATHS = (
@@ -39,7 +39,7 @@ class Door:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = self._services.ids("req")
+        request_id = scope[REQUEST_ID] = self._services.ids("req")
         status = 500
 
         async def send_with_id(message: Message) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import secrets
 import urllib.error
@@ -11,12 +12,22 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from lookhear.errors import AddressError, ConnectionFailed, ServerError, server_error
+from lookhear.errors import (
+    AddressError,
+    AuthenticationError,
+    ConnectionFailed,
+    ProtocolError,
+    ServerError,
+    server_error,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """base_url: http(s) or ws(s) address, with or without the `/v1` at its end."""
+    """base_url: http(s) or ws(s) address, with or without the `/v1` at its end.
+
+    Raises AddressError, or AuthenticationError for a key that no header can hold.
+    """
 
     base_url: str = "http://127.0.0.1:8000"
     api_key: str | None = field(default=None, repr=False)
@@ -26,11 +37,19 @@ class Server:
             parts = urlsplit(self.base_url)
             usable = parts.scheme in ("http", "https", "ws", "wss") and bool(parts.hostname)
             usable = usable and parts.port != 0  # reading it checks it
+            (parts.hostname or "").encode("idna")
+            usable = usable and parts.path.isascii() and " " not in self.base_url
         except ValueError:
             usable = False
         if not usable:
             raise AddressError(
                 f"server address: expected http(s)://HOST[:PORT], got {self.base_url!r}"
+            )
+        key = self.api_key or ""
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise AuthenticationError(
+                "API key: expected printable ASCII without spaces, got something else",
+                "invalid_api_key",
             )
 
     @property
@@ -62,7 +81,7 @@ class Server:
             payload = {}
         if not isinstance(payload, Mapping):
             payload = {"message": str(payload)}
-        text = body[:200].decode("utf-8", "replace").strip()
+        text = " ".join(body[:200].decode("utf-8", "replace").split())
         return server_error(payload, status=status, fallback=f"HTTP {status}: {text}")
 
     def request(
@@ -100,19 +119,31 @@ class Server:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read()
-        except (OSError, urllib.error.URLError) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
+            if isinstance(error, http.client.HTTPException):
+                reason = f"expected HTTP, got {str(error).strip()!r}"
             raise ConnectionFailed(f"cannot reach {self.base_url}: {reason}") from error
 
     def get_json(self, path: str, timeout: float | None = 30.0) -> Any:
-        return json.loads(self.request(path, timeout=timeout))
+        """ServerError, ConnectionFailed; ProtocolError if the answer is not JSON."""
+        data = self.request(path, timeout=timeout)
+        try:
+            return json.loads(data)
+        except ValueError:
+            said = data[:80].decode("utf-8", "replace").strip()
+            raise ProtocolError(
+                f"{self.http_url(path)}: expected JSON, got {said!r}; is this the right server?"
+            ) from None
 
 
 def multipart(fields: Iterable[tuple[str, str]], file_name: str, file: bytes) -> tuple[bytes, str]:
     """A multipart/form-data body and its content type; the `file` part comes last."""
     boundary = secrets.token_hex(16)
     parts = [
-        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode(
+            errors="replace"
+        )
         for name, value in fields
     ]
     safe = file_name.replace('"', "%22").replace("\r", "").replace("\n", "")
@@ -120,5 +151,11 @@ def multipart(fields: Iterable[tuple[str, str]], file_name: str, file: bytes) ->
         f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{safe}"\r\n'
         "Content-Type: application/octet-stream\r\n\r\n"
     )
-    body = b"".join(parts) + head.encode() + file + f"\r\n--{boundary}--\r\n".encode()
+    # A file's name need not be UTF-8.
+    body = (
+        b"".join(parts)
+        + head.encode(errors="surrogateescape")
+        + file
+        + f"\r\n--{boundary}--\r\n".encode()
+    )
     return body, f"multipart/form-data; boundary={boundary}"

@@ -13,6 +13,7 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
+from lookhear.content import read_medium, require_file
 from lookhear.errors import SourceError
 from lookhear.microphone import Microphone
 from lookhear.replay import RATE, SAMPLE_BYTES
@@ -36,8 +37,10 @@ Source = (
 def _file_pieces(file: str | os.PathLike[str] | bytes) -> Iterator[bytes]:
     """Decode a file block by block. Blocking: for a worker thread."""
     name = "the given bytes" if isinstance(file, bytes) else os.fspath(file)
-    if not isinstance(file, bytes) and not Path(file).is_file():
-        raise SourceError(f"no such file: {name}")
+    if not isinstance(file, bytes):
+        require_file(file)
+        if not Path(file).is_file():  # a pipe, in which one cannot seek
+            file = read_medium(file)
     try:
         with soundfile.SoundFile(io.BytesIO(file) if isinstance(file, bytes) else file) as sound:
             wire = ToWire(sound.samplerate)

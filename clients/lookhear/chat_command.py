@@ -8,7 +8,6 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -20,7 +19,7 @@ from lookhear.blocking import Client
 from lookhear.chat_display import AnswerDisplay
 from lookhear.chat_loop import ChatLoop
 from lookhear.client import AsyncClient
-from lookhear.content import is_url, named
+from lookhear.content import is_url, named, require_file
 from lookhear.errors import InvalidRequest, SourceError, UsageError
 from lookhear.events import as_json
 from lookhear.microphone import Microphone
@@ -51,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def check(parsed: argparse.Namespace) -> None:
     """Before any server is started: whether it can be asked, with stdin read. UsageError."""
     for medium in (*parsed.image, *parsed.video, *([parsed.audio] if parsed.audio else [])):
-        if medium != "-" and not is_url(medium) and not Path(medium).is_file():
-            raise SourceError(f"no such file: {medium}")
+        if medium != "-" and not is_url(medium):
+            require_file(medium)
     if parsed.audio is not None:
         if parsed.question is not None:
             raise UsageError("chat: expected a QUESTION or --audio, got both")
@@ -62,11 +61,21 @@ def check(parsed: argparse.Namespace) -> None:
             raise UsageError(f"chat: --audio: expected a file, got {parsed.audio}")
         return
     if parsed.question is None and not sys.stdin.isatty():
-        parsed.question = sys.stdin.read().strip()
+        parsed.question = _piped_question()
     elif parsed.question is None and parsed.json:
         raise UsageError("chat: --json needs a QUESTION")
     if parsed.question is not None and not parsed.question.strip():
         raise UsageError("chat: the question is empty")
+
+
+def _piped_question() -> str:
+    try:
+        return sys.stdin.read().strip()
+    except UnicodeDecodeError as error:
+        raise SourceError(
+            f"stdin: expected a question as text, got bytes that are not {error.encoding}; "
+            "--image and --audio take files"
+        ) from None
 
 
 def served_models(parsed: argparse.Namespace) -> Sequence[str]:

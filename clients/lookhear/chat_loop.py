@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -14,8 +13,8 @@ from rich.text import Text
 from lookhear.answers import AnswerDelta, BlockingAnswer
 from lookhear.blocking import Client
 from lookhear.chat_display import AnswerDisplay
-from lookhear.content import is_url, message, named
-from lookhear.errors import InvalidRequest, LookhearError
+from lookhear.content import is_url, message, named, require_file
+from lookhear.errors import InvalidRequest, LookhearError, SourceError
 
 HELP = (
     ("/image FILE …", "show pictures, then ask about them"),
@@ -86,8 +85,10 @@ class ChatLoop:
             for file in files:
                 if not is_url(file):
                     file = os.path.expanduser(file)
-                    if not Path(file).is_file():
-                        self._problem(f"no such file: {file}")
+                    try:
+                        require_file(file)
+                    except SourceError as error:
+                        self._problem(str(error))
                         continue
                 kept.append(file)
                 self._note(f"{file} goes with your next question")

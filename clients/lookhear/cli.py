@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -25,6 +26,10 @@ COMMANDS = "lookhear.commands"  # the entry-point group: `name(argv) -> exit sta
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 1 failed, 2 wrong usage or something is not installed, 130 Ctrl-C."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # What a terminal's encoding lacks, or a file's name has beyond it, ends nothing.
+            stream.reconfigure(errors="backslashreplace")
     try:
         plugins = metadata.entry_points(group=COMMANDS)
         if arguments and arguments[0] in plugins.names:

@@ -11,6 +11,7 @@ import base64
 import mimetypes
 import os
 import re
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,21 @@ _SOUND_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}  # those that `input_
 
 def is_url(medium: Medium) -> bool:
     return isinstance(medium, str) and _URL.match(medium) is not None
+
+
+def require_file(path: str | os.PathLike[str]) -> None:
+    """SourceError unless there is a file or a pipe of that name."""
+    name = os.fspath(path)
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise SourceError(f"no such file: {name}") from None
+    except ValueError:  # a null character
+        raise SourceError(f"no such file: {name!r}") from None
+    except OSError as error:
+        raise SourceError(f"cannot read {name}: {error.strerror}") from error
+    if stat.S_ISDIR(mode):
+        raise SourceError(f"expected a file, got a folder: {name}")
 
 
 def read_medium(medium: Medium) -> bytes:

@@ -191,7 +191,7 @@ def progress(console: Console, title: str) -> Iterator[Report]:
     """
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),  # names of files may hold brackets
         BarColumn(bar_width=24),
         TimeElapsedColumn(),
     )
@@ -219,7 +219,7 @@ def _lines(console: Console, title: str) -> Report:
         nonlocal said
         if stage != said:
             said = stage
-            console.print(f"{stage} ...", soft_wrap=True)
+            console.print(f"{stage} ...", soft_wrap=True, markup=False)
 
-    console.print(f"{title} ...", soft_wrap=True)
+    console.print(f"{title} ...", soft_wrap=True, markup=False)
     return report

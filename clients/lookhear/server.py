@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from lookhear.address import Server
-from lookhear.errors import ConnectionFailed, LookhearError, ServerError
+from lookhear.errors import ConnectionFailed, LookhearError, ProtocolError, ServerError
 
 Progress = Callable[[str, float | None], None]
 """Told what is going on and the share done, None if that is not known."""
@@ -64,7 +64,7 @@ def is_running(server: Server) -> bool:
     """Whether a server with our API answers there."""
     try:
         listing = server.get_json("/v1/models", timeout=2.0)
-    except (ConnectionFailed, ValueError):
+    except (ConnectionFailed, ProtocolError):
         return False
     except ServerError as error:
         return error.code is not None  # it speaks our language, if only to say no

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from lookhear.audio import at_pace, read_source
 from lookhear.client import AsyncClient
+from lookhear.content import require_file
 from lookhear.display import progress
 from lookhear.errors import InvalidRequest, SourceError, UsageError
 from lookhear.live_session import transcribe_live
@@ -47,8 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Exit status. LookhearError."""
     for file in parsed.files:
-        if file != "-" and not Path(file).is_file():
-            raise SourceError(f"no such file: {file}")
+        if file != "-":
+            require_file(file)
+        elif sys.stdin.isatty():
+            raise UsageError("transcribe -: expected a file through a pipe, as `< talk.mp3`")
     if parsed.live:
         return _live(parsed)
     form, target = _outputs(parsed)

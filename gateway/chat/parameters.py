@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from engine.messages import AnswerSettings
 from gateway.errors import ApiError
-from gateway.realtime.checks import Text, WireModel, describe, kind, shown
+from gateway.realtime.checks import Text, WireModel, describe, described, shown
 
 __all__ = ["ChatBody", "Parameters", "parse_parameters", "setting_param", "with_seed"]
 
@@ -120,6 +120,13 @@ def _variables(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+Stops = Annotated[list[Text], BeforeValidator(_stops), AfterValidator(_few_stops)]
+"""Texts that end an answer, or just one."""
+
+TemplateVariables = Annotated[dict[str, Any], AfterValidator(_variables)]
+"""What a checkpoint's chat template is told beyond the messages."""
+
+
 def _number(low: float, high: float) -> Any:
     return Field(ge=low, le=high, allow_inf_nan=False)
 
@@ -152,10 +159,10 @@ class ChatBody(WireModel):
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     seed: Annotated[int, Field(ge=-INT64, lt=INT64)] | None = None
-    stop: Annotated[list[Text], BeforeValidator(_stops), AfterValidator(_few_stops)] | None = None
+    stop: Stops | None = None
     stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
     ignore_eos: bool | None = None
-    chat_template_kwargs: Annotated[dict[str, Any], AfterValidator(_variables)] | None = None
+    chat_template_kwargs: TemplateVariables | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +247,7 @@ def wrong(param: str, expected: str, got: str, code: str = "invalid_value") -> A
 
 
 def wrong_type(param: str, expected: str, value: object) -> ApiError:
-    return wrong(param, expected, f"{kind(value)}: {shown(value)}")
+    return wrong(param, expected, described(value))
 
 
 def invalid(error: ValidationError) -> ApiError:

@@ -44,8 +44,12 @@ def shown(value: object) -> str:
     """A value as an error message shows it: JSON, shortened."""
     try:
         text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:  # read at a smaller depth of the stack than it is shown at
+        text = f"{kind(value)}, nested too deep to be shown"
     except (TypeError, ValueError):
         text = repr(value)
+    if not text.isascii():  # half a character cannot be sent back as UTF-8
+        text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
 
 
@@ -60,6 +64,11 @@ def kind(value: object) -> str:
         (dict, "an object"),
     )
     return next((name for cls, name in names if isinstance(value, cls)), "null")
+
+
+def described(value: object) -> str:
+    """A value of the wrong type as an error message shows it."""
+    return "null" if value is None else f"{kind(value)}: {shown(value)}"
 
 
 def _unicode(text: str) -> str:
@@ -101,9 +110,10 @@ def describe(error: ValidationError, prefix: str = "") -> tuple[str, str]:
         case "string_type" | "dict_type" | "model_type" | "list_type" | "bool_type" as wanted:
             noun = {"string": "a string", "list": "an array", "bool": "a boolean"}
             expected = noun.get(wanted.removesuffix("_type"), "an object")
-            return f"{path}: expected {expected}, got {kind(value)}: {shown(value)}", path
+            return f"{path}: expected {expected}, got {described(value)}", path
         case _:
-            message = problem["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+            message = problem["msg"].removeprefix("Input should be ")
+            message = message.replace("a valid integer", "a whole number").replace(" valid", "")
             return f"{path}: expected {message}, got {shown(value)}", path
 
 

@@ -18,8 +18,8 @@ from gateway.realtime.checks import (
     Text,
     WireModel,
     decode_audio,
+    described,
     invalid,
-    kind,
     shown,
 )
 from gateway.realtime.items import ItemReference, NewItem, parse_input, parse_item
@@ -211,9 +211,16 @@ def _plain_append(text: str) -> Append | None:
     return Append(audio)
 
 
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_number)
+
+
 def _json_object(text: str) -> dict[str, Any]:
     try:
-        data = json.loads(text)
+        data = _JSON.decode(text)
     except RecursionError:
         raise ProtocolError("expected JSON, got too deep a nesting", code="invalid_json") from None
     except ValueError as error:
@@ -222,9 +229,7 @@ def _json_object(text: str) -> dict[str, Any]:
             code="invalid_json",
         ) from None
     if not isinstance(data, dict):
-        raise ProtocolError(
-            f"expected a JSON object, got {kind(data)}: {shown(data)}", code="invalid_json"
-        )
+        raise ProtocolError(f"expected a JSON object, got {described(data)}", code="invalid_json")
     return data
 
 
@@ -234,9 +239,8 @@ def _prepared(
     """The event's data with audio decoded and items parsed. Raises ProtocolError."""
     if model is _Append and "audio" in data:
         if not isinstance(data["audio"], str):
-            got = f"{kind(data['audio'])}: {shown(data['audio'])}"
             raise ProtocolError(
-                f"audio: expected a string of base64, got {got}",
+                f"audio: expected a string of base64, got {described(data['audio'])}",
                 code="invalid_type",
                 param="audio",
                 event_id=event_id,

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationError
 
 from engine.messages import AnswerSettings, ModelCard
+from gateway.chat.parameters import INT32, Stops, TemplateVariables
 from gateway.realtime.camera import CameraSettings
 from gateway.realtime.checks import Text, WireModel, invalid, shown
 from gateway.realtime.models import chat_model
 
 MAX_INSTRUCTIONS = 1_000_000  # characters
-MAX_STOPS = 16
 
 Truncation = Literal["auto", "disabled"]
 
@@ -28,9 +28,9 @@ def _length(value: Any) -> int | None:
     """None: as many as fit."""
     if value is None or value == "inf":
         return None
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value < INT32:
         return value
-    raise ValueError(f'expected a whole number of at least 1 or "inf", got {shown(value)}')
+    raise ValueError(f'expected a whole number from 1 to {INT32 - 1} or "inf", got {shown(value)}')
 
 
 def _text_only(value: list[str]) -> list[str]:
@@ -73,21 +73,15 @@ class SamplingPatch(WireModel):
     """The part of `lookhear` that is about decoding; ranges as in OpenAI's and vLLM's APIs."""
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    top_k: Annotated[int, Field(ge=0)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=-1, lt=INT32)] | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
     repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     seed: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
-    stop: (
-        Annotated[
-            list[Annotated[Text, Field(min_length=1, max_length=1000)]],
-            Field(max_length=MAX_STOPS),
-        ]
-        | None
-    ) = None
-    chat_template_kwargs: dict[str, Any] | None = None
+    stop: Stops | None = None
+    chat_template_kwargs: TemplateVariables | None = None
     reasoning: bool | None = None
 
 
@@ -235,7 +229,7 @@ class ConverseSettings:
             max_tokens=self.max_output_tokens,
             temperature=sampling.temperature,
             top_p=sampling.top_p,
-            top_k=sampling.top_k,
+            top_k=None if sampling.top_k is None else max(0, sampling.top_k),  # -1 also is "off"
             min_p=sampling.min_p,
             repetition_penalty=sampling.repetition_penalty,
             presence_penalty=sampling.presence_penalty or 0.0,

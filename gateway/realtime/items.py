@@ -12,8 +12,8 @@ from gateway.realtime.checks import (
     Text,
     WireModel,
     decode_audio,
+    described,
     invalid,
-    kind,
     shown,
 )
 
@@ -188,7 +188,7 @@ def _expect_type(
 
 def _wrong_type(value: object, expected: str, path: str, event_id: str | None) -> ProtocolError:
     return ProtocolError(
-        f"{path}: expected {expected}, got {kind(value)}: {shown(value)}",
+        f"{path}: expected {expected}, got {described(value)}",
         code="invalid_type",
         param=path,
         event_id=event_id,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +28,7 @@ from lookhear.errors import (
     ServerError,
 )
 from lookhear.results import Model, TimedText, Transcript
+from lookhear.server import is_running
 
 
 @pytest.mark.parametrize(
@@ -44,10 +47,23 @@ def test_urls(base: str, websocket: str, models: str) -> None:
     assert server.http_url("/v1/models") == models
 
 
-@pytest.mark.parametrize("base", ["nonsense", "ftp://h", "http://", "http://h:99999", "//h", ""])
+@pytest.mark.parametrize(
+    "base",
+    [
+        "nonsense", "ftp://h", "http://", "http://h:99999", "//h", "", "http://[::1", "http://a..b",
+        "http://h/a b", "http://h/\u00fc",
+    ],
+)  # fmt: skip
 def test_what_is_no_address(base: str) -> None:
     with pytest.raises(AddressError, match=r"expected http\(s\)://HOST"):
         Server(base)
+
+
+@pytest.mark.parametrize("key", ["schl\u00fcssel", "two\nlines", "two words"])
+def test_what_is_no_key(key: str) -> None:
+    with pytest.raises(AuthenticationError, match="expected printable ASCII") as caught:
+        AsyncClient(api_key=key)
+    assert key not in str(caught.value)
 
 
 def test_the_key_is_not_shown() -> None:
@@ -58,7 +74,7 @@ def test_the_key_is_not_shown() -> None:
 
 async def test_the_form_is_what_servers_read() -> None:
     body, content_type = multipart(
-        [("model", "a/b"), ("x[]", "\u00fc")], 'we"ird\r\n.wav', b"\r\n-\0"
+        [("model", "a/b"), ("x[]", "\u00fc\udcff")], 'we"ird\r\n\udcff.wav', b"\r\n-\0"
     )
 
     async def receive() -> dict[str, Any]:
@@ -67,7 +83,7 @@ async def test_the_form_is_what_servers_read() -> None:
     headers = [(b"content-type", content_type.encode())]
     scope = {"type": "http", "method": "POST", "headers": headers, "path": "/"}
     async with Request(scope, receive).form() as form:
-        assert form["model"] == "a/b" and form["x[]"] == "\u00fc"
+        assert form["model"] == "a/b" and form["x[]"] == "\u00fc?"
         file = form["file"]
         assert not isinstance(file, str)
         assert await file.read() == b"\r\n-\0"
@@ -131,6 +147,33 @@ def test_a_refusal_of_a_stranger_is_shown_as_it_is(http: Any) -> None:
     http.answers["/v1/models"] = (502, b"<h1>Bad gateway</h1>")
     with pytest.raises(ServerError, match="HTTP 502: <h1>Bad gateway</h1>"):
         Server(http.url).get_json("/v1/models")
+
+
+def test_what_is_no_answer_of_ours(http: Any) -> None:
+    http.answers["/v1/models"] = (200, b"<h1>It works!</h1>")
+    with pytest.raises(ProtocolError, match="/v1/models: expected JSON, got '<h1>It works!"):
+        Server(http.url).get_json("/v1/models")
+    assert not is_running(Server(http.url))
+
+
+def test_what_does_not_speak_http() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=greet, args=(listening,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        problem = f"cannot reach {url}: expected HTTP, got 'SSH-2.0-nobody'"
+        with pytest.raises(ConnectionFailed, match=re.escape(problem)):
+            Server(url).get_json("/v1/models")
+        thread.join()
+
+
+def greet(listening: socket.socket) -> None:
+    """As a server of another kind does."""
+    connection, _ = listening.accept()
+    with connection:
+        while not connection.recv(4096).endswith(b"\r\n\r\n"):
+            pass
+        connection.sendall(b"SSH-2.0-nobody\r\n")
 
 
 def test_nobody_there() -> None:

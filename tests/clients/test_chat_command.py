@@ -82,6 +82,15 @@ def test_the_question_comes_through_a_pipe(
     assert chat.requests[0]["messages"] == [{"role": "user", "content": "What is it?"}]
 
 
+def test_what_is_piped_must_be_text(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\x89PNG"), "utf-8"))
+    assert cli.main(["chat", "--server", "http://127.0.0.1:1"]) == 1
+    problem = "stdin: expected a question as text, got bytes that are not utf-8"
+    assert capsys.readouterr().err.startswith(f"lookhear: {problem}")
+
+
 def test_a_conversation(
     chat: ChatServer,
     picture: str,
@@ -121,6 +130,7 @@ def test_a_spoken_question_about_a_picture(
         (["--json"], 2, "--json needs a QUESTION"),
         ([" "], 2, "the question is empty"),
         (["--image", "/no/such.png", "What?"], 1, "no such file: /no/such.png"),
+        (["--image", "/", "What?"], 1, "expected a file, got a folder: /"),
     ],
 )
 def test_what_cannot_be_asked_is_one_line(

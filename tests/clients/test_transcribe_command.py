@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -135,10 +136,58 @@ def test_standard_input_is_a_file(
     assert capsys.readouterr().out == "said piped\n"
 
 
+def test_nobody_types_a_file(
+    server: FileServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Typed(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Typed())
+    assert transcribe(server, "-") == 2
+    assert "expected a file through a pipe" in capsys.readouterr().err
+
+
+def test_a_pipe_is_a_file(
+    server: FileServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the shell makes them: `lookhear transcribe <(ffmpeg ...)`."""
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=("piped",), daemon=True)
+    writer.start()
+    assert transcribe(server, str(tmp_path / "pipe")) == 0
+    writer.join()
+    assert capsys.readouterr().out == "said piped\n"
+
+
+def test_names_and_texts_that_the_output_cannot_spell(
+    server: FileServer, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = os.fsdecode(b"\xff.wav")
+    Path(name).write_text("\u00fc")
+    out = io.TextIOWrapper(io.BytesIO(), "latin-1")
+    monkeypatch.setattr(sys, "stdout", out)
+    assert transcribe(server, name, "a.wav") == 0
+    out.seek(0)
+    assert out.read() == "\\udcff.wav: said \u00fc\na.wav: said a\n"
+    assert b'filename="\xff.wav"' in server.bodies[0]
+
+
+def test_names_with_brackets_are_told_whole(
+    server: FileServer, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.rename("a.wav", "a [dQw4w9].wav")
+    assert transcribe(server, "a [dQw4w9].wav") == 0
+    assert capsys.readouterr().err == "transcribing a [dQw4w9].wav ...\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
         (["gone.wav"], 1, "no such file: gone.wav"),
+        (["a.wav/b"], 1, "no such file: a.wav/b"),
+        (["."], 1, "expected a file, got a folder: ."),
+        (["a" * 300], 1, "File name too long"),
         (["bad.wav"], 1, "this is no audio"),
         (["a.wav", "b.mp3", "--format", "srt"], 2, "need --out FOLDER"),
         (["a.wav", "new/../a.wav", "--out", "folder"], 1, "no such file"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from gateway.realtime.events import MAX_APPEND_BYTES
+from gateway.realtime.events import MAX_APPEND_BYTES, shown
 from tests.gateway.fake_engine import transcript
 from tests.gateway.running import MANUAL, Client, Running, tone
 
@@ -33,6 +33,11 @@ BAD: dict[str, tuple[Any, str, str | None, list[str]]] = {
     "no JSON": ("{nope", "invalid_json", None, ["expected a JSON object", "{nope"]),
     "not an object": ("[1, 2]", "invalid_json", None, ["expected a JSON object", "an array"]),
     "deep": ("[" * 100_000, "invalid_json", None, ["expected"]),
+    "not a number": (
+        '{"type":"session.update","session":{"type":"transcription","audio":{"input":'
+        '{"turn_detection":{"type":"server_vad","threshold":NaN}}}}}',
+        "invalid_json", None, ["expected a JSON object", "NaN"],
+    ),
     "binary": (b"\x00\x01", "invalid_frame", "frame", ["expected a text frame", "2 bytes"]),
     "no type": ({}, "missing_required_parameter", "type", ["expected", "missing"]),
     "type no string": ({"type": 7}, "invalid_type", "type", ["expected", "7"]),
@@ -194,6 +199,17 @@ async def test_bad_input(shared: Running, name: str) -> None:
         done = await neighbour.until(".completed")
         assert done["transcript"] == transcript(4800)
         assert "error" not in neighbour.types()
+
+
+async def test_values_are_shown_whatever_they_are() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert shown(deep) == "an array, nested too deep to be shown"
+    assert shown("a\ud800\u00e4") == '"a\\ud800\u00e4"'
+    # A list so deep is also too deep to be thrown away at once.
+    while deep:
+        deep = deep.pop()
 
 
 async def test_tuning_that_we_do_not_have_is_ignored(shared: Running) -> None:

@@ -17,6 +17,7 @@ from engine.config import EngineConfig
 from engine.messages import Starting
 from gateway import catalogue, command
 from gateway.arguments import engine_configs, gateway_config, serve_parser
+from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import running
 
@@ -49,6 +50,7 @@ def test_serve_until_control_c(engine: FakeEngine, capfd: pytest.CaptureFixture[
     assert command.serve(["--port", "0", "--log-level", "error"]) == 0
     out, err = capfd.readouterr()
     assert "loading demo-whisper" in out
+    assert "demo-whisper is a toy" in out and "real speech: --model openai/whisper" in out
     assert "\nloading weights ...\n" in out
     assert "ready: fake/whisper, fake-english" in out
     assert "ws://127.0.0.1:" in out
@@ -60,11 +62,13 @@ def test_several_models_say_which_of_them_is_loading(
     engine: FakeEngine, capfd: pytest.CaptureFixture[str]
 ) -> None:
     argv = ["--port", "0", "--log-level", "error", "--model", "a=demo-whisper", "--model", "x/b"]
-    assert command.serve(argv) == 0
+    assert command.serve([*argv, "--model", "demo-qwen3-vl"]) == 0
     lines = capfd.readouterr().out.splitlines()
     for line in (
         "lookhear: loading demo-whisper as a (cpu, auto)",
         "lookhear: loading x/b (cpu, auto)",
+        "  demo-qwen3-vl is a toy: it knows a small closed vocabulary. For real pictures: --model "
+        "Qwen/Qwen3-VL-2B-Instruct",
         "a: loading weights ...",
         "loading a ...",
         "x/b: loading weights ...",
@@ -94,6 +98,9 @@ def test_a_taken_port_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     [
         (["--host", "0.0.0.0"], ["--allow-unauthenticated", "0.0.0.0"]),
         (["--port", "70000"], ["port: expected", "70000"]),
+        (["--max-session-seconds", "inf"], ["max-session-seconds: expected a finite number"]),
+        (["--host", "a..b", "--api-key", "k"], ["cannot listen on a..b", "no host name"]),
+        (["--allow-origin", "http://["], ["allow-origin: expected"]),
         (["--tick", "0"], ["tick_seconds: expected", "0"]),
         (["--allow-origin", "example.org"], ["allow-origin: expected", "https://"]),
         (["--api-key", "a b"], ["api-key: expected"]),
@@ -211,6 +218,45 @@ async def test_models_of_a_running_server(capsys: pytest.CaptureFixture[str]) ->
         assert "404" in capsys.readouterr().err
     assert command.models(["--server", "example.org"]) == 2
     assert "expected a URL" in capsys.readouterr().err
+
+
+async def test_models_of_what_is_no_server(capsys: pytest.CaptureFixture[str]) -> None:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"SSH-2.0-nobody\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        assert await asyncio.to_thread(command.models, ["--server", url]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"lookhear models: cannot list the models of {url}: ")
+    assert "expected HTTP, got 'SSH-2.0-nobody'" in error and error.count("\n") == 1
+
+
+def test_what_is_ready_is_what_can_be_asked(
+    engine: FakeEngine, capfd: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["--port", "0", "--log-level", "error"]
+    assert command.serve(argv) == 0
+    out = capfd.readouterr().out
+    assert "/v1/realtime?intent=transcription\n" in out and "/v1/audio/transcriptions" in out
+    assert "/v1/chat/completions" not in out
+    engine.models = [VISION]
+    assert command.serve(argv) == 0
+    out = capfd.readouterr().out
+    assert "/v1/realtime\n" in out and "/v1/chat/completions" in out
+    assert "/v1/audio/transcriptions" not in out
+
+
+def test_names_with_brackets_are_shown_whole(
+    engine: FakeEngine, capfd: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["--port", "0", "--log-level", "error", "--model", "x=a/[b]", "--model", "[/c]=d"]
+    assert command.serve(argv) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert "lookhear: loading a/[b] as x (cpu, auto)" in lines
+    assert "[/c]: loading weights ..." in lines
 
 
 def test_the_gateway_never_loads_torch() -> None:

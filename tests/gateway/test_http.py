@@ -214,6 +214,43 @@ async def test_a_client_that_hangs_up_stops_its_work(
     await shared.engine.wait_for(lambda: bool(shared.engine.cancelled_files))
 
 
+@pytest.mark.parametrize("path", ["/v1/audio/transcriptions", "/v1/chat/completions"])
+async def test_a_client_that_hangs_up_while_it_sends(shared: Running, path: str) -> None:
+    pieces: list[Any] = [
+        {"type": "http.request", "body": b"--x\r\ncontent-", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return pieces.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": b"",
+        "headers": [
+            (b"host", b"127.0.0.1"),
+            (b"content-type", b"multipart/form-data; boundary=x"),
+        ],
+    }
+    await shared.app(scope, receive, send)  # and nothing is raised: it is nobody's bug
+    assert sent[0]["status"] == 499
+
+
+async def test_our_bugs_have_a_request_id_too(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser, "browser_folder", lambda: [][0])
+    answer = await http.get("/")
+    assert answer.status_code == 500
+    assert answer.headers["x-request-id"].startswith("req_")
+
+
 async def test_health_ready_and_errors(shared: Running, http: httpx.AsyncClient) -> None:
     assert (await http.get("/health")).json() == {"status": "ok"}
     ready = await http.get("/ready")
@@ -340,5 +377,6 @@ async def test_the_browser_page(
     assert page.headers["content-type"].startswith("text/html")
     assert page.headers["content-security-policy"].startswith("default-src 'self'")
     assert "javascript" in (await http.get("/app.js")).headers["content-type"]
-    for path in ("/..%2Fsecret.txt", "/%2e%2e/secret.txt", "/missing.js"):
+    long = "/" + "a" * 300
+    for path in ("/..%2Fsecret.txt", "/%2e%2e/secret.txt", "/missing.js", long, "/%00"):
         assert (await http.get(path)).status_code == 404

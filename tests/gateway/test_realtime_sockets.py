@@ -230,6 +230,41 @@ async def test_an_image_larger_than_the_context(talk: Client) -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("max_output_tokens", 1 << 70, "2147483647"),
+        ("lookhear.top_k", 1 << 70, "2147483648"),
+        ("lookhear.stop", ["a", ""], "not empty"),
+        ("lookhear.chat_template_kwargs", {"x": 1 << 70}, "64 bits"),
+        ("lookhear.chat_template_kwargs", {"x": "\ud800"}, "surrogate"),
+        ("lookhear.chat_template_kwargs", {"messages": []}, "variables of the chat template"),
+    ],
+)
+async def test_settings_that_no_engine_can_be_told(
+    talk: Client, field: str, value: Any, words: str
+) -> None:
+    outer, _, inner = field.partition(".")
+    given = {outer: {inner: value} if inner else value}
+    for kind, fields in (
+        ("session", {"session": {"type": "realtime", **given}}),
+        ("response", {"response": {"input": [said("Hi")], **given}}),
+    ):
+        event = "session.update" if kind == "session" else "response.create"
+        error = await problem_of(talk, event, **fields)
+        assert error["param"] == f"{kind}.{field}"
+        assert error["message"].startswith(f"{kind}.{field}: expected ")
+        assert words in error["message"]
+
+
+async def test_sampling_is_set_as_in_chat_completions(strictly: Running, talk: Client) -> None:
+    await update(talk, lookhear={"top_k": -1, "top_p": 0, "stop": "nothing of it"})
+    await talk.send("response.create", response={"input": [said("Hi")]})
+    assert await answer(talk) == "you said Hi"
+    settings = strictly.engine.chat.started[-1].settings
+    assert (settings.top_k, settings.top_p, settings.stop) == (0, 0, ["nothing of it"])
+
+
+@pytest.mark.parametrize(
     "url",
     [
         data_url(bomb()),
