@@ -103,6 +103,7 @@ def create_app(
             Route("/ready", health.ready),
             Route("/metrics", health.metrics),
             Route("/", browser.page),
+            Route("/sample.opus", browser.recording),
             Route("/{name}", browser.page),
         ],
         middleware=middleware,

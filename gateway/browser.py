@@ -1,4 +1,4 @@
-"""The browser page, if this installation carries it."""
+"""The browser page and the recording that it offers, if this installation carries them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
+
+from gateway.catalogue import packaged_folder
 
 HEADERS = {
     # Our own files only; the page talks to nobody but this server. It plays what it was given
@@ -41,6 +43,15 @@ async def page(request: Request) -> Response:
     if folder is None or Path(name).name != name or not _is_file(folder / name):
         raise HTTPException(404)
     return FileResponse(folder / name, headers=HEADERS)
+
+
+async def recording(_: Request) -> Response:
+    """Speech that the packaged models understand, for a newcomer to hear transcribed."""
+    folder = packaged_folder()
+    file = folder / "recordings" / "hello.opus" if folder is not None else None
+    if file is None or not file.is_file():
+        raise HTTPException(404)
+    return FileResponse(file, headers=HEADERS, media_type="audio/ogg")
 
 
 def _is_file(path: Path) -> bool:

@@ -12,6 +12,7 @@ import { Latency } from "./latency.js";
 import { Lighting } from "./lighting.js";
 import { Player } from "./player.js";
 import { deviceProblem, serverProblem } from "./problems.js";
+import { Samples } from "./samples.js";
 import { Session } from "./session.js";
 import { Transcript } from "./transcript.js";
 
@@ -56,11 +57,7 @@ const lighting = new Lighting(
   },
 );
 const composer = new Composer({
-  onAsk(text, pictures) {
-    showNotice("");
-    const urls = pictures.map(({ url }) => url);
-    chat.ask(session.ask(text, urls), text, pictures);
-  },
+  onAsk: ask,
   onAttach() {
     if (source === "microphone") showToSpeech();
   },
@@ -68,8 +65,25 @@ const composer = new Composer({
   onLive: (live) => session.setLive(live),
   onProblem: showNotice,
 });
-const chooser = new Chooser(session, composer, { onNotice: showNotice, onChoice: showState });
+const samples = new Samples({
+  onRecording: openRecording,
+  onQuestion: ask,
+  onProblem: showNotice,
+});
+const chooser = new Chooser(session, composer, {
+  onNotice: showNotice,
+  onChoice() {
+    samples.offer(session.settings);
+    showState();
+  },
+});
 const exported = new Exports(() => transcript.turns, showNotice);
+
+function ask(text, pictures) {
+  showNotice("");
+  const urls = pictures.map(({ url }) => url);
+  chat.ask(session.ask(text, urls), text, pictures);
+}
 
 // While the microphone is on pictures go ahead of the question, which may be spoken or written.
 function showToSpeech() {

@@ -24,6 +24,7 @@ export class Chat {
 
   message(kind, ...parts) {
     this.hint.hidden = true;
+    this.box.querySelector(".sample")?.remove();
     const who = make("span", "unseen", kind.startsWith("asked") ? "You: " : "Answer: ");
     const element = make("div", `message ${kind}`, {}, who, ...parts);
     following(this.box, () => this.box.append(element));

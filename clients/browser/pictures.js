@@ -54,6 +54,14 @@ export async function pictureOfFile(file) {
   }
 }
 
+// Of one that this server has.
+export async function pictureOfAddress(address, name) {
+  const image = new Image();
+  image.src = address;
+  await image.decode();
+  return picture(image, image.naturalWidth, image.naturalHeight, LONGEST_SIDE, name);
+}
+
 // Of what a video element shows.
 export function pictureOfVideo(video, isFrame) {
   const { videoWidth, videoHeight } = video;

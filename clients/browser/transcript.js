@@ -61,6 +61,7 @@ export class Transcript {
     let turn = this.open.get(id);
     if (turn) return turn;
     this.hint.hidden = true;
+    this.box.querySelector(".sample")?.remove();
     const speech = new Speech();
     const [time, provisional, note] = [
       make("time"),

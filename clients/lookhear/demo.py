@@ -1,4 +1,4 @@
-"""`make demo`: a server on the demo model, a recording streamed to it live, and the numbers."""
+"""`make demo`: a server on the demo models, a recording streamed to it live, and the numbers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ from lookhear.server import ServerProcess, free_port, server_installed
 from lookhear.wer import WordErrors, word_errors
 
 QUIET_SECONDS = 1.5  # of silence after the recording, as after a person who has finished
+MODELS = ("demo-whisper", "demo-qwen3-vl")  # the first hears the recording
 TOY = (
-    "The bundled demo model is an honest toy: a small closed vocabulary spoken by a synthesiser.\n"
+    "The bundled demo models are honest toys: one hears a small closed vocabulary\n"
+    "spoken by a synthesiser, one sees drawn shapes, numbers and forty words.\n"
     "Serve a real one with  [bold]lookhear serve --model openai/whisper-large-v3-turbo[/]"
 )
 
@@ -168,7 +170,9 @@ def _server(console: Console, port: int, model: str | None) -> Iterator[ServerPr
     if chosen != port:
         console.print(f"port {port} is taken: using {chosen}", style="yellow")
     with progress(console, "starting the server") as report:
-        process = ServerProcess(chosen, ["--model", model] if model else [], report)
+        names = MODELS if model is None else (model,)
+        arguments = [argument for name in names for argument in ("--model", name)]
+        process = ServerProcess(chosen, arguments, report)
         process.__enter__()
     try:
         yield process
@@ -197,7 +201,8 @@ def _show(
     if once:
         return 0
     console.print(
-        f"\nOpen [bold cyan]{server.address.base_url}/[/] and speak. Ctrl-C ends the server."
+        f"\nOpen [bold cyan]{server.address.base_url}/[/] and speak"
+        f"{', or show it a picture' if toy else ''}. Ctrl-C ends the server."
     )
     try:
         return server.wait()

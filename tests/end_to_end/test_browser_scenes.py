@@ -1,5 +1,5 @@
-"""What the documentation shows of the browser page: one recording heard, lit and played again, a
-question about a picture, in light and dark and on a phone.
+"""What the documentation shows of the browser page: what it offers a newcomer, a recording heard,
+lit and played again, questions about a picture, in light and dark and on a phone.
 
 `LOOKHEAR_IMAGES=docs/images make test ARGS=tests/end_to_end/test_browser_scenes.py` takes the
 pictures of the documentation anew; otherwise they are taken and thrown away.
@@ -20,7 +20,7 @@ from lookhear.server import ServerProcess
 from lookhear.wer import word_errors
 from tests.clients.chromium import Browser, Page, chromium, executable, voice
 from tests.end_to_end.conftest import SERVE
-from tests.end_to_end.test_browser import QUESTION, ask, scene
+from tests.end_to_end.test_browser import LAST, ask
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -69,24 +69,27 @@ def bare(word: str) -> str:
     return re.sub(r"\W", "", word).lower()
 
 
-async def test_the_page_as_it_is_shown(
-    browser: Browser, both: ServerProcess, images: Path, tmp_path: Path
-) -> None:
+async def test_the_page_as_it_is_shown(browser: Browser, both: ServerProcess, images: Path) -> None:
     spoken = json.loads((RECORDINGS / "hello.json").read_text(encoding="utf-8"))
     async with browser.page(both.address.base_url, width=1200, height=760) as page:
         await page.until("!document.querySelector('#talking').hidden")
-        scene("red").save(tmp_path / "scene.png")
-        await page.choose_files("#picture", tmp_path / "scene.png")
-        await page.until("document.querySelector('.attachment')")
-        assert await ask(page, QUESTION) == "Red."
-        assert await ask(page, "How many shapes are there?") == "Two."
+        await page.until("document.querySelector('#ask-sample img').complete")
+        await page.screenshot(images / "page-first.png")
+        await page.click("#ask-sample")
+        await page.until(
+            f"/[.]$/.test({LAST}.innerText) && document.querySelector('#cancel').hidden"
+        )
+        seen = "A red circle, a yellow star and a blue triangle."
+        assert await page.js(f"{LAST}.querySelector('p').innerText") == seen
+        assert await ask(page, "Where is the star?") == "On the right."
 
-        await page.choose_files("#file", RECORDINGS / "hello.opus")
+        await page.click("#play-sample")
         await page.until("/London/.test(document.querySelector('#transcript').innerText)")
         await page.until(
             "document.querySelector('.lit') && "
             "[...document.querySelectorAll('.provisional')].at(-1).innerText.length > 4"
         )
+        await page.js("document.activeElement.blur()")
         await page.screenshot(images / "page.png")
         await page.until(IDLE)
         heard = await page.js(f"{TURNS}.map((turn) => turn.textContent.trim()).join(' ')")

@@ -380,3 +380,14 @@ async def test_the_browser_page(
     long = "/" + "a" * 300
     for path in ("/..%2Fsecret.txt", "/%2e%2e/secret.txt", "/missing.js", long, "/%00"):
         assert (await http.get(path)).status_code == 404
+
+
+async def test_the_sample_recording(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    sample = await http.get("/sample.opus")
+    assert sample.headers["content-type"] == "audio/ogg"
+    assert sample.content.startswith(b"OggS")
+    for folder in (None, tmp_path):
+        monkeypatch.setattr(browser, "packaged_folder", lambda folder=folder: folder)
+        assert (await http.get("/sample.opus")).status_code == 404

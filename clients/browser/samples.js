@@ -1,0 +1,72 @@
+// What a newcomer may try first where the packaged toys are served: a recording and a picture that
+// they understand. With other models it is not seen, nor once there is text.
+
+import { $ } from "./dom.js";
+import { pictureOfAddress } from "./pictures.js";
+
+const HEARING = ["demo-whisper", "demo-qwen3-asr"];
+const SEEING = ["demo-qwen3-vl"];
+const QUESTION = "What do you see?";
+const NEXT = "Ask more, for example: Where is the star?";
+
+export class Samples {
+  // onRecording(file); onQuestion(text, pictures); onProblem(text).
+  constructor({ onRecording, onQuestion, onProblem }) {
+    onPress("play-sample", onProblem, async () => {
+      const file = await recording();
+      $("hearing-sample")?.remove();
+      $("toggle").focus(); // it stops what is played
+      onRecording(file);
+    });
+    onPress("ask-sample", onProblem, async () => {
+      const name = "A red circle, a yellow star and a blue triangle";
+      const picture = await pictureOfAddress("scene.svg", name);
+      $("seeing-sample")?.remove();
+      suggest(NEXT);
+      // Where a finger points a keyboard would cover the answer.
+      $(matchMedia("(pointer: coarse)").matches ? "chat" : "question").focus();
+      onQuestion(QUESTION, [picture]);
+    });
+  }
+
+  // speech, chat: ids of the chosen models, or null.
+  offer({ speech, chat }) {
+    for (const [id, isToy] of [
+      ["hearing-sample", HEARING.includes(speech)],
+      ["seeing-sample", SEEING.includes(chat)],
+    ])
+      if ($(id)) $(id).hidden = !isToy; // else it was used
+  }
+}
+
+// act: fails with an Error that says why.
+function onPress(id, onProblem, act) {
+  const button = $(id);
+  button.addEventListener("click", async () => {
+    button.disabled = true; // one press is enough
+    try {
+      await act();
+    } catch (error) {
+      button.disabled = false;
+      button.focus();
+      onProblem(error.message);
+    }
+  });
+}
+
+async function recording() {
+  const answer = await fetch("sample.opus").catch(() => null);
+  if (!answer) throw new Error("The server is away.");
+  if (!answer.ok) throw new Error("This server was installed without the sample recording.");
+  return new File([await answer.blob()], "sample recording", { type: "audio/ogg" });
+}
+
+// What to ask next, until something else is typed or begun.
+function suggest(text) {
+  const question = $("question");
+  const before = question.placeholder;
+  question.placeholder = text;
+  const end = () => (question.placeholder = before);
+  question.addEventListener("input", end, { once: true });
+  $("new-chat").addEventListener("click", end, { once: true });
+}
