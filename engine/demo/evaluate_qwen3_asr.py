@@ -7,7 +7,6 @@ and recordings of minutes heard in pieces of several sentences.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.demo.evaluate_whisper import Item, Rate, Samples, cut_short, load_items, silent_waves
+from engine.demo.evaluate_whisper import (
+    Item,
+    Rate,
+    Samples,
+    cut_short,
+    load_items,
+    run,
+    silent_waves,
+)
 from engine.demo.grammar import LANGUAGES
 from engine.demo.speech import SAMPLE_RATE
 from engine.demo.spoken_questions import is_held_out
@@ -235,19 +242,5 @@ def evaluate(folder: Path, data: Path, every: int = 1) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, default=Path("engine/demo/qwen3_asr"))
-    parser.add_argument("--data", type=Path, default=Path("tests/data"))
-    parser.add_argument("--every", type=int, default=1, help="take each n-th utterance")
-    parser.add_argument("--out", type=Path, help="default: metrics.json in the model folder")
-    options = parser.parse_args()
-    report = evaluate(options.model, options.data, options.every)
-    text = json.dumps(report, indent=2)
-    print(text)
-    path = options.out or options.model / "metrics.json"
-    path.write_text(text + "\n", encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    run(evaluate, Path("engine/demo/qwen3_asr"), __doc__)

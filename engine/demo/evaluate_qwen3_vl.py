@@ -25,7 +25,7 @@ from engine.chat.prompt import ChatPrompt, ChatPrompter
 from engine.chat.template import ChatTemplate
 from engine.demo.clips import draw_clip, next_slide
 from engine.demo.qwen3_vl_examples import STILL_TASKS
-from engine.demo.qwen3_vl_tokenizer import TURN_END
+from engine.demo.qwen_vocabulary import TURN_END
 from engine.demo.scene_questions import (
     GREETING,
     GREETINGS,

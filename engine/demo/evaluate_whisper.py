@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -360,9 +360,12 @@ def evaluate(folder: Path, data: Path, every: int = 1) -> dict[str, Any]:
     return report
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, default=Path("engine/demo/whisper"))
+def run(
+    evaluate: Callable[[Path, Path, int], dict[str, Any]], folder: Path, about: str | None
+) -> None:
+    """The command that evaluates a model's folder; folder: if none is named."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--model", type=Path, default=folder)
     parser.add_argument("--data", type=Path, default=Path("tests/data"))
     parser.add_argument("--every", type=int, default=1, help="take each n-th utterance")
     parser.add_argument("--out", type=Path, help="default: metrics.json in the model folder")
@@ -375,4 +378,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(evaluate, Path("engine/demo/whisper"), __doc__)

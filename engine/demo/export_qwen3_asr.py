@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from engine.demo.folders import drafted, model_weights, write_json
 from engine.demo.qwen3_asr_network import Network, Size
-from engine.demo.qwen3_asr_tokenizer import AUDIO_PAD, CHAT_TEMPLATE, END_OF_TEXT, TURN_END
+from engine.demo.qwen3_asr_tokenizer import AUDIO_PAD, CHAT_TEMPLATE
+from engine.demo.qwen_vocabulary import END_OF_TEXT, TURN_END
 from engine.qwen_tokenizer import QwenTokenizer
 
 LONGEST_SECONDS = 20
@@ -66,45 +66,29 @@ def configuration(size: Size, vocabulary: int, tokenizer: QwenTokenizer) -> dict
 
 
 def write_folder(net: Network, tokenizer_folder: Path, folder: Path) -> None:
-    """Writes the folder beside its place, then moves it there; keeps what is in `folder` besides
-    the files written here. A reader may meet old and new files for a moment, none half written."""
+    """Writes the whole folder; what is there besides stays."""
     from safetensors.torch import save_file
     from transformers import Qwen2Tokenizer, Qwen3ASRFeatureExtractor, Qwen3ASRProcessor
 
-    draft = folder.with_name(folder.name + ".draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    reader: Any = Qwen2Tokenizer
-    extractor: Any = Qwen3ASRFeatureExtractor
-    processor = Qwen3ASRProcessor(
-        extractor(), reader.from_pretrained(tokenizer_folder), CHAT_TEMPLATE
-    )
-    processor.save_pretrained(draft)
-    # As learned; transformers writes some fields of its own into its copy of them.
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(tokenizer_folder / name, draft / name)
-    tokenizer = QwenTokenizer.from_folder(draft)
-    config = configuration(net.size, net.vocabulary, tokenizer)
-    _write(draft / "config.json", config)
-    ends = {"eos_token_id": config["eos_token_id"], "pad_token_id": config["pad_token_id"]}
-    _write(draft / "generation_config.json", {"do_sample": False, **ends})
-    weights = {
-        name: weight.detach().float().contiguous()
-        for name, weight in net.state_dict().items()
-        if name.startswith("model.")
-    }
-    save_file(weights, str(draft / "model.safetensors"), metadata={"format": "pt"})
-    # Read by our engine alone: how long an audio it hears well. It was trained on up to 24 s.
-    _write(draft / "lookhear.json", {"longest_window_seconds": LONGEST_SECONDS})
-    folder.mkdir(exist_ok=True)
-    for path in sorted(draft.iterdir()):
-        path.chmod(0o644)
-        os.replace(path, folder / path.name)
-    draft.rmdir()
-
-
-def _write(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    with drafted(folder) as draft:
+        reader: Any = Qwen2Tokenizer
+        extractor: Any = Qwen3ASRFeatureExtractor
+        processor = Qwen3ASRProcessor(
+            extractor(), reader.from_pretrained(tokenizer_folder), CHAT_TEMPLATE
+        )
+        processor.save_pretrained(draft)
+        # As learned; transformers writes some fields of its own into its copy of them.
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(tokenizer_folder / name, draft / name)
+        tokenizer = QwenTokenizer.from_folder(draft)
+        config = configuration(net.size, net.vocabulary, tokenizer)
+        write_json(draft / "config.json", config)
+        ends = {"eos_token_id": config["eos_token_id"], "pad_token_id": config["pad_token_id"]}
+        write_json(draft / "generation_config.json", {"do_sample": False, **ends})
+        weights = model_weights(net)
+        save_file(weights, str(draft / "model.safetensors"), metadata={"format": "pt"})
+        # Read by our engine alone: how long an audio it hears well. It was trained on up to 24 s.
+        write_json(draft / "lookhear.json", {"longest_window_seconds": LONGEST_SECONDS})
 
 
 def load_network(run: Path) -> Network:

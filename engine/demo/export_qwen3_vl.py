@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from engine.demo.folders import drafted, model_weights, write_json
 from engine.demo.qwen3_vl_network import CHANNELS, FRAMES, MERGE, PATCH, Network, Size
 from engine.demo.qwen3_vl_tokenizer import (
     CHAT_TEMPLATE,
-    END_OF_TEXT,
     IMAGE_PAD,
-    TURN_END,
     VIDEO_PAD,
     VISION_END,
     VISION_START,
 )
+from engine.demo.qwen_vocabulary import END_OF_TEXT, TURN_END
 from engine.qwen_tokenizer import QwenTokenizer
 
 PATCH_BIAS = "model.visual.patch_embed.proj.bias"
@@ -117,43 +115,27 @@ def pixel_rules(tokens: tuple[int, int], kind: str) -> dict[str, Any]:
 
 
 def write_folder(net: Network, tokenizer_folder: Path, folder: Path) -> None:
-    """Writes the folder beside its place, then moves it there; keeps what is in `folder` besides
-    the files written here. A reader may meet old and new files for a moment, none half written."""
+    """Writes the whole folder; what is there besides stays."""
     from safetensors.torch import save_file
 
-    draft = folder.with_name(folder.name + ".draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(tokenizer_folder / name, draft / name)
-    tokenizer = QwenTokenizer.from_folder(draft)
-    config = configuration(net.size, net.vocabulary, tokenizer)
-    _write(draft / "config.json", config)
-    ends = {"eos_token_id": config["eos_token_id"], "pad_token_id": config["pad_token_id"]}
-    _write(draft / "generation_config.json", {"do_sample": False, **ends})
-    images = pixel_rules(IMAGE_TOKENS, "Qwen2VLImageProcessor")
-    videos = pixel_rules(VIDEO_TOKENS, "Qwen3VLVideoProcessor")
-    _write(draft / "preprocessor_config.json", images)
-    _write(draft / "video_preprocessor_config.json", videos)
-    (draft / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
-    weights = {
-        name: weight.detach().float().contiguous()
-        for name, weight in net.state_dict().items()
-        if name.startswith("model.")
-    }
-    weights[PATCH_BIAS] = net.model.visual.patch_embed.standard_bias().detach().contiguous()
-    save_file(weights, str(draft / "model.safetensors"), metadata={"format": "pt"})
-    # Read by our engine alone: a camera's frames have no total to share.
-    _write(draft / "lookhear.json", {"frame_tokens": LIVE_FRAME_TOKENS})
-    folder.mkdir(exist_ok=True)
-    for path in sorted(draft.iterdir()):
-        path.chmod(0o644)
-        os.replace(path, folder / path.name)
-    draft.rmdir()
-
-
-def _write(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    with drafted(folder) as draft:
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(tokenizer_folder / name, draft / name)
+        tokenizer = QwenTokenizer.from_folder(draft)
+        config = configuration(net.size, net.vocabulary, tokenizer)
+        write_json(draft / "config.json", config)
+        ends = {"eos_token_id": config["eos_token_id"], "pad_token_id": config["pad_token_id"]}
+        write_json(draft / "generation_config.json", {"do_sample": False, **ends})
+        images = pixel_rules(IMAGE_TOKENS, "Qwen2VLImageProcessor")
+        videos = pixel_rules(VIDEO_TOKENS, "Qwen3VLVideoProcessor")
+        write_json(draft / "preprocessor_config.json", images)
+        write_json(draft / "video_preprocessor_config.json", videos)
+        (draft / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
+        weights = model_weights(net)
+        weights[PATCH_BIAS] = net.model.visual.patch_embed.standard_bias().detach().contiguous()
+        save_file(weights, str(draft / "model.safetensors"), metadata={"format": "pt"})
+        # Read by our engine alone: a camera's frames have no total to share.
+        write_json(draft / "lookhear.json", {"frame_tokens": LIVE_FRAME_TOKENS})
 
 
 def load_network(run: Path) -> Network:

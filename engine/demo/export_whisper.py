@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ import torch
 from torch import Tensor
 
 from engine.demo import tokenizer as tk
+from engine.demo.folders import drafted, write_json
 from engine.demo.whisper_network import CompactIds, Network, Size, sinusoids
 
 ALIGNMENT_HEADS = [[1, 0], [1, 1]]
@@ -98,13 +97,15 @@ def write_tokenizer(folder: Path, coder: tk.TextCoder) -> None:
         ],
     )
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
-    _write(folder / "vocab.json", vocab, indent=None)
+    write_json(folder / "vocab.json", vocab, indent=None)
     lines = ["#version: 0.2", *(f"{a} {b}" for a, b in coder.merges)]
     (folder / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    _write(folder / "added_tokens.json", {name: i for i, name in special}, indent=None)
+    write_json(folder / "added_tokens.json", {name: i for i, name in special}, indent=None)
     end = "<|endoftext|>"
     ends = {"bos_token": end, "eos_token": end, "pad_token": end, "unk_token": end}
-    _write(folder / "special_tokens_map.json", {**ends, "additional_special_tokens": controls[1:]})
+    write_json(
+        folder / "special_tokens_map.json", {**ends, "additional_special_tokens": controls[1:]}
+    )
     config: dict[str, Any] = {
         **ends,
         "add_prefix_space": False,
@@ -116,7 +117,7 @@ def write_tokenizer(folder: Path, coder: tk.TextCoder) -> None:
         "return_attention_mask": False,
         "tokenizer_class": "WhisperTokenizer",
     }
-    _write(folder / "tokenizer_config.json", config)
+    write_json(folder / "tokenizer_config.json", config)
 
 
 def write_configs(folder: Path, size: Size) -> None:
@@ -161,7 +162,7 @@ def write_configs(folder: Path, size: Size) -> None:
         "use_cache": True,
         "vocab_size": tk.VOCABULARY,
     }
-    _write(folder / "config.json", config | ends)
+    write_json(folder / "config.json", config | ends)
     generation = {
         "alignment_heads": ALIGNMENT_HEADS,
         "is_multilingual": True,
@@ -172,29 +173,17 @@ def write_configs(folder: Path, size: Size) -> None:
         "return_timestamps": False,
         "task_to_id": {"transcribe": tk.TRANSCRIBE, "translate": tk.TRANSLATE},
     }
-    _write(folder / "generation_config.json", generation | ends)
+    write_json(folder / "generation_config.json", generation | ends)
     extractor: Any = WhisperFeatureExtractor(feature_size=size.mels)  # type: ignore[no-untyped-call]
     extractor.save_pretrained(folder)
 
 
-def _write(path: Path, value: object, indent: int | None = 2) -> None:
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
-
-
 def export(run: Path, folder: Path) -> None:
-    """Write the whole folder next to its place, then move every file over the old one."""
+    """Write the whole folder; what is there besides stays."""
     from safetensors.torch import save_file
 
     net, coder = load_state(run)
     ids = CompactIds(len(coder.vocabulary))
-    draft = folder.with_name(folder.name + ".draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    weights = standard_weights(net, ids)
-    save_file(weights, str(draft / "model.safetensors"), metadata={"format": "pt"})
-    write_tokenizer(draft, coder)
-    write_configs(draft, net.size)
     # Read by our engine alone: how long a window it was trained to hear, that earlier text in the
     # prompt misleads it, and ids it never says.
     ours = {
@@ -203,11 +192,12 @@ def export(run: Path, folder: Path) -> None:
         "carries_text": False,
         "unused_tokens": [[len(coder.vocabulary), tk.EOT]],
     }
-    _write(draft / "lookhear.json", ours)
-    folder.mkdir(exist_ok=True)
-    for path in sorted(draft.iterdir()):
-        os.replace(path, folder / path.name)
-    draft.rmdir()
+    with drafted(folder) as draft:
+        weights = standard_weights(net, ids)
+        save_file(weights, str(draft / "model.safetensors"), metadata={"format": "pt"})
+        write_tokenizer(draft, coder)
+        write_configs(draft, net.size)
+        write_json(draft / "lookhear.json", ours)
 
 
 def main() -> None:

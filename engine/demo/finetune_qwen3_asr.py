@@ -9,12 +9,9 @@ stays as it is: it hears the sounds of English already, and not to learn halves 
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import time
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +21,7 @@ from engine.demo import spoken_questions
 from engine.demo.examples import Mix
 from engine.demo.export_qwen3_asr import write_folder
 from engine.demo.qwen3_asr_examples import AsrExampleMaker
+from engine.demo.ranks import launch
 from engine.demo.train_qwen3_asr import Plan, Run, worker
 
 QUESTIONS = 0.45
@@ -81,8 +79,6 @@ def prepare(run: Path, plan: Plan) -> None:
         state = torch.load(run / "state.pt", weights_only=True)
         torch.save({**state, "step": 0, "spent": 0.0}, out / "state.pt")
     spoken_questions.build(out / "questions", plan.seed, plan.ranks)
-    (out / "plan.json").write_text(json.dumps(asdict(plan)))
-    (out / "rendezvous").unlink(missing_ok=True)
 
 
 def main() -> None:
@@ -97,11 +93,7 @@ def main() -> None:
     run = options.pop("run")
     plan = Plan(**options, warmup=20, seconds_per_rank=48)
     prepare(run, plan)
-    if plan.ranks == 1:
-        worker(0, plan, Finetune)
-        return
-    multiprocessing: Any = torch.multiprocessing
-    multiprocessing.spawn(worker, args=(plan, Finetune), nprocs=plan.ranks)
+    launch(worker, plan, Finetune)
 
 
 if __name__ == "__main__":

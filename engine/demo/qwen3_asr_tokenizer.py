@@ -6,14 +6,12 @@ special tokens of Qwen3-ASR by their own names, but not at their ids of 151,643 
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
-from typing import Any
 
 from engine.demo.grammar import LANGUAGES, sentence
+from engine.demo.qwen_vocabulary import END_OF_TEXT, TURN_END, TURN_START, write_qwen_tokenizer
 
-END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 AUDIO_START, AUDIO_END, AUDIO_PAD = "<|audio_start|>", "<|audio_end|>", "<|audio_pad|>"
 SPECIAL = (END_OF_TEXT, TURN_START, TURN_END, AUDIO_START, AUDIO_END, AUDIO_PAD)
 SPELT_OUT = ("<asr_text>", "<timestamp>")
@@ -64,43 +62,19 @@ def corpus_text(seed: int, count: int) -> list[str]:
 
 
 def write_tokenizer(folder: Path, seed: int, text_ids: int = 2048, sentences: int = 15_000) -> None:
-    """Learns the vocabulary and writes the tokenizer as transformers reads it.
-
-    sentences: drawn in each language. text_ids: bytes included.
-    """
-    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
-    from transformers import Qwen2Tokenizer
-
-    reader: Any = Qwen2Tokenizer
-    empty = reader()
-    learner = Tokenizer(models.BPE())
-    learner.normalizer = empty.backend_tokenizer.normalizer
-    learner.pre_tokenizer = empty.backend_tokenizer.pre_tokenizer
-    trainer = trainers.BpeTrainer(
-        vocab_size=text_ids,
+    """Learns the vocabulary and writes the tokenizer. sentences: drawn in each language. text_ids:
+    bytes included."""
+    write_qwen_tokenizer(
+        folder,
+        corpus_text(seed, sentences),
+        text_ids=text_ids,
         min_frequency=3,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
+        special=SPECIAL,
+        spelt_out=SPELT_OUT,
+        extra={
+            "audio_bos_token": AUDIO_START,
+            "audio_eos_token": AUDIO_END,
+            "audio_token": AUDIO_PAD,
+        },
+        processor="Qwen3ASRProcessor",
     )
-    learner.train_from_iterator(corpus_text(seed, sentences), trainer)
-    model = json.loads(learner.to_str())["model"]
-    merges = [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in model["merges"]]
-    # Before the named tokens, or transformers would give <|endoftext|> the next free id itself.
-    vocab = {**model["vocab"], END_OF_TEXT: len(model["vocab"])}
-    tokenizer = reader(vocab=vocab, merges=merges)
-    tokenizer.add_tokens([AddedToken(name, special=True) for name in SPECIAL[1:]])
-    tokenizer.add_tokens([AddedToken(name, special=False) for name in SPELT_OUT])
-    tokenizer.save_pretrained(folder)
-    path = folder / "tokenizer_config.json"
-    config = json.loads(path.read_text(encoding="utf-8"))
-    config["extra_special_tokens"] = {
-        "audio_bos_token": AUDIO_START,
-        "audio_eos_token": AUDIO_END,
-        "audio_token": AUDIO_PAD,
-    }
-    config |= {
-        "eos_token": TURN_END,
-        "pad_token": END_OF_TEXT,
-        "processor_class": "Qwen3ASRProcessor",
-    }
-    path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

@@ -15,7 +15,7 @@ from engine.demo.examples import IGNORE
 from engine.demo.qwen3_vl_examples import Example
 from engine.demo.qwen3_vl_network import FRAMES, MERGE, PATCH, PATCH_VALUES
 from engine.demo.qwen3_vl_pictures import TOKEN
-from engine.demo.qwen3_vl_tokenizer import END_OF_TEXT
+from engine.demo.qwen_vocabulary import END_OF_TEXT
 from engine.models.mrope import Grid, PromptPositions
 from engine.qwen_tokenizer import QwenTokenizer
 

@@ -17,12 +17,11 @@ from engine.demo.examples import IGNORE
 from engine.demo.qwen3_vl_pictures import Picture, PictureMaker
 from engine.demo.qwen3_vl_tokenizer import (
     IMAGE_PAD,
-    TURN_END,
-    TURN_START,
     VIDEO_PAD,
     VISION_END,
     VISION_START,
 )
+from engine.demo.qwen_vocabulary import TURN_END, TURN_START
 from engine.demo.scene_questions import (
     GREETING,
     GREETINGS,

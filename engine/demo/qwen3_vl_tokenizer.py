@@ -6,11 +6,10 @@ a number one a digit), then the special tokens of Qwen3-VL by their own names, b
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
-from typing import Any
 
+from engine.demo.qwen_vocabulary import END_OF_TEXT, TURN_END, TURN_START, write_qwen_tokenizer
 from engine.demo.scene_questions import (
     FORMS,
     GREETING,
@@ -26,7 +25,6 @@ from engine.demo.scene_questions import (
 )
 from engine.demo.scenes import COLOURS, PLACES, SHAPES, WORDS, draw_scene
 
-END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
 IMAGE_PAD, VIDEO_PAD = "<|image_pad|>", "<|video_pad|>"
 SPECIAL = (END_OF_TEXT, TURN_START, TURN_END, VISION_START, VISION_END, IMAGE_PAD, VIDEO_PAD)
@@ -86,44 +84,19 @@ class _Blank(dict[str, str]):
 
 
 def write_tokenizer(folder: Path, seed: int, text_ids: int = 768, scenes: int = 1500) -> None:
-    """Learns the vocabulary and writes the tokenizer as transformers reads it.
-
-    text_ids: bytes included, at most.
-    """
-    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
-    from transformers import Qwen2Tokenizer
-
-    reader: Any = Qwen2Tokenizer
-    empty = reader()
-    learner = Tokenizer(models.BPE())
-    learner.normalizer = empty.backend_tokenizer.normalizer
-    learner.pre_tokenizer = empty.backend_tokenizer.pre_tokenizer
-    trainer = trainers.BpeTrainer(
-        vocab_size=text_ids,
+    """Learns the vocabulary and writes the tokenizer. text_ids: bytes included, at most."""
+    write_qwen_tokenizer(
+        folder,
+        corpus_text(seed, scenes),
+        text_ids=text_ids,
         min_frequency=10,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
+        special=SPECIAL,
+        spelt_out=SPELT_OUT,
+        extra={
+            "image_token": IMAGE_PAD,
+            "video_token": VIDEO_PAD,
+            "vision_bos_token": VISION_START,
+            "vision_eos_token": VISION_END,
+        },
+        processor="Qwen3VLProcessor",
     )
-    learner.train_from_iterator(corpus_text(seed, scenes), trainer)
-    model = json.loads(learner.to_str())["model"]
-    merges = [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in model["merges"]]
-    # Before the named tokens, or transformers would give <|endoftext|> the next free id itself.
-    vocab = {**model["vocab"], END_OF_TEXT: len(model["vocab"])}
-    tokenizer = reader(vocab=vocab, merges=merges)
-    tokenizer.add_tokens([AddedToken(name, special=True) for name in SPECIAL[1:]])
-    tokenizer.add_tokens([AddedToken(name, special=False) for name in SPELT_OUT])
-    tokenizer.save_pretrained(folder)
-    path = folder / "tokenizer_config.json"
-    config = json.loads(path.read_text(encoding="utf-8"))
-    config["extra_special_tokens"] = {
-        "image_token": IMAGE_PAD,
-        "video_token": VIDEO_PAD,
-        "vision_bos_token": VISION_START,
-        "vision_eos_token": VISION_END,
-    }
-    config |= {
-        "eos_token": TURN_END,
-        "pad_token": END_OF_TEXT,
-        "processor_class": "Qwen3VLProcessor",
-    }
-    path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

@@ -9,16 +9,12 @@ layer early), and two where the word is that comes next.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -29,8 +25,10 @@ from engine.demo.grammar import LANGUAGES
 from engine.demo.qwen3_asr_examples import AsrExampleMaker, Batch, Listening, LogMel, collate
 from engine.demo.qwen3_asr_greedy import word_errors
 from engine.demo.qwen3_asr_network import Network, Size
-from engine.demo.qwen3_asr_tokenizer import END_OF_TEXT, write_tokenizer
-from engine.demo.train_whisper import alignment_loss, average_gradients, phoneme_classes
+from engine.demo.qwen3_asr_tokenizer import write_tokenizer
+from engine.demo.qwen_vocabulary import END_OF_TEXT
+from engine.demo.ranks import average_gradients, launch, learning_rate, load_state, save_state
+from engine.demo.train_whisper import alignment_loss, phoneme_classes
 from engine.qwen_tokenizer import QwenTokenizer
 
 RECALL_LAYER, GUIDE_LAYER = 1, 2
@@ -96,12 +94,9 @@ class Run:
         self.optimizer = torch.optim.AdamW(
             self.net.parameters(), lr=plan.rate, betas=(0.9, 0.98), fused=True
         )
-        self.step, self.spent = 0, 0.0
-        if (self.out / "state.pt").exists():
-            state = torch.load(self.out / "state.pt", weights_only=True)
-            self.net.load_state_dict(state["net"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self.step, self.spent = state["step"], state["spent"]
+        state = load_state(self.out, self.net, self.optimizer)
+        self.step: int = state["step"]
+        self.spent: float = state["spent"]
         self.logmel = LogMel()
         self.rng = np.random.default_rng([plan.seed, rank, self.step])
         self.shared = np.random.default_rng([plan.seed, 777, self.step])
@@ -127,19 +122,10 @@ class Run:
         return self.maker
 
     def learning_rate(self, progress: float) -> float:
-        """Linear warm-up by steps, then linear decay by elapsed time to 2 %."""
-        warm = min(1.0, (self.step + 1) / self.plan.warmup)
-        return self.plan.rate * warm * max(0.02, 1.0 - progress)
+        return learning_rate(self.plan, self.step, progress)
 
     def save(self, spent: float) -> None:
-        state = {
-            "net": self.net.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "step": self.step,
-            "spent": spent,
-        }
-        torch.save(state, self.out / "state.tmp")
-        os.replace(self.out / "state.tmp", self.out / "state.pt")
+        save_state(self.out, self.net, self.optimizer, self.step, spent)
 
     def report(self, loss: float, each: int = 10) -> None:
         """Writes a loadable folder `current`, and a line of STATUS.txt about it."""
@@ -160,11 +146,6 @@ class Run:
 
 def worker(rank: int, plan: Plan, kind: type[Run] = Run) -> None:
     """One rank of the training run; rank 0 logs, reports and saves."""
-    torch.set_num_threads(1)
-    torch.manual_seed(plan.seed)
-    if plan.ranks > 1:
-        store = f"file://{plan.out}/rendezvous"
-        dist.init_process_group("gloo", init_method=store, rank=rank, world_size=plan.ranks)
     run = kind(rank, plan)
     if rank == 0:
         write_folder(run.net, run.out / "tokenizer", run.out / "current")
@@ -206,9 +187,6 @@ def worker(rank: int, plan: Plan, kind: type[Run] = Run) -> None:
     if rank == 0:
         run.save(time.monotonic() - started)
         run.report(latest, 100)
-    if plan.ranks > 1:
-        dist.barrier()
-        dist.destroy_process_group()
 
 
 def prepare(plan: Plan) -> None:
@@ -218,8 +196,6 @@ def prepare(plan: Plan) -> None:
     spoken.build(out / "data", plan.seed, plan.sentences, plan.ranks)
     if not (out / "tokenizer").exists():
         write_tokenizer(out / "tokenizer", plan.seed)
-    (out / "plan.json").write_text(json.dumps(asdict(plan)))
-    (out / "rendezvous").unlink(missing_ok=True)
 
 
 def main() -> None:
@@ -233,11 +209,7 @@ def main() -> None:
     parser.add_argument("--max-steps", type=int, default=0, help="0: until the time is over")
     plan = Plan(**vars(parser.parse_args()))
     prepare(plan)
-    if plan.ranks == 1:
-        worker(0, plan)
-        return
-    multiprocessing: Any = torch.multiprocessing
-    multiprocessing.spawn(worker, args=(plan,), nprocs=plan.ranks)
+    launch(worker, plan)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,13 @@ names; two of the next, what the answer is about; the encoder, what is under eve
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -30,8 +27,8 @@ from engine.demo.qwen3_vl_examples import STILL_TASKS, ConversationMaker, Mix
 from engine.demo.qwen3_vl_network import Network, Size
 from engine.demo.qwen3_vl_sizes import clip_grid, image_grid, live_grid
 from engine.demo.qwen3_vl_tokenizer import write_tokenizer
+from engine.demo.ranks import average_gradients, launch, learning_rate, load_state, save_state
 from engine.demo.scenes import MOST_SHAPES
-from engine.demo.train_whisper import average_gradients
 from engine.qwen_tokenizer import QwenTokenizer
 
 ASKED_LAYER, ANSWERED_LAYER = 1, 2
@@ -112,11 +109,6 @@ def _labelled(guesses: Tensor, labels: Tensor) -> Tensor:
     return loss.sum(-1).mean()
 
 
-def learning_rate(plan: Plan, step: int, progress: float) -> float:
-    """Linear warm-up by steps, then linear decay by elapsed time to 2 %."""
-    return plan.rate * min(1.0, (step + 1) / plan.warmup) * max(0.02, 1.0 - progress)
-
-
 def mix_at(progress: float) -> Mix:
     """Easy first: few shapes; reading, which takes longest; then all as it is asked about."""
     if progress < 0.015:
@@ -142,12 +134,9 @@ class Run:
         others = [p for p in self.net.parameters() if all(p is not q for q in patches)]
         groups = [{"params": others, "scale": 1.0}, {"params": patches, "scale": 0.3}]
         self.optimizer = torch.optim.AdamW(groups, lr=plan.rate, betas=(0.9, 0.98), fused=True)
-        self.step, self.spent = 0, 0.0
-        if (self.out / "state.pt").exists():
-            state = torch.load(self.out / "state.pt", weights_only=True)
-            self.net.load_state_dict(state["net"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self.step, self.spent = state["step"], state["spent"]
+        state = load_state(self.out, self.net, self.optimizer)
+        self.step: int = state["step"]
+        self.spent: float = state["spent"]
         self.rng = random.Random(f"{plan.seed} {rank} {self.step}")
         self.shared = random.Random(f"{plan.seed} shared {self.step}")
         self.maker = ConversationMaker(self.tokenizer, self.rng, mix_at(0))
@@ -194,14 +183,7 @@ class Run:
         return collate(drawn, height, width, self.tokenizer)
 
     def save(self, spent: float) -> None:
-        state = {
-            "net": self.net.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "step": self.step,
-            "spent": spent,
-        }
-        torch.save(state, self.out / "state.tmp")
-        os.replace(self.out / "state.tmp", self.out / "state.pt")
+        save_state(self.out, self.net, self.optimizer, self.step, spent)
 
     def report(self, loss: float, each: int = 30) -> None:
         """Writes a loadable folder `current`, and a line of STATUS.txt about it."""
@@ -244,13 +226,8 @@ def exact_answers(net: Network, tokenizer: QwenTokenizer, each: int) -> dict[str
 
 def worker(rank: int, plan: Plan) -> None:
     """One rank of the training run; rank 0 logs, reports and saves."""
-    torch.set_num_threads(1)
-    torch.manual_seed(plan.seed)
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[rank % len(cores)]})
-    if plan.ranks > 1:
-        store = f"file://{plan.out}/rendezvous"
-        dist.init_process_group("gloo", init_method=store, rank=rank, world_size=plan.ranks)
     run = Run(rank, plan)
     if rank == 0:
         write_folder(run.net, run.out / "tokenizer", run.out / "current")
@@ -303,9 +280,6 @@ def worker(rank: int, plan: Plan) -> None:
     if rank == 0:
         run.save(time.monotonic() - started)
         run.report(latest, 100)
-    if plan.ranks > 1:
-        dist.barrier()
-        dist.destroy_process_group()
 
 
 def _rounded(values: Tensor) -> list[float]:
@@ -318,8 +292,6 @@ def prepare(plan: Plan) -> None:
     out.mkdir(parents=True, exist_ok=True)
     if not (out / "tokenizer").exists():
         write_tokenizer(out / "tokenizer", plan.seed)
-    (out / "plan.json").write_text(json.dumps(asdict(plan)))
-    (out / "rendezvous").unlink(missing_ok=True)
 
 
 def main() -> None:
@@ -334,11 +306,7 @@ def main() -> None:
     parser.add_argument("--max-steps", type=int, default=0, help="0: until the time is over")
     plan = Plan(**vars(parser.parse_args()))
     prepare(plan)
-    if plan.ranks == 1:
-        worker(0, plan)
-        return
-    multiprocessing: Any = torch.multiprocessing
-    multiprocessing.spawn(worker, args=(plan,), nprocs=plan.ranks)
+    launch(worker, plan)
 
 
 if __name__ == "__main__":

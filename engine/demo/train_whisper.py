@@ -10,15 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -27,6 +25,7 @@ from engine.demo import corpus as spoken
 from engine.demo import tokenizer as tk
 from engine.demo.examples import FRAME_RATE, IGNORE, Example, ExampleMaker, Mix
 from engine.demo.greedy import word_errors
+from engine.demo.ranks import average_gradients, launch, learning_rate, load_state, save_state
 from engine.demo.whisper_network import CompactIds, Network, Size
 
 GUIDED_HEADS = 2
@@ -143,11 +142,6 @@ def losses(
     return token, frame, alignment_loss(weights, batch.guided)
 
 
-def learning_rate(plan: Plan, step: int, progress: float) -> float:
-    """Linear warm-up by steps, then linear decay by elapsed time to 2 %."""
-    return plan.rate * min(1.0, (step + 1) / plan.warmup) * max(0.02, 1.0 - progress)
-
-
 def phoneme_classes(corpus: spoken.Corpus) -> dict[str, int]:
     """Class of every phoneme label in the corpus; 0 is silence."""
     from engine.demo.speech import PAUSES
@@ -164,27 +158,8 @@ def _window(rng: np.random.Generator, progress: float, second_stage: bool) -> in
     return int(rng.choice(list(table), p=weights / weights.sum()))
 
 
-def average_gradients(net: torch.nn.Module, world: int, progress: float) -> float:
-    """Average gradients over ranks in one message, with the clock, so that all ranks agree."""
-    grads = [p.grad for p in net.parameters() if p.grad is not None]
-    flat = torch.cat([torch.tensor([progress]), *[g.flatten() for g in grads]])
-    if world > 1:
-        dist.all_reduce(flat)
-        flat /= world
-    at = 1
-    for g in grads:
-        g.copy_(flat[at : at + g.numel()].view_as(g))
-        at += g.numel()
-    return float(flat[0])
-
-
 def worker(rank: int, plan: Plan) -> None:
     """One rank of the training run; rank 0 logs, evaluates and saves."""
-    torch.set_num_threads(1)
-    torch.manual_seed(plan.seed)
-    if plan.ranks > 1:
-        store = f"file://{plan.out}/rendezvous"
-        dist.init_process_group("gloo", init_method=store, rank=rank, world_size=plan.ranks)
     out = Path(plan.out)
     corpus = spoken.load(out / "data", "train")
     merges = json.loads((out / "merges.json").read_text())
@@ -193,13 +168,10 @@ def worker(rank: int, plan: Plan) -> None:
     classes = phoneme_classes(corpus)
     net = Network(Size(encoder_layers=plan.layers), ids.rows, max(classes.values()) + 1)
     optimizer = torch.optim.AdamW(net.parameters(), lr=plan.rate, betas=(0.9, 0.98), fused=True)
-    step, spent = 0, 0.0
-    if (out / "state.pt").exists():
-        state = torch.load(out / "state.pt", weights_only=True)
-        net.load_state_dict(state["net"])
-        optimizer.load_state_dict(state["optimizer"])
-        if state.get("second_stage", False) == plan.second_stage:
-            step, spent = state["step"], state["spent"]
+    state = load_state(out, net, optimizer)
+    step, spent = state["step"], state["spent"]
+    if state.get("second_stage", False) != plan.second_stage:
+        step, spent = 0, 0.0
     logmel = LogMel()
     rng = np.random.default_rng([plan.seed, rank, step, plan.second_stage])
     shared = np.random.default_rng([plan.seed, 777, step, plan.second_stage])
@@ -244,36 +216,15 @@ def worker(rank: int, plan: Plan) -> None:
             sums = torch.zeros(3)
             count, logged = 0, now
         if now - saved > 240:
-            _save(out, net, optimizer, plan, step, now - started)
+            save_state(out, net, optimizer, step, now - started, second_stage=plan.second_stage)
             saved = time.monotonic()
         if now - evaluated > 600:
             print(json.dumps(_evaluate(net, ids, coder, out, logmel)), flush=True)
             evaluated = time.monotonic()
     if rank == 0:
-        _save(out, net, optimizer, plan, step, time.monotonic() - started)
+        spent = time.monotonic() - started
+        save_state(out, net, optimizer, step, spent, second_stage=plan.second_stage)
         print("final", json.dumps(_evaluate(net, ids, coder, out, logmel, 120)), flush=True)
-    if plan.ranks > 1:
-        dist.barrier()
-        dist.destroy_process_group()
-
-
-def _save(
-    out: Path,
-    net: Network,
-    optimizer: torch.optim.Optimizer,
-    plan: Plan,
-    step: int,
-    spent: float,
-) -> None:
-    state = {
-        "net": net.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "step": step,
-        "spent": spent,
-        "second_stage": plan.second_stage,
-    }
-    torch.save(state, out / "state.tmp")
-    os.replace(out / "state.tmp", out / "state.pt")
 
 
 def _evaluate(
@@ -297,8 +248,6 @@ def prepare(plan: Plan) -> None:
     if not (out / "merges.json").exists():
         vocab, merges = tk.train_merges(plan.seed)
         (out / "merges.json").write_text(json.dumps({"vocab": vocab, "merges": merges}))
-    (out / "plan.json").write_text(json.dumps(asdict(plan)))
-    (out / "rendezvous").unlink(missing_ok=True)
 
 
 def main() -> None:
@@ -315,11 +264,7 @@ def main() -> None:
     parser.add_argument("--second-stage", action="store_true", help="go on with long windows")
     plan = Plan(**vars(parser.parse_args()))
     prepare(plan)
-    if plan.ranks == 1:
-        worker(0, plan)
-        return
-    multiprocessing: Any = torch.multiprocessing
-    multiprocessing.spawn(worker, args=(plan,), nprocs=plan.ranks)
+    launch(worker, plan)
 
 
 if __name__ == "__main__":
