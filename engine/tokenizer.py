@@ -91,27 +91,10 @@ class WhisperTokenizer:
         """UTF-8 bytes of ids, b"" for special ones. Two halves of a character simply join."""
         return b"".join(self._piece(token) for token in ids)
 
-    def is_timestamp(self, token: int) -> bool:
-        return token >= self.timestamp_begin
-
     def timestamp_seconds(self, token: int) -> float:
         """Seconds from the window's start that a timestamp token stands for."""
         assert token >= self.timestamp_begin, token
         return (token - self.timestamp_begin) * SECONDS_PER_TIMESTAMP
-
-    def sot_sequence(
-        self, language: str | None = None, task: str = "transcribe", *, timestamps: bool = False
-    ) -> list[int]:
-        """The tokens that start a transcript. An English-only checkpoint has neither language nor
-        task; a multilingual one may also be asked without a language."""
-        assert task in ("transcribe", "translate"), task
-        sequence = [self.sot]
-        if self.is_multilingual and language is not None:
-            sequence.append(self.languages[language])
-            sequence.append(self.translate if task == "translate" else self.transcribe)
-        if not timestamps:
-            sequence.append(self.no_timestamps)
-        return sequence
 
     def _piece(self, token: int) -> bytes:
         piece = self._pieces.get(token)

@@ -22,7 +22,6 @@ import numpy as np
 from engine import messages
 
 PREFIX = struct.Struct("<II")
-MAX_FRAME_BYTES = 1 << 30
 
 
 class WireError(RuntimeError):

@@ -86,11 +86,6 @@ class AudioDims:
         full, rest = divmod(num_frames, self.chunk_frames)
         return full * _halved(self.chunk_frames) + _halved(rest)
 
-    @property
-    def window_tokens(self) -> int:
-        """Of a closed window."""
-        return self.num_tokens(self.window_frames)
-
 
 def _halved(size: int) -> int:
     """What three convolutions of stride 2 leave of it."""

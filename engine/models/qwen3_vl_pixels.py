@@ -29,7 +29,6 @@ Size = tuple[int, int]  # height, width
 
 LOW_TOKENS = 256  # detail "low": 512 x 512 pixels' worth where a token is 32 x 32
 MAX_RATIO = 200  # of the sides
-FRAME_TOKENS = 768  # of one frame of a video at most, in the reference implementation
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +94,15 @@ class PixelRules:
         _check_ratio(size)
         return self._fitted(size, 1, 1)
 
-    def video_size(self, size: Size, num_frames: int, *, capped: bool = False) -> Size:
-        """The size at which frames of that size are seen: max_pixels are shared by all of them.
-
-        capped: a frame costs at most FRAME_TOKENS however few there are, as in the reference
-        implementation (qwen-vl-utils); transformers 5.23 does not do this unless told to.
-        """
+    def video_size(self, size: Size, num_frames: int) -> Size:
+        """The size at which frames of that size are seen: max_pixels are shared by all of them."""
         height, width = size
         if min(size) < self.factor:
             scale = max(self.factor / height, self.factor / width)
             size = int(height * scale), int(width * scale)
         _check_ratio(size)
         num_frames = max(num_frames, self.frames)  # a single one is repeated
-        rules = self
-        if capped:
-            share = min(FRAME_TOKENS * self.factor**2, self.max_pixels // num_frames)
-            each = max(share, int(self.min_pixels * 1.05))
-            rules = replace(self, max_pixels=each * num_frames)
-        return rules._fitted(size, num_frames, round(num_frames / self.frames) * self.frames)
+        return self._fitted(size, num_frames, round(num_frames / self.frames) * self.frames)
 
     def _fitted(self, size: Size, num_frames: int, counted: int) -> Size:
         """Multiples of the factor, near the size in proportion, within the limits. counted: the
@@ -156,15 +146,13 @@ def share_tokens(rules: PixelRules, sizes: Sequence[Size], max_tokens: int) -> l
     return _largest(rules, fit, max_tokens)
 
 
-def share_video_tokens(
-    rules: PixelRules, size: Size, num_frames: int, max_tokens: int, *, capped: bool = False
-) -> Size:
+def share_video_tokens(rules: PixelRules, size: Size, num_frames: int, max_tokens: int) -> Size:
     """Size at which the frames of a video are seen, max_tokens together at most."""
     slices = -(-num_frames // rules.frames)
 
     def fit(limit: int) -> list[Size]:
         limited = rules.limited(limit)
-        return [limited.video_size(size, num_frames, capped=capped)] * slices
+        return [limited.video_size(size, num_frames)] * slices
 
     return _largest(rules, fit, max_tokens)[0]
 
@@ -187,19 +175,6 @@ def _largest(rules: PixelRules, fit: Callable[[int], list[Size]], max_tokens: in
         middle = (low + high) // 2
         low, high = (middle, high) if cost(fit(middle)) <= max_tokens else (low, middle)
     return fit(low)
-
-
-def sample_frames(
-    num_frames: int, rate: float, *, wanted: float = 2.0, least: int = 4, most: int = 768
-) -> list[int]:
-    """Which of a video's frames are looked at: `wanted` per second, spread evenly over it.
-
-    rate: frames per second of the video. least, most: frames, as far as there are so many.
-    """
-    assert num_frames >= 1 and rate > 0
-    count = min(max(int(num_frames / rate * wanted), least), most, num_frames)
-    spread: list[int] = np.linspace(0, num_frames - 1, count).round().astype(int).tolist()
-    return spread
 
 
 def temporal_slices(

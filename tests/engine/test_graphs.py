@@ -6,18 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-import engine.models.audio_encoder
-import engine.models.qwen3
-import engine.models.vision_encoder
-import engine.models.whisper
 from engine.acceleration import CPU, Acceleration
 from engine.audio_graphs import CHUNKS, AudioGraphs
 from engine.graphs import Fields, Graphs, row_buckets
@@ -25,14 +20,13 @@ from engine.models.qwen3_asr import Qwen3AsrModel
 from engine.models.qwen3_vl import Qwen3VLModel
 from engine.models.whisper import WhisperModel
 from engine.paged_passes import PREFILL_BUCKETS
-from engine.paged_runner import MediaEncoder, PagedRunner
 from engine.staging import PinnedStaging
 from engine.tokenizer import WhisperTokenizer
-from engine.vision_graphs import VisionGraphs
 from engine.whisper_runner import WhisperRunner
 from tests.checkpoints import build_random_whisper
 from tests.checkpoints_vl import build_random_qwen3_vl
 from tests.engine.recording import RecordedMemory, Recorder, Recording, make_opaque
+from tests.engine.runners import MODELS, ROWS, paged_runner, quiet, whisper_runner
 from tests.engine.traces import (
     Played,
     Visit,
@@ -46,21 +40,9 @@ from tests.engine.traces import (
     whisper_trace,
 )
 
-ROWS = 6
-MODELS: tuple[ModuleType, ...] = (
-    engine.models.qwen3,
-    engine.models.audio_encoder,
-    engine.models.vision_encoder,
-    engine.models.whisper,
-)
-
 
 def recorded(*, overlaps: bool = False, bytes_per_graph: int = 0) -> Acceleration:
     return Acceleration(overlaps, RecordedMemory(), Recorder(bytes_per_graph))
-
-
-def quiet(share: float) -> None:
-    assert 0.0 <= share <= 1.0
 
 
 # --- the layer alone -----------------------------------------------------------------------------
@@ -178,27 +160,6 @@ def asr(served_asr: Path) -> Qwen3AsrModel:
     return Qwen3AsrModel.from_folder(served_asr)
 
 
-def paged_runner(model: Any, acceleration: Acceleration = CPU, parts: int = 1) -> PagedRunner:
-    encoder: MediaEncoder | None = None
-    if acceleration.backend is not None:
-        is_asr = isinstance(model, Qwen3AsrModel)
-        encoder = AudioGraphs(model, acceleration) if is_asr else VisionGraphs(model, acceleration)
-    runner = PagedRunner(
-        model,
-        max_rows=ROWS,
-        num_blocks=160,
-        max_context=480,
-        encoder_bytes=2**20,
-        media_parts=parts,
-        media_encoder=encoder,
-        acceleration=acceleration,
-    )
-    for layer in runner._cache.layers:  # nothing unwritten may be read, padding's blocks neither
-        layer.fill_(torch.nan)
-    runner.capture(quiet)
-    return runner
-
-
 @pytest.fixture(scope="module")
 def eager(asr: Qwen3AsrModel) -> Played:
     played = play(paged_runner(asr), paged_trace(asr), max_rows=ROWS)
@@ -291,7 +252,7 @@ def test_pictures_positions_and_deepstack_go_through_graphs(
         expected = play(
             paged_runner(model, parts=parts), visits, max_rows=ROWS, token_budget=budget
         )
-        runner = paged_runner(model, recorded(), parts)
+        runner = paged_runner(model, recorded(), parts=parts)
         played = play(runner, visits, max_rows=ROWS, token_budget=budget)
         assert_same(played, expected)
         assert runner.stats()["eager_passes"] == 0
@@ -310,16 +271,7 @@ def test_whisper_replays_give_the_tokens_of_eager_passes(
     expected = play(WhisperRunner(model, tokenizer, ROWS), visits, max_rows=ROWS)
     assert len({r.tokens for results in expected.results.values() for r in results}) > 10
     make_opaque(monkeypatch, *MODELS)
-    runner = WhisperRunner(
-        model,
-        tokenizer,
-        ROWS,
-        windows=[32_000, 48_000],
-        acceleration=recorded(overlaps=bool(overlap)),
-    )
-    runner._self_cache.data.fill_(torch.nan)
-    runner._cross_cache.data.fill_(torch.nan)
-    runner.capture(quiet)
+    runner = whisper_runner(model, tokenizer, recorded(overlaps=bool(overlap)))
     played = play(runner, visits, max_rows=ROWS, overlap=overlap)
     assert_same(played, expected)
     for key, results in expected.results.items():

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +23,7 @@ from engine.scheduler import Scheduler
 from engine.tokenizer import WhisperTokenizer
 from engine.whisper_runner import WhisperRunner
 from tests.checkpoints import build_random_whisper
-from tests.engine import playing
+from tests.engine import playing, runners
 from tests.engine.traces import (
     Asker,
     NoDesk,
@@ -56,17 +55,8 @@ def whisper(tmp_path_factory: pytest.TempPathFactory) -> tuple[WhisperModel, Whi
 
 
 def paged_runner(model: Qwen3AsrModel, overlap: int, num_blocks: int = 120) -> PagedRunner:
-    runner = PagedRunner(
-        model,
-        max_rows=ROWS,
-        num_blocks=num_blocks,
-        max_context=480,
-        encoder_bytes=2**20,
-        acceleration=Acceleration(overlaps=bool(overlap)),
-    )
-    for layer in runner._cache.layers:
-        layer.fill_(torch.nan)
-    return runner
+    acceleration = Acceleration(overlaps=bool(overlap))
+    return runners.paged_runner(model, acceleration, rows=ROWS, num_blocks=num_blocks)
 
 
 # --- any trace -----------------------------------------------------------------------------------

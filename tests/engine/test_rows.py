@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.kv_cache import BLOCK_TOKENS
-from engine.paged_cache import PagedBatch, paged_batch
+from engine.paged_cache import PagedBatch
 from engine.rows import Gathered, Rows
+from tests.engine.batches import paged_batch
 
 
 def assert_same(ours: Gathered, plain: PagedBatch) -> None:

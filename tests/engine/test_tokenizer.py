@@ -65,7 +65,6 @@ def test_special_tokens_are_where_whisper_has_them(tokenizer: WhisperTokenizer) 
     assert t.alignment_heads == [(0, 0), (0, 1)]
     assert EOT in t.begin_suppress_tokens and SOT in t.suppress_tokens
     assert t.timestamp_seconds(FIRST_TIMESTAMP + 150) == pytest.approx(3.0)
-    assert t.is_timestamp(FIRST_TIMESTAMP) and not t.is_timestamp(NO_TIMESTAMPS)
 
 
 def test_special_tokens_have_no_text(tokenizer: WhisperTokenizer) -> None:
@@ -80,19 +79,9 @@ def test_a_special_token_spelt_out_is_text(tokenizer: WhisperTokenizer) -> None:
     assert tokenizer.decode(ids) == text
 
 
-@pytest.mark.parametrize("timestamps", [True, False])
-def test_start_sequences(tokenizer: WhisperTokenizer, timestamps: bool) -> None:
-    tail = [] if timestamps else [NO_TIMESTAMPS]
-    assert tokenizer.sot_sequence(timestamps=timestamps) == [SOT, *tail]
-    assert tokenizer.sot_sequence("de", timestamps=timestamps) == [SOT, SOT + 3, TRANSCRIBE, *tail]
-    translate = tokenizer.sot_sequence("de", "translate", timestamps=timestamps)
-    assert translate == [SOT, SOT + 3, TRANSLATE, *tail]
-
-
 def test_english_only_has_neither_language_nor_task(folder: Path, tmp_path: Path) -> None:
     t = WhisperTokenizer.from_folder(edited(folder, tmp_path, is_multilingual=False))
     assert not t.is_multilingual and t.languages == {}
-    assert t.sot_sequence("en") == [SOT, NO_TIMESTAMPS]
 
 
 def test_a_bare_generation_config(

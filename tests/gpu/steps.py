@@ -8,32 +8,19 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-import engine.models.audio_encoder
-import engine.models.qwen3
-import engine.models.vision_encoder
-import engine.models.whisper
 from engine.acceleration import Acceleration
-from engine.audio_graphs import AudioGraphs
 from engine.models.qwen3_asr import Qwen3AsrModel
 from engine.models.qwen3_vl import Qwen3VLModel
 from engine.models.whisper import WhisperModel
-from engine.paged_runner import MediaEncoder, PagedRunner
+from engine.paged_runner import PagedRunner
 from engine.tokenizer import WhisperTokenizer
-from engine.vision_graphs import VisionGraphs
 from engine.whisper_runner import WhisperRunner
 from tests.checkpoints import build_random_whisper
 from tests.checkpoints_qwen import build_served_qwen3_asr
 from tests.checkpoints_vl import build_random_qwen3_vl
+from tests.engine import runners
 from tests.engine.recording import RecordedMemory, Recorder, make_opaque
 from tests.gpu.conftest import IS_DRY
-
-ROWS = 6
-MODELS = (
-    engine.models.audio_encoder,
-    engine.models.qwen3,
-    engine.models.vision_encoder,
-    engine.models.whisper,
-)
 
 
 class Way(NamedTuple):
@@ -56,7 +43,7 @@ OTHERS = (Way(False, 1), Way(True, 0), Way(True, 1))
 def prepare(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a dry run: graphs are recorded tensor operations, see `tests.engine.recording`."""
     if IS_DRY:
-        make_opaque(monkeypatch, *MODELS)
+        make_opaque(monkeypatch, *runners.MODELS)
 
 
 def load_asr(folder: Path, device: torch.device) -> Qwen3AsrModel:
@@ -76,36 +63,8 @@ def load_whisper(folder: Path, device: torch.device) -> tuple[WhisperModel, Whis
 
 
 def paged_runner(model: Any, way: Way, parts: int = 1) -> PagedRunner:
-    acceleration = way.on(model.decoder.device)
-    encoder: MediaEncoder | None = None
-    if way.graphs:
-        is_asr = isinstance(model, Qwen3AsrModel)
-        encoder = AudioGraphs(model, acceleration) if is_asr else VisionGraphs(model, acceleration)
-    runner = PagedRunner(
-        model,
-        max_rows=ROWS,
-        num_blocks=160,
-        max_context=480,
-        encoder_bytes=2**20,
-        media_parts=parts,
-        media_encoder=encoder,
-        acceleration=acceleration,
-    )
-    for layer in runner._cache.layers:  # nothing unwritten may be read, padding's blocks neither
-        layer.fill_(torch.nan)
-    runner.capture(lambda share: None)
-    return runner
+    return runners.paged_runner(model, way.on(model.decoder.device), parts=parts)
 
 
 def whisper_runner(model: WhisperModel, tokenizer: WhisperTokenizer, way: Way) -> WhisperRunner:
-    runner = WhisperRunner(
-        model,
-        tokenizer,
-        ROWS,
-        windows=[32_000, 48_000],
-        acceleration=way.on(model.device),
-    )
-    runner._self_cache.data.fill_(torch.nan)
-    runner._cross_cache.data.fill_(torch.nan)
-    runner.capture(lambda share: None)
-    return runner
+    return runners.whisper_runner(model, tokenizer, way.on(model.device))

@@ -14,6 +14,7 @@ from engine.config import EngineConfig
 from engine.models.hub import resolve_checkpoint
 from engine.models.qwen3_asr import Qwen3AsrModel
 from tests.engine import playing
+from tests.engine.runners import ROWS
 from tests.engine.traces import (
     Visit,
     assert_same,
@@ -28,7 +29,6 @@ from tests.gpu.conftest import IS_DRY
 from tests.gpu.steps import (
     EAGER,
     OTHERS,
-    ROWS,
     Way,
     load_asr,
     load_vl,

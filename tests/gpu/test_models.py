@@ -19,12 +19,12 @@ from engine.models.qwen3 import Qwen3Model
 from engine.models.qwen3_asr import Qwen3AsrModel
 from engine.models.qwen3_vl import Qwen3VLModel
 from engine.models.whisper import WhisperModel
-from engine.paged_cache import paged_batch
 from kernels import log_mel, mel_filters
 from tests.checkpoints import build_random_whisper
 from tests.checkpoints_qwen import TEXT, build_random_qwen3
 from tests.checkpoints_vl import build_random_qwen3_vl
 from tests.engine import playing
+from tests.engine.batches import paged_batch
 from tests.engine.chat import asking
 
 pytestmark = pytest.mark.gpu

@@ -14,9 +14,10 @@ from engine.core import EngineCore
 from engine.request import Priority
 from engine.sampling import SamplingParams
 from engine.scheduler import Scheduler
+from tests.engine.runners import ROWS
 from tests.engine.traces import Asker, NoDesk, once, paged_request, whisper_request
 from tests.gpu.conftest import IS_DRY
-from tests.gpu.steps import ROWS, Way, load_asr, load_whisper, paged_runner, prepare, whisper_runner
+from tests.gpu.steps import Way, load_asr, load_whisper, paged_runner, prepare, whisper_runner
 
 pytestmark = pytest.mark.gpu
 

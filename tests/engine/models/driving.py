@@ -7,7 +7,7 @@ from torch import Tensor
 
 from engine.kv_cache import BLOCK_TOKENS, BlockPool
 from engine.models.qwen3 import Qwen3Model
-from engine.paged_cache import paged_batch
+from tests.engine.batches import paged_batch
 
 
 class Decoder:

@@ -81,7 +81,7 @@ def test_a_window_of_the_wrong_length_is_our_bug(pair: Pair, frames: int) -> Non
 
 def test_tokens_of_closed_windows_are_final(pair: Pair) -> None:
     dims = pair.ours.dims
-    closed_frames, closed_tokens = 2 * dims.window_frames, 2 * dims.window_tokens
+    closed_frames, closed_tokens = 2 * dims.window_frames, 2 * dims.num_tokens(dims.window_frames)
     mel = pair.draw(closed_frames + 330, 9)
     closed = [pair.ours.encode_windows([w])[0] for w in pair.ours.split(mel)[:2]]
     # A session encodes a window alone when it closes: the same to the last bit, whenever.

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from engine.models.qwen3_vl import Qwen3VLModel
-from engine.paged_cache import paged_batch
 from kernels import supports_half_weights
 from tests.checkpoints_vl import IMAGE_TOKEN, build_random_qwen3_vl
+from tests.engine.batches import paged_batch
 
 
 def build(folder: Path, **text: int) -> Path:

@@ -22,7 +22,6 @@ from engine.models.mrope import PromptPositions
 from engine.models.qwen3_vl import Qwen3VLModel
 from engine.models.qwen3_vl_pixels import PixelRules
 from engine.models.vision_encoder import patchify
-from engine.paged_cache import paged_batch
 from engine.paged_request import Medium
 from engine.qwen_tokenizer import QwenTokenizer
 from tests.checkpoints_qwen import END_TOKENS
@@ -32,6 +31,7 @@ from tests.checkpoints_vl import (
     build_random_qwen3_vl,
     build_served_qwen3_vl,
 )
+from tests.engine.batches import paged_batch
 from tests.engine.chat.asking import image, pixels, user
 from tests.engine.models.driving import Decoder
 

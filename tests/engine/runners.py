@@ -1,0 +1,78 @@
+"""Runners of small random checkpoints, with a cache in which nothing unwritten may be read."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import torch
+
+import engine.models.audio_encoder
+import engine.models.qwen3
+import engine.models.vision_encoder
+import engine.models.whisper
+from engine.acceleration import CPU, Acceleration
+from engine.audio_graphs import AudioGraphs
+from engine.models.qwen3_asr import Qwen3AsrModel
+from engine.models.whisper import WhisperModel
+from engine.paged_runner import MediaEncoder, PagedRunner
+from engine.tokenizer import WhisperTokenizer
+from engine.vision_graphs import VisionGraphs
+from engine.whisper_runner import WhisperRunner
+
+ROWS = 6
+# What `make_opaque` is told: who calls operations inside of captured regions.
+MODELS: tuple[ModuleType, ...] = (
+    engine.models.qwen3,
+    engine.models.audio_encoder,
+    engine.models.vision_encoder,
+    engine.models.whisper,
+)
+
+
+def quiet(share: float) -> None:
+    """Listens to the progress of capturing."""
+    assert 0.0 <= share <= 1.0
+
+
+def paged_runner(
+    model: Any,
+    acceleration: Acceleration = CPU,
+    *,
+    parts: int = 1,
+    rows: int = ROWS,
+    num_blocks: int = 160,
+) -> PagedRunner:
+    """Of a Qwen3-ASR or a Qwen3-VL, its graphs captured if there are any. parts: of a medium's
+    embedding."""
+    encoder: MediaEncoder | None = None
+    if acceleration.backend is not None:
+        is_asr = isinstance(model, Qwen3AsrModel)
+        encoder = AudioGraphs(model, acceleration) if is_asr else VisionGraphs(model, acceleration)
+    runner = PagedRunner(
+        model,
+        max_rows=rows,
+        num_blocks=num_blocks,
+        max_context=480,
+        encoder_bytes=2**20,
+        media_parts=parts,
+        media_encoder=encoder,
+        acceleration=acceleration,
+    )
+    for layer in runner._cache.layers:  # padding's blocks neither
+        layer.fill_(torch.nan)
+    runner.capture(quiet)
+    return runner
+
+
+def whisper_runner(
+    model: WhisperModel, tokenizer: WhisperTokenizer, acceleration: Acceleration = CPU
+) -> WhisperRunner:
+    """Graphs are captured for windows of two and of three seconds."""
+    runner = WhisperRunner(
+        model, tokenizer, ROWS, windows=[32_000, 48_000], acceleration=acceleration
+    )
+    runner._self_cache.data.fill_(torch.nan)
+    runner._cross_cache.data.fill_(torch.nan)
+    runner.capture(quiet)
+    return runner
