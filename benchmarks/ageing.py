@@ -8,23 +8,21 @@ seconds of audio: whatever else the machine does meets both alike.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from benchmarks import machine
 from benchmarks.dataset import Audio, long_recordings
+from benchmarks.result_file import add_file_arguments, write_result
 from benchmarks.sessions import PIECE, Listener, Speech
 from engine.build import build_core
 from engine.config import EngineConfig
 from engine.messages import SAMPLE_RATE, TranscriptionSettings
 from media.vad import SileroModel
 
-RESULTS = Path(__file__).parent / "results"
 MINUTE = 60 * SAMPLE_RATE // PIECE  # pieces
 TURN = MINUTE // 4
 
@@ -42,7 +40,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--model", default="demo-qwen3-asr")
     parser.add_argument("--minutes", type=int, default=60, help="of the old turn, at its end")
     parser.add_argument("--compared", type=int, default=5, help="last minutes of it")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_file_arguments(parser)
     options = parser.parse_args(argv)
     about = machine.describe(["benchmarks.ageing", *argv])
     recording = next(r for r in long_recordings() if r.language == "en")
@@ -78,12 +76,11 @@ def main(argv: list[str]) -> int:
             "min": round(min(ratios), 4),
             "max": round(max(ratios), 4),
         },
-        "load_average_after": machine.load_average(),
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "ageing.json"
-    path.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    Console(highlight=False).print(result)
+    path = write_result(options, "ageing", result)
+    console = Console(highlight=False)
+    console.print(result)
+    console.print(f"written to {path}", style="dim")
     return 0
 
 

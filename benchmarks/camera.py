@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,13 +29,13 @@ from rich.table import Table
 from websockets.sync.client import ClientConnection, connect
 
 from benchmarks import machine
+from benchmarks.result_file import add_file_arguments, write_result
 from engine.demo.clips import next_slide
 from engine.demo.scene_questions import Asker
 from engine.demo.scenes import Scene, draw_scene
 from engine.demo.scenes_drawing import Canvas
 from lookhear.server import ServerProcess
 
-RESULTS = Path(__file__).parent / "results"
 FPS = 2
 TASKS = ("colour", "count", "presence", "shape", "position")
 Json = dict[str, Any]
@@ -238,17 +237,15 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--height", type=int, default=240)
     parser.add_argument("--width", type=int, default=320)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_file_arguments(parser)
     options = parser.parse_args(argv)
     about = machine.describe(["benchmarks.camera", *argv])
     with ServerProcess(0, ["--model", options.model]) as server:
         minutes = watch(server, options)
     result = summary(minutes)
     Console(highlight=False).print(table(minutes, result))
-    options.out.mkdir(parents=True, exist_ok=True)
     lines = {**about, **result, "minutes": [asdict(minute) for minute in minutes]}
-    path = options.out / "camera.json"
-    path.write_text(json.dumps(lines, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    write_result(options, "camera", lines)
     return 0
 
 

@@ -24,13 +24,13 @@ from benchmarks.offline import add_engine_arguments, engine_numbers
 from benchmarks.peers.files import OFFLINE
 from benchmarks.peers.servers import PEERS, PeerServer
 from benchmarks.prober import Prober, add_bound_arguments, as_json, bounds_of, measure
+from benchmarks.result_file import result_file
 from benchmarks.speech import Session, long_session, sentences
 from benchmarks.subject import (
     add_result_arguments,
     begin,
     consoles,
     finish,
-    result_file,
     warm_up,
 )
 from lookhear.display import progress

@@ -13,7 +13,6 @@ they run one after another, in rounds, and ratios are taken within a round.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -30,9 +29,9 @@ from safetensors.torch import load_file, save_file
 from benchmarks import machine
 from benchmarks.peers.checkpoints import ctranslate2_folder
 from benchmarks.peers.worker import Worker
+from benchmarks.result_file import add_file_arguments, write_result
 from tests.checkpoints import EOT, build_random_whisper
 
-RESULTS = Path(__file__).parent / "results"
 GEOMETRY: dict[str, dict[str, Any]] = {
     "tiny": {"layers": 4, "width": 384, "heads": 6},
     "base": {"layers": 6, "width": 512, "heads": 8},
@@ -145,7 +144,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     parser.add_argument("--rounds", type=int, default=5, help="that count")
     parser.add_argument("--tokens", type=int, default=100)
-    parser.add_argument("--label", default="", help="added to the name of the result file")
+    add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
     about = machine.describe(["benchmarks.cpu", *argv])
@@ -153,9 +152,7 @@ def main(argv: list[str]) -> int:
     peers = [OURS, *(peer for peer in options.peers if peer != OURS)]
     for geometry in options.geometry:
         result[geometry] = measure(geometry, options.rounds, options.tokens, peers, console)
-    result["load_average_after"] = machine.load_average()
-    path = RESULTS / f"cpu{options.label and '-' + options.label}.json"
-    path.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    path = write_result(options, "cpu", result)
     for geometry in options.geometry:
         console.print(table(geometry, result[geometry]))
     console.print(f"written to {path}", style="dim")

@@ -9,12 +9,10 @@ makes it wait, and ticks fall where they can: then lag, lateness and drops are w
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +20,10 @@ from rich.console import Console
 
 from benchmarks import machine, metrics
 from benchmarks.dataset import Audio, long_recordings
+from benchmarks.result_file import add_file_arguments, write_result
 from benchmarks.sessions import PIECE, Meter, Speech, block_errors
 from benchmarks.trace import RATE, Trace
+from benchmarks.utterances import latencies
 from engine.build import build_core
 from engine.config import EngineConfig
 from engine.core import EngineCore
@@ -45,7 +45,6 @@ from engine.messages import (
 from lookhear.wer import total
 from media.vad import SileroModel
 
-RESULTS = Path(__file__).parent / "results"
 Json = dict[str, Any]
 # On the scripted clock guests arrive at multiples of this, which is how often a session ticks: so
 # the ticks of all fall together, and batches are as large as they can be.
@@ -206,7 +205,7 @@ def summary(guests: Sequence[Guest], room: Room, gained: dict[str, int]) -> Json
     live = [guest for guest in guests if not guest.is_file]
     errors = [e for g in guests for e in block_errors(g.speech.text, g.text or "")]
     audio = sum(guest.speech.seconds for guest in guests)
-    lags = [lag for g in live for _, lag in metrics.commit_lags(g.trace, _within(g))]
+    lags = [lag for g in live for _, lag in latencies(g.trace, _within(g)).commit_lag]
     finals = [g.trace.events[-1][0] - g.speech.seconds for g in live if g.text is not None]
     return {
         "audio_seconds": round(audio, 1),
@@ -254,8 +253,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--paced", action="store_true", help="by the real clock")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dtype", default=EngineConfig().dtype, help="of the weights")
-    parser.add_argument("--label", default="", help="added to the name of the result file")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
     about = machine.describe(["benchmarks.crowd", *argv])
@@ -298,12 +296,8 @@ def main(argv: list[str]) -> int:
         "paced": options.paced,
         **results,
         "differing": differing,
-        "load_average_after": machine.load_average(),
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    name = "crowd-paced" if options.paced else "crowd"
-    path = options.out / f"{name}{options.label and '-' + options.label}.json"
-    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    path = write_result(options, "crowd-paced" if options.paced else "crowd", result)
     for name, row in results.items():
         console.print(
             f"{name}: {row['steps']} steps, {row['requests_per_step']:.2f} requests in each, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -94,22 +95,33 @@ class Direct:
 
     def run(self, requests: Sequence[PagedRequest]) -> list[Result]:
         """Results in the order of the requests; RuntimeError if one of them fails."""
-        scheduler = Scheduler(self._rows, 1, max(self._token_budget, self._rows + 1))
-        wanted = {request.key: request for request in requests}
-        running: dict[str, PagedSequence] = {}
-        results: dict[str, Result] = {}
-        for request in requests:
-            scheduler.want(request.key, request.priority, Cost(0, request.reserved_tokens))
-        while len(results) < len(wanted):
-            for key in scheduler.admit(self.runner.free_tokens):
-                running[key] = self.runner.place(wanted[key])
-            shares = scheduler.share({key: s.demand() for key, s in running.items()})
-            outcome = self.runner.launch([(running[k], n) for k, n in shares.items()]).wait()
-            if outcome.failures:
-                raise RuntimeError(outcome.failures[0].message)
-            for key in [key for key, s in running.items() if s.phase is Phase.DONE]:
-                sequence = running.pop(key)
-                results[key] = sequence.result()
-                self.runner.release(sequence)
-                scheduler.finish(key)
-        return [results[request.key] for request in requests]
+        return run_requests(self.runner, requests, self._rows, self._token_budget)[0]
+
+
+def run_requests(
+    runner: PagedRunner, requests: Sequence[PagedRequest], rows: int, token_budget: int
+) -> tuple[list[Result], float]:
+    """All at once: results in the order of the requests, and when (time.perf_counter) the first
+    token of any was there. RuntimeError if one of them fails."""
+    scheduler = Scheduler(rows, 1, max(token_budget, rows + 1))
+    wanted = {request.key: request for request in requests}
+    running: dict[str, PagedSequence] = {}
+    results: dict[str, Result] = {}
+    first = 0.0
+    for request in requests:
+        scheduler.want(request.key, request.priority, Cost(0, request.reserved_tokens))
+    while len(results) < len(wanted):
+        for key in scheduler.admit(runner.free_tokens):
+            running[key] = runner.place(wanted[key])
+        shares = scheduler.share({key: s.demand() for key, s in running.items()})
+        outcome = runner.launch([(running[k], n) for k, n in shares.items()]).wait()
+        if outcome.failures:
+            raise RuntimeError(outcome.failures[0].message)
+        if not first and any(s.answer.tokens for s in running.values()):
+            first = time.perf_counter()
+        for key in [key for key, s in running.items() if s.phase is Phase.DONE]:
+            sequence = running.pop(key)
+            results[key] = sequence.result()
+            runner.release(sequence)
+            scheduler.finish(key)
+    return [results[request.key] for request in requests], first

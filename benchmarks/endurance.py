@@ -8,7 +8,6 @@ tick, memory of the process, blocks of the paged cache in use, bytes of the enco
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -23,6 +22,7 @@ from rich.table import Table
 
 from benchmarks import machine, metrics
 from benchmarks.dataset import Audio, long_recordings
+from benchmarks.result_file import add_file_arguments, write_result
 from benchmarks.sessions import PIECE, Listener, Meter, Speech
 from engine.build import build_core
 from engine.config import EngineConfig
@@ -38,7 +38,6 @@ from engine.messages import (
 from lookhear.wer import normalise
 from media.vad import SileroModel, VoiceDetector
 
-RESULTS = Path(__file__).parent / "results"
 Json = dict[str, Any]
 MINUTE = 60 * SAMPLE_RATE // PIECE  # pieces
 EARLY = slice(1, 6)  # the second minute and the four after it: the first is still warming up
@@ -195,8 +194,7 @@ def main(argv: list[str]) -> int:
         help="of the paged cache: its pages become resident as they are first written",
     )
     parser.add_argument("--dtype", default=EngineConfig().dtype, help="of the weights")
-    parser.add_argument("--label", default="", help="added to the name of the result file")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
     about = machine.describe(["benchmarks.endurance", *argv])
@@ -226,11 +224,8 @@ def main(argv: list[str]) -> int:
         "growth": {key: growth(minutes, key) for key in keys},
         "silence": [silence(core, settings, s, options.silence) for s in (None, short)],
         "minutes": minutes,
-        "load_average_after": machine.load_average(),
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"endurance{options.label and '-' + options.label}.json"
-    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    path = write_result(options, "endurance", result)
     console.print(table(result))
     for key, numbers in result["growth"].items():
         if numbers:

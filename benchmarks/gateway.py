@@ -29,10 +29,10 @@ from rich.table import Table
 
 from benchmarks import machine
 from benchmarks.flood import PACKET_SECONDS
+from benchmarks.result_file import add_file_arguments, write_result
 
 Json = dict[str, Any]
 
-RESULTS = Path(__file__).parent / "results"
 MODES: dict[str, Json] = {
     "server_vad": {"type": "transcription"},
     "manual": {"type": "transcription", "audio": {"input": {"turn_detection": None}}},
@@ -231,8 +231,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--core", type=int, default=cores[0], help="the gateway's")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--profile", type=Path, metavar="FOLDER", help="where py-spy writes to")
-    parser.add_argument("--label", default="", help="added to the name of the result file")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the result file")
+    add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
     others = [core for core in cores if core != options.core] or cores
@@ -247,16 +246,13 @@ def main(argv: list[str]) -> int:
         else:
             runs += search(mode, setting, options.low, options.step, console)
     result |= {
-        "load_average_after": machine.load_average(),
         "sessions_per_core": {
             mode: found["sessions"] for mode in options.mode if (found := best(runs, mode))
         },
         "runs": runs,
     }
     console.print(table(runs))
-    label = f"-{options.label}" if options.label else ""
-    path = options.out / f"gateway{label}.json"
-    path.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    path = write_result(options, "gateway", result)
     console.print(f"written to {path}")
     return 0
 

@@ -22,8 +22,9 @@ from rich.console import Console
 
 from benchmarks import metrics, report
 from benchmarks.generator import Target, generate
-from benchmarks.numbers import Json, live_numbers
+from benchmarks.numbers import Json, live_numbers, wer_by_group
 from benchmarks.processes import Watch
+from benchmarks.result_file import result_file
 from benchmarks.speech import Session, held_out_sessions, long_session
 from benchmarks.subject import (
     add_result_arguments,
@@ -31,12 +32,11 @@ from benchmarks.subject import (
     begin,
     consoles,
     finish,
-    result_file,
     target,
     warm_up,
 )
 from benchmarks.trace import Trace
-from lookhear.wer import total, word_errors
+from lookhear.wer import word_errors
 
 LANGUAGES = 3  # of the long recordings
 
@@ -69,9 +69,11 @@ def held_out_scenario(bench: Bench) -> Json:
     ]
     traces = bench.run(sessions, bench.options.sessions or 4)
     result = live_numbers(sessions, traces)
-    groups = sorted({(session.language, session.split) for session in sessions})
-    result["wer"] = [accuracy(language, split, sessions, traces) for language, split in groups]
     heard = {s.name: metrics.hypothesis(t) for s, t in zip(sessions, traces, strict=True)}
+    errors = [word_errors(session.text, heard[session.name]) for session in sessions]
+    said = [[turn for turn in metrics.turns(trace) if turn.text.strip()] for trace in traces]
+    found = [[turn.language for turn in turns] for turns in said]
+    result["wer"] = wer_by_group(sessions, errors, found)
     offline = result_file(bench.options, "offline")
     result["gap_to_offline"] = gap_to_offline(sessions, heard, offline)
     result["heard"] = heard
@@ -88,29 +90,6 @@ def gap_to_offline(sessions: Sequence[Session], heard: Mapping[str, str], offlin
         {name: word_errors(said[name], text) for name, text in heard.items()},
         {name: word_errors(said[name], text) for name, text in whole.items() if name in said},
     )
-
-
-def accuracy(
-    language: str, split: str, sessions: Sequence[Session], traces: Sequence[Trace]
-) -> Json:
-    """WER and language detection of one language and split."""
-    errors, right, turns = [], 0, 0
-    for session, trace in zip(sessions, traces, strict=True):
-        if (session.language, session.split) == (language, split):
-            errors.append(word_errors(session.text, metrics.hypothesis(trace)))
-            said = [turn for turn in metrics.turns(trace) if turn.text.strip()]
-            turns += len(said)
-            right += sum(turn.language == language for turn in said)
-    corpus = total(errors)
-    return {
-        "language": language,
-        "voices": split,
-        "utterances": len(errors),
-        "words": corpus.words,
-        "wer": round(corpus.rate, 4),
-        "interval": [round(bound, 4) for bound in metrics.bootstrap_interval(errors)],
-        "language_right": round(right / turns, 4) if turns else None,
-    }
 
 
 def single_scenario(bench: Bench) -> Json:

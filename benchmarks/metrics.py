@@ -7,17 +7,16 @@ lag is per word; erasure is normalised by the final length (arXiv 2302.12049).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from benchmarks.trace import SpokenWord, Trace
-from lookhear.wer import WordErrors, align, normalise, total, word_errors
+from lookhear.wer import WordErrors, align, normalise
 
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."
-_PROVISIONAL = "lookhear.input_audio_transcription.provisional"
 
 
 @dataclass(slots=True)
@@ -114,11 +113,6 @@ def dropped(trace: Trace) -> bool:
 # --- accuracy ------------------------------------------------------------------------------------
 
 
-def corpus_wer(pairs: Iterable[tuple[str, str]]) -> WordErrors:
-    """Errors over (reference, hypothesis) pairs, weighted by reference words."""
-    return total(word_errors(reference, heard) for reference, heard in pairs)
-
-
 def bootstrap_interval(
     errors: Sequence[WordErrors], *, seed: int = 0, rounds: int = 1000
 ) -> tuple[float, float]:
@@ -197,22 +191,6 @@ def final_latencies(trace: Trace, words: Sequence[SpokenWord]) -> list[float]:
     return latencies
 
 
-def commit_lags(trace: Trace, words: Sequence[SpokenWord]) -> list[tuple[float, float]]:
-    """(end of the word in the audio, lag) of each reference word that was heard, right or wrong.
-
-    lag: arrival of the delta that completed the word, minus the sending of the packet with the
-    word's end. Words are matched by the cheapest alignment of the whole session's text.
-    """
-    spoken = [(token, word) for word in words for token in normalise(word.word)]
-    heard = [pair for turn in turns(trace) for pair in arrivals(turn)]
-    lags = []
-    for i, j in align([token for token, _ in spoken], [token for token, _ in heard]):
-        if i is not None and j is not None:
-            end = spoken[i][1].end
-            lags.append((end, heard[j][1] - trace.sent_at(end)))
-    return lags
-
-
 def arrivals(turn: Turn) -> list[tuple[str, float]]:
     """Each word of a turn's text, normalised, with the arrival of its last character.
 
@@ -274,14 +252,15 @@ def erasure(trace: Trace) -> tuple[int, int]:
                 committed += text
                 continue  # what follows it on the screen is told by the next provisional
             now = normalise(committed + text)
-            erased += len(shown) - _common_prefix(shown, now)
+            erased += len(shown) - common_prefix(shown, now)
             shown = now
         final += len(normalise(turn.text))
-        erased += len(shown) - _common_prefix(shown, normalise(turn.text))
+        erased += len(shown) - common_prefix(shown, normalise(turn.text))
     return erased, final
 
 
-def _common_prefix(a: Sequence[str], b: Sequence[str]) -> int:
+def common_prefix(a: Sequence[str], b: Sequence[str]) -> int:
+    """How many words both begin with."""
     for index, (x, y) in enumerate(zip(a, b, strict=False)):
         if x != y:
             return index

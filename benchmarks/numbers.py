@@ -11,7 +11,7 @@ from benchmarks import metrics
 from benchmarks.speech import Session
 from benchmarks.trace import Trace
 from benchmarks.utterances import Latencies, latencies
-from lookhear.wer import total, word_errors
+from lookhear.wer import WordErrors, total, word_errors
 
 GROWTH_SECONDS = 30.0  # a session must last this long before a growth of its lag means anything
 MOST_POINTS = 1500  # of lags that a result keeps
@@ -52,6 +52,36 @@ def live_numbers(sessions: Sequence[Session], traces: Sequence[Trace]) -> Json:
         "violation_count": len(violations),
         "generator_late_s": round(max((trace.lateness for trace in traces), default=0.0), 3),
     }
+
+
+def wer_by_group(
+    sessions: Sequence[Session],
+    errors: Sequence[WordErrors],
+    languages: Sequence[Sequence[str | None]],
+) -> list[Json]:
+    """WER with its 95 % interval, and language detection, by language and voices. languages: that
+    were found in each session, of its turns; none if nobody says."""
+    groups: dict[tuple[str, str], list[tuple[WordErrors, list[bool]]]] = {}
+    for session, wrong, found in zip(sessions, errors, languages, strict=True):
+        right = [language == session.language for language in found]
+        groups.setdefault((session.language, session.split), []).append((wrong, right))
+    results = []
+    for (language, split), group in sorted(groups.items()):
+        corpus = total(wrong for wrong, _ in group)
+        told = [is_right for _, right in group for is_right in right]
+        interval = metrics.bootstrap_interval([wrong for wrong, _ in group])
+        results.append(
+            {
+                "language": language,
+                "voices": split,
+                "utterances": len(group),
+                "words": corpus.words,
+                "wer": round(corpus.rate, 4),
+                "interval": [round(bound, 4) for bound in interval],
+                "language_right": round(sum(told) / len(told), 4) if told else None,
+            }
+        )
+    return results
 
 
 def _was_sent(session: Session, trace: Trace) -> bool:

@@ -27,7 +27,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from benchmarks import metrics
-from benchmarks.numbers import Json
+from benchmarks.numbers import Json, wer_by_group
 from benchmarks.peers.checkpoints import DEMO_WHISPER
 from benchmarks.peers.files import OFFLINE, transcribe_files
 from benchmarks.peers.worker import RATE as ENGINE_RATE
@@ -45,7 +45,7 @@ from benchmarks.subject import (
 from benchmarks.trace import RATE
 from lookhear.client import AsyncClient
 from lookhear.errors import LookhearError, UsageError
-from lookhear.wer import WordErrors, total, word_errors
+from lookhear.wer import total, word_errors
 
 
 class EngineFailed(LookhearError):
@@ -166,7 +166,9 @@ def numbers(sessions: Sequence[Session], run: Run) -> Json:
         "answer_s": metrics.summary([answer.seconds for answer in run.answers]),
         "wer_all": round(total(errors).rate, 4),
         "wer_interval": [round(bound, 4) for bound in metrics.bootstrap_interval(errors)],
-        "wer": by_group(sessions, run.answers, errors),
+        "wer": wer_by_group(
+            sessions, errors, [[a.language] if a.language else [] for a in run.answers]
+        ),
         **run.usage,
     }
     if "cpu_seconds" in run.usage:
@@ -174,33 +176,6 @@ def numbers(sessions: Sequence[Session], run: Run) -> Json:
     # All of them: the live benchmark measures its gap to these.
     result["heard"] = {s.name: a.text for s, a in zip(sessions, run.answers, strict=True)}
     return result
-
-
-def by_group(
-    sessions: Sequence[Session], answers: Sequence[Answer], errors: Sequence[WordErrors]
-) -> list[Json]:
-    """WER with its 95 % interval, and language detection, by language and voices."""
-    groups: dict[tuple[str, str], list[tuple[WordErrors, bool | None]]] = {}
-    for session, answer, wrong in zip(sessions, answers, errors, strict=True):
-        right = None if answer.language is None else answer.language == session.language
-        groups.setdefault((session.language, session.split), []).append((wrong, right))
-    results = []
-    for (language, split), found in sorted(groups.items()):
-        corpus = total(wrong for wrong, _ in found)
-        told = [right for _, right in found if right is not None]
-        interval = metrics.bootstrap_interval([wrong for wrong, _ in found])
-        results.append(
-            {
-                "language": language,
-                "voices": split,
-                "utterances": len(found),
-                "words": corpus.words,
-                "wer": round(corpus.rate, 4),
-                "interval": [round(bound, 4) for bound in interval],
-                "language_right": round(sum(told) / len(told), 4) if told else None,
-            }
-        )
-    return results
 
 
 def tables(result: Json) -> Iterator[Table]:

@@ -9,11 +9,9 @@ the second finds must end before the audio begins, and its text must be the one 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +21,7 @@ from rich.console import Console
 from benchmarks import machine
 from benchmarks.dataset import Audio, Utterance, held_out, long_recordings
 from benchmarks.direct import Direct
+from benchmarks.result_file import add_file_arguments, write_result
 from benchmarks.sessions import Meter, Samples
 from benchmarks.trace import RATE
 from engine.config import EngineConfig
@@ -33,7 +32,6 @@ from engine.qwen_tokenizer import QwenTokenizer
 from engine.request import Result
 from media.resample import resample
 
-RESULTS = Path(__file__).parent / "results"
 Json = dict[str, Any]
 
 
@@ -154,8 +152,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=4.0, help="of each clip")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dtype", default=EngineConfig().dtype, help="of the weights")
-    parser.add_argument("--label", default="", help="added to the name of the result file")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
     about = machine.describe(["benchmarks.prefix", *argv])
@@ -174,12 +171,9 @@ def main(argv: list[str]) -> int:
         "dtype": options.dtype,
         "sharing": sharing(bench, options.requests, options.rounds),
         "other_audio": other_audio(bench, clips[0], clips[1]),
-        "load_average_after": machine.load_average(),
     }
     direct.runner.check(0)
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"prefix{options.label and '-' + options.label}.json"
-    path.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    path = write_result(options, "prefix", result)
     found, pair = result["sharing"], result["other_audio"]
     console.print(
         f"{found['requests']} requests, {found['prefix_tokens']} tokens in common: read "

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from benchmarks import metrics
 from benchmarks.dataset import DATA, Audio, Utterance, held_out, long_recordings
 from benchmarks.trace import RATE, Trace
+from benchmarks.utterances import latencies
 from engine.build import build_core
 from engine.config import EngineConfig
 from engine.core import EngineCore
@@ -176,7 +177,7 @@ def report(
         heard = metrics.hypothesis(trace)
         errors.append(word_errors(utterance.text, heard))
         firsts += metrics.first_text_latencies(trace, utterance.words)
-        lags += [lag for _, lag in metrics.commit_lags(trace, utterance.words)]
+        lags += [lag for _, lag in latencies(trace, utterance.words).commit_lag]
         finals += metrics.final_latencies(trace, utterance.words)
         wrong = metrics.invariant_violations(trace)
         assert not wrong, wrong

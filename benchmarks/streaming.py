@@ -15,11 +15,9 @@ restarted   the same, begun anew at pauses and after 24 s at the latest
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,6 +29,7 @@ from benchmarks.dataset import Audio, long_recordings
 from benchmarks.direct import Direct
 from benchmarks.from_scratch import from_scratch
 from benchmarks.official import OfficialListener, Restart
+from benchmarks.result_file import add_file_arguments, write_result
 from benchmarks.sessions import PIECE, Listener, Speech, block_errors
 from engine.build import build_core
 from engine.config import EngineConfig
@@ -38,7 +37,6 @@ from engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.wer import WordErrors, total
 from media.vad import SileroModel
 
-RESULTS = Path(__file__).parent / "results"
 Json = dict[str, Any]
 TURN_PIECES = 5 * SAMPLE_RATE // PIECE  # audio that a variant hears before the next one's turn
 CONTEXT_PER_SECOND = 24  # tokens of the longest official request: 13 of audio, the rest text
@@ -238,8 +236,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--held", type=int, default=usual, help="last words that are not committed")
     parser.add_argument("--official-budget", type=int, default=512, help="tokens in one pass")
     parser.add_argument("--dtype", default=EngineConfig().dtype, help="of the weights")
-    parser.add_argument("--label", default="", help="added to the name of the result file")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_file_arguments(parser)
     options = parser.parse_args(argv)
     options.variants = list(dict.fromkeys(["ours", *options.variants]))
     console = Console(highlight=False)
@@ -266,11 +263,8 @@ def main(argv: list[str]) -> int:
         "audio_seconds": round(sum(speech.seconds for speech in speeches), 1),
         "variants": results,
         "against_ours": comparisons(speeches, heard, results),
-        "load_average_after": machine.load_average(),
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"streaming{options.label and '-' + options.label}.json"
-    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    path = write_result(options, "streaming", result)
     for table in tables(result):
         console.print(table)
     console.print(f"written to {path}", style="dim")

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,14 +16,13 @@ from rich.console import Console
 from benchmarks import machine
 from benchmarks.dataset import DATA
 from benchmarks.generator import Target, generate, realtime_url
+from benchmarks.result_file import add_file_arguments, write_result
 from benchmarks.speech import crowd, long_session
 from benchmarks.wires.registry import WIRES
 from lookhear.display import progress
 from lookhear.errors import NotInstalled
 from lookhear.server import ServerProcess, server_installed
 
-_FOLDER = Path(__file__).parent / "results"
-RESULTS = _FOLDER if _FOLDER.is_dir() else Path()  # installed without the repository: here
 WARM_UP_SECONDS = 6.0
 PIPED_WIDTH = 140  # columns, where no terminal says how many it has
 Json = dict[str, Any]
@@ -43,8 +41,7 @@ def add_server_arguments(parser: argparse.ArgumentParser, *, live: bool = True) 
 def add_result_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="recordings (tests/data)")
     parser.add_argument("--seed", type=int, default=0, help="of the sessions' random phase")
-    parser.add_argument("--label", default="", help="added to the names of the result files")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the result files")
+    add_file_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print results as JSON, no tables")
 
 
@@ -111,20 +108,8 @@ def begin(argv: list[str]) -> Json:
 
 def finish(name: str, result: Json, options: argparse.Namespace) -> Path:
     """Write a result down, and print it if --json asks for it."""
-    result["load_average_after"] = machine.load_average()
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = result_file(options, name)
-    text = json.dumps(result, indent=1, ensure_ascii=False)
-    # Rows of numbers on one line each.
-    text = re.sub(r"\[[\s\d.,eE+-]+\]", lambda row: " ".join(row[0].split()), text)
-    path.write_text(text + "\n", "utf-8")
+    path = write_result(options, name, result)
     if options.json:
         json.dump(result, sys.stdout, ensure_ascii=False)
         print(flush=True)
     return path
-
-
-def result_file(options: argparse.Namespace, name: str) -> Path:
-    label = f"-{options.label}" if options.label else ""
-    out: Path = options.out
-    return out / f"{name}{label}.json"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.metrics import Turn, arrivals, turns
+from benchmarks.metrics import Turn, arrivals, common_prefix, turns
 from benchmarks.trace import SpokenWord, Trace
 from lookhear.wer import align, normalise
 
@@ -54,9 +54,7 @@ def _of_turn(turn: Turn) -> list[HeardWord]:
             text += piece
             continue
         shown = normalise(text + piece)
-        same = 0
-        while same < min(len(shown), len(final)) and shown[same] == final[same]:
-            same += 1
+        same = common_prefix(shown, final)
         # What stands behind the first wrong word will move: it is not settled either.
         settled = [
             (when if since is None else since) if place < same else None

@@ -16,7 +16,6 @@ time and of CPU time: the latter also means something while the machine is busy.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -32,12 +31,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from benchmarks.result_file import add_file_arguments, write_result
 from benchmarks.vision_engines import MODES, Answers, Ours, Theirs
 from benchmarks.vision_inputs import EIGHT, GEOMETRY, SINGLE, Question, Vocabulary
 from engine.allocator import keep_freed_memory
 from engine.parts import chosen_dtype, half_decoder
 
-RESULTS = Path(__file__).parent / "results"
 SCENARIOS = {"one": SINGLE, "eight": EIGHT}
 PICTURE = (32, 32)  # tokens down and across, of the second question
 WORDS = 20  # of a question
@@ -209,8 +208,7 @@ def main(argv: list[str]) -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--geometry", nargs="+", choices=GEOMETRY, default=list(GEOMETRY))
     parser.add_argument("--rounds", type=int, default=5, help="that count")
-    parser.add_argument("--label", default="", help="added to the name of the result file")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
     about = machine.describe(["benchmarks.vision", *argv])
@@ -224,10 +222,7 @@ def main(argv: list[str]) -> int:
             folder = Path(work)
             GEOMETRY[name].build(folder)
             result[name] = measure(folder, options.rounds, console)
-    result["load_average_after"] = machine.load_average()
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"vision{options.label and '-' + options.label}.json"
-    path.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    path = write_result(options, "vision", result)
     for name in options.geometry:
         console.print(table(name, result[name]))
         console.print(_second(name, result[name]["second_question"]))

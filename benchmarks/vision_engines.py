@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.direct import run_requests
 from benchmarks.vision_inputs import Question
 from engine.kv_cache import BLOCK_TOKENS
 from engine.models.qwen3_vl import Qwen3VLModel
 from engine.models.vision_encoder import VisionDims, patchify
-from engine.paged_request import PagedRequest, PagedSequence
+from engine.paged_request import PagedRequest
 from engine.paged_runner import PagedRunner
-from engine.request import Cost, Phase, Priority
-from engine.scheduler import Scheduler
+from engine.request import Priority
 
 Answers = list[list[int]]
 
@@ -71,31 +71,12 @@ class Ours:
         """All at once. Under a fresh salt nothing is found in a cache."""
         began = time.perf_counter()
         stats = self.runner.stats()
-        scheduler = Scheduler(self._rows, 1, self._token_budget)
-        wanted = {str(n): self._request(str(n), q, salt) for n, q in enumerate(questions)}
-        for key, request in wanted.items():
-            scheduler.want(key, request.priority, Cost(0, request.reserved_tokens))
-        running: dict[str, PagedSequence] = {}
-        answers: dict[str, list[int]] = {}
-        first = 0.0
-        while len(answers) < len(wanted):
-            for key in scheduler.admit(self.runner.free_tokens):
-                running[key] = self.runner.place(wanted[key])
-            shares = scheduler.share({key: s.demand() for key, s in running.items()})
-            outcome = self.runner.launch([(running[k], n) for k, n in shares.items()]).wait()
-            if outcome.failures:
-                raise RuntimeError(outcome.failures[0].message)
-            if not first and any(s.answer.tokens for s in running.values()):
-                first = time.perf_counter() - began
-            for key in [key for key, s in running.items() if s.phase is Phase.DONE]:
-                sequence = running.pop(key)
-                answers[key] = list(sequence.result().tokens)
-                self.runner.release(sequence)
-                scheduler.finish(key)
+        wanted = [self._request(str(n), q, salt) for n, q in enumerate(questions)]
+        results, first = run_requests(self.runner, wanted, self._rows, self._token_budget)
         after = self.runner.stats()
         return Asked(
-            [answers[key] for key in wanted],
-            first,
+            [list(result.tokens) for result in results],
+            first - began,
             after["prompt_tokens_read"] - stats["prompt_tokens_read"],
             after["media_tokens_encoded"] - stats["media_tokens_encoded"],
         )

@@ -68,7 +68,7 @@ async def _serve(
         server.should_exit = True
 
     server = make_server(create_app(config, engine, load, on_load_failure=stop))
-    greet(console, config, engines, port)
+    greet(console, config, engines)
     await server.serve(sockets=[listening])
     if isinstance(failure, EngineStartError):
         return _refuse("serve", str(failure))

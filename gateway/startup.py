@@ -66,9 +66,7 @@ def url(config: GatewayConfig, port: int, *, web_socket: bool = False) -> str:
     return f"{scheme}://{host}:{port}"
 
 
-def greet(
-    console: Console, config: GatewayConfig, engines: Sequence[EngineConfig], port: int
-) -> None:
+def greet(console: Console, config: GatewayConfig, engines: Sequence[EngineConfig]) -> None:
     """Before loading: which models, and which of them are toys."""
     for engine in engines:
         named = f" as {engine.served_name}" if engine.served_name else ""

@@ -11,6 +11,7 @@ import soxr
 from numpy.typing import NDArray
 
 from benchmarks.job import SessionPlan
+from benchmarks.metrics import common_prefix
 from benchmarks.trace import RATE, Trace
 from benchmarks.wires.recording import samples_of, send_paced
 
@@ -63,9 +64,7 @@ class Snapshots:
             self._event(_TRANSCRIPTION + "delta", delta=text[len(before) :])
             return
         old, new = before.split(), text.split()
-        same = 0
-        while same < min(len(old), len(new)) and old[same] == new[same]:
-            same += 1
+        same = common_prefix(old, new)
         lost, instead = " ".join(old[same:]), " ".join(new[same:])
         self._event("peer.retracted", words=len(old) - same, before=lost, after=instead)
         if instead:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks import metrics
 from benchmarks.trace import RATE, SpokenWord, Trace
+from benchmarks.utterances import latencies
 from lookhear.wer import WordErrors, normalise, word_errors
 
 BUFFER = "input_audio_buffer."
@@ -73,7 +74,7 @@ def test_latencies_by_hand() -> None:
     )
     # The last word ends at 2.5 s: packet [2.50, 2.52), sent at 2.62.
     assert metrics.final_latencies(trace, WORDS) == pytest.approx([3.5 - 2.62])
-    lags = metrics.commit_lags(trace, WORDS)
+    lags = latencies(trace, WORDS).commit_lag
     assert [end for end, _ in lags] == [1.2, 1.8, 2.5]
     assert [lag for _, lag in lags] == pytest.approx([2.1 - 1.32, 2.8 - 1.92, 3.4 - 2.62])
 
@@ -81,7 +82,7 @@ def test_latencies_by_hand() -> None:
 def test_a_word_in_pieces_is_there_with_its_last_piece() -> None:
     trace = good_trace()
     trace.events = [(2.0, delta("on")), (2.5, delta("e tw")), (3.0, delta("o"))]
-    assert [lag for _, lag in metrics.commit_lags(trace, WORDS)] == pytest.approx(
+    assert [lag for _, lag in latencies(trace, WORDS).commit_lag] == pytest.approx(
         [2.5 - 1.32, 3.0 - 1.92]
     )
 
@@ -100,7 +101,7 @@ def test_turns_and_text() -> None:
     (turn,) = metrics.turns(trace)
     assert (turn.start, turn.end, turn.completed, turn.language) == (0.5, 3.0, 3.5, "en")
     assert metrics.hypothesis(trace) == "one two three."
-    assert metrics.corpus_wer([("one two three", metrics.hypothesis(trace))]).rate == 0.0
+    assert word_errors("one two three", metrics.hypothesis(trace)).rate == 0.0
 
 
 def test_a_good_trace_breaks_no_promise() -> None:
@@ -188,7 +189,7 @@ def test_a_constant_delay_is_what_every_word_lags(gaps: list[float], delay: floa
         words.append(SpokenWord(f"w{number}", at, at + gap))
         at += gap
     trace.events = [(trace.sent_at(w.end) + delay, delta(f"{w.word} ")) for w in words]
-    lags = metrics.commit_lags(trace, words)
+    lags = latencies(trace, words).commit_lag
     assert [lag for _, lag in lags] == pytest.approx([delay] * len(words))
 
 
