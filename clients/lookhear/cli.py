@@ -21,6 +21,13 @@ from lookhear.server_choice import (
 )
 
 COMMANDS = "lookhear.commands"  # the entry-point group: `name(argv) -> exit status`
+# What the server's own commands do, known without loading them.
+PLUGINS = {
+    "serve": "start a server",
+    "models": "list what is packaged, downloaded or served",
+    "bench": "measure a server: errors, latencies, capacity",
+    "tune": "measure this GPU's kernels and keep the fastest",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,7 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         plugins = metadata.entry_points(group=COMMANDS)
         if arguments and arguments[0] in plugins.names:
             return _plugin(plugins[arguments[0]], arguments[1:])
-        parsed = _parser(sorted(plugins.names)).parse_args(arguments)
+        parser = _parser(sorted(plugins.names))
+        if not arguments:
+            parser.print_help()
+            return 2
+        parsed = parser.parse_args(arguments)
         return cast(Callable[[argparse.Namespace], int], parsed.run)(parsed)
     except KeyboardInterrupt:
         return 130
@@ -106,7 +117,8 @@ def _parser(plugins: Sequence[str]) -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo)
     for name in plugins:
         # Only for --help: main() hands their whole command line to the server's own parser.
-        commands.add_parser(name, help=f"see `lookhear {name} --help`", add_help=False)
+        described = PLUGINS.get(name, f"see `lookhear {name} --help`")
+        commands.add_parser(name, help=described, add_help=False)
     return parser
 
 

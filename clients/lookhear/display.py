@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -198,7 +199,9 @@ def progress(console: Console, title: str) -> Iterator[Report]:
     if not console.is_terminal:
         yield _lines(console, title)
         return
-    with Progress(*columns, console=console, transient=True) as bars:
+    # On a terminal what is printed stands above the bar; elsewhere it must get where it is to go.
+    above = sys.stdout.isatty()
+    with Progress(*columns, console=console, transient=True, redirect_stdout=above) as bars:
         task = bars.add_task(title, total=None)
 
         def report(stage: str, share: float | None) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import selectors
+import stat
 from collections.abc import AsyncIterator
+from io import FileIO
 
 _BLOCK = 1 << 16
 
@@ -15,16 +18,12 @@ async def read_blocks(descriptor: int, stop: asyncio.Event) -> AsyncIterator[byt
     reader = asyncio.StreamReader(limit=2 * _BLOCK)
     loop = asyncio.get_running_loop()
     pipe = os.fdopen(os.dup(descriptor), "rb", buffering=0)
-    try:
-        transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), pipe
-        )
-    except (ValueError, OSError):
-        # A regular file: reading it does not block, and asyncio cannot wait for it.
+    if not _can_be_awaited(pipe):
         with pipe:
             while not stop.is_set() and (block := await asyncio.to_thread(pipe.read, _BLOCK)):
                 yield block
         return
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     stopped = asyncio.create_task(stop.wait())
     try:
         while True:
@@ -41,3 +40,17 @@ async def read_blocks(descriptor: int, stop: asyncio.Event) -> AsyncIterator[byt
     finally:
         stopped.cancel()
         transport.close()
+
+
+def _can_be_awaited(pipe: FileIO) -> bool:
+    """Not a regular file, nor /dev/null and its like: those never block, and cannot be waited for.
+    asyncio takes the latter all the same, and then nothing ever comes."""
+    mode = os.fstat(pipe.fileno()).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)):
+        return False
+    with selectors.DefaultSelector() as selector:
+        try:
+            selector.register(pipe, selectors.EVENT_READ)
+        except OSError:
+            return False
+    return True

@@ -109,11 +109,15 @@ def _whole(
 ) -> int:
     """Whole files, each in one request. What is wrong with one does not keep the others."""
     failed = 0
-    with progress(console, f"transcribing {parsed.files[0]}") as report:
+    count = len(parsed.files)
+    titles = [
+        f"transcribing {file}" + (f" ({number} of {count})" if count > 1 else "")
+        for number, file in enumerate(parsed.files, 1)
+    ]
+    with progress(console, titles[0]) as report:
         for number, file in enumerate(parsed.files):
-            if len(parsed.files) > 1:
-                share = number / len(parsed.files)
-                report(f"transcribing {file} ({number + 1} of {len(parsed.files)})", share)
+            if count > 1:
+                report(titles[number], number / count)
             try:
                 answer = asyncio.run(
                     client.transcribe_raw(
@@ -125,12 +129,17 @@ def _whole(
                     )
                 )
             except (InvalidRequest, SourceError) as error:
-                if len(parsed.files) == 1:
-                    raise
+                said = str(error)
+                if isinstance(error, InvalidRequest) and error.param == "file":
+                    said = f"{file}: {said.removeprefix('file: ')}"
+                    error = InvalidRequest(said, error.code, error.param)
+                if count == 1:
+                    raise error from None
                 failed += 1
-                console.print(f"lookhear: {file}: {error}", soft_wrap=True, markup=False)
+                said = said if said.startswith(f"{file}: ") else f"{file}: {said}"
+                console.print(f"lookhear: {said}", soft_wrap=True, markup=False)
                 continue
-            _deliver(answer.rstrip("\n"), form, file, target, len(parsed.files) > 1)
+            _deliver(answer.rstrip("\n"), form, file, target, count > 1)
             if target is not None and console.is_terminal:
                 console.print(Text(f"{file} → {target(file)}", style="dim"), soft_wrap=True)
     return 1 if failed else 0

@@ -150,7 +150,12 @@ def words(item_id: str, content_index: int, words: Sequence[Word]) -> Json:
         "item_id": item_id,
         "content_index": content_index,
         "words": [
-            {"word": w.word, "start": w.start, "end": w.end, "probability": w.probability}
+            {
+                "word": w.word,
+                "start": round(w.start, 3),
+                "end": round(w.end, 3),
+                "probability": round(w.probability, 4),
+            }
             for w in words
         ],
     }

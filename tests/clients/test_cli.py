@@ -94,6 +94,12 @@ def test_no_server_and_none_installed(
     assert 'pip install "lookhear[server]"' in capsys.readouterr().err
 
 
+def test_no_command_shows_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    out = capsys.readouterr().out
+    assert " transcribe files\n" in out and " start a server\n" in out
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(["--version"])

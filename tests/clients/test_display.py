@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from lookhear.display import LiveTranscript, progress
@@ -74,6 +75,18 @@ def test_sound_that_had_to_be_given_up_is_named() -> None:
     lost = Reconnecting(1, 0.5, "closed with 1011", ("a",), 1.0, lost=12.0)
     picture = shown([lost, SessionReady("s", None)], terminal=True)
     assert "12 s of sound are lost" in picture
+
+
+def test_what_is_printed_beside_a_bar_gets_where_it_is_to_go(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As in `lookhear transcribe talk.wav > talk.txt` on a terminal."""
+    terminal = io.StringIO()
+    with progress(Console(file=terminal, force_terminal=True), "transcribing") as report:
+        report("transcribing", 0.5)
+        print("Hello.")
+    assert capsys.readouterr().out == "Hello.\n"
+    assert "transcribing" in terminal.getvalue() and "Hello." not in terminal.getvalue()
 
 
 def test_progress_without_a_terminal_is_a_line_per_stage() -> None:

@@ -38,7 +38,8 @@ class _Handler(BaseHTTPRequestHandler):
         said = body.split(b"octet-stream\r\n\r\n")[1].split(b"\r\n--")[0].decode()
         form = body.split(b'"response_format"\r\n\r\n')[1].split(b"\r\n")[0].decode()
         if said.startswith("?"):
-            error = {"type": "invalid_request_error", "message": "this is no audio"}
+            message = "file: expected audio, got none"
+            error = {"type": "invalid_request_error", "message": message, "param": "file"}
             self.reply(400, json.dumps({"error": error}))
         elif form == "verbose_json":
             self.reply(200, json.dumps({"text": f"said {said}", "duration": 1.0}))
@@ -92,8 +93,10 @@ def test_several_files_and_one_that_is_no_audio(
     assert transcribe(server, *files) == 1
     captured = capsys.readouterr()
     assert captured.out == "a.wav: said a\nb.mp3: said b\n"
-    assert "lookhear: bad.wav: this is no audio\n" in captured.err
-    assert "transcribing b.mp3 (3 of 3)" in captured.err
+    assert captured.err == (
+        "transcribing a.wav (1 of 3) ...\ntranscribing bad.wav (2 of 3) ...\n"
+        "lookhear: bad.wav: expected audio, got none\ntranscribing b.mp3 (3 of 3) ...\n"
+    )
     assert transcribe(server, "--json", "a.wav", "b.mp3") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(line["file"], line["text"]) for line in lines] == [
@@ -188,7 +191,7 @@ def test_names_with_brackets_are_told_whole(
         (["a.wav/b"], 1, "no such file: a.wav/b"),
         (["."], 1, "expected a file, got a folder: ."),
         (["a" * 300], 1, "File name too long"),
-        (["bad.wav"], 1, "this is no audio"),
+        (["bad.wav"], 1, "lookhear: bad.wav: expected audio, got none"),
         (["a.wav", "b.mp3", "--format", "srt"], 2, "need --out FOLDER"),
         (["a.wav", "new/../a.wav", "--out", "folder"], 1, "no such file"),
         (["a.wav", "./a.wav", "--out", "folder"], 2, "would be written to a.txt"),
