@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
+import pytest_asyncio
 from numpy.typing import NDArray
 
 from benchmarks.dataset import Audio, Utterance, held_out
+from engine.client import EngineClient
+from engine.config import EngineConfig
 from lookhear.client import AsyncClient
 from lookhear.server import ServerProcess
+from tests.checkpoints_vl import build_served_qwen3_vl
+from tests.gateway.running import Running, running
 
 SERVE = ["--threads", "1"]  # the machine has other things to do
 
@@ -61,6 +68,27 @@ def talks() -> dict[str, Talk]:
         pieces = [piece for u in chosen for piece in (audio.of(u), silence)]
         talks[language] = Talk(language, tuple(chosen), np.concatenate([silence, *pieces]))
     return talks
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def seeing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    """A gateway in this process, with the engine of a random Qwen3-VL behind it, named `vl`."""
+    folder: Path = tmp_path_factory.mktemp("vl")
+    build_served_qwen3_vl(folder)
+    config = EngineConfig(
+        model=str(folder),
+        served_name="vl",
+        device="cpu",
+        dtype="float32",
+        threads=1,
+        kv_cache_gigabytes=0.05,
+    )
+    engine = await EngineClient.start([config])
+    try:
+        async with running(engine=cast(Any, engine)) as it:
+            yield it
+    finally:
+        await engine.close()
 
 
 def engine_pid(server: ServerProcess) -> int:

@@ -6,43 +6,19 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
 
-from engine.client import EngineClient
-from engine.config import EngineConfig
-from tests.checkpoints_vl import build_served_qwen3_vl
 from tests.gateway.chatting import URL, ask, client, frames, image, png, text, user
-from tests.gateway.running import Running, running
+from tests.gateway.running import Running
 from tests.gateway.strict import check_chunks, check_completion
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 QUESTION = user(image(png(64, 48)), text("what is it"))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def seeing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    folder: Path = tmp_path_factory.mktemp("vl")
-    build_served_qwen3_vl(folder)
-    config = EngineConfig(
-        model=str(folder),
-        served_name="vl",
-        device="cpu",
-        dtype="float32",
-        threads=1,
-        kv_cache_gigabytes=0.05,
-    )
-    engine = await EngineClient.start([config])
-    try:
-        async with running(engine=cast(Any, engine)) as it:
-            yield it
-    finally:
-        await engine.close()
 
 
 @pytest_asyncio.fixture(loop_scope="module")

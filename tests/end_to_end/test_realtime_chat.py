@@ -4,42 +4,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from engine.client import EngineClient
-from engine.config import EngineConfig
-from tests.checkpoints_vl import build_served_qwen3_vl
 from tests.gateway.chatting import data_url, png
 from tests.gateway.conversing import said
-from tests.gateway.running import Client, Running, running
+from tests.gateway.running import Client, Running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SHORT = {"type": "realtime", "max_output_tokens": 4, "lookhear": {"temperature": 0.0}}
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def seeing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    folder: Path = tmp_path_factory.mktemp("vl")
-    build_served_qwen3_vl(folder)
-    config = EngineConfig(
-        model=str(folder),
-        served_name="vl",
-        device="cpu",
-        dtype="float32",
-        threads=1,
-        kv_cache_gigabytes=0.05,
-    )
-    engine = await EngineClient.start([config])
-    try:
-        async with running(engine=cast(Any, engine)) as it:
-            yield it
-    finally:
-        await engine.close()
 
 
 @pytest_asyncio.fixture(loop_scope="module")

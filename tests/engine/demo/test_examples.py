@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
 
 from engine.demo import tokenizer as tk
-from engine.demo.corpus import Clip, Corpus
+from engine.demo.corpus import Corpus
 from engine.demo.examples import FRAME_RATE, IGNORE, Example, ExampleMaker, Mix
-from engine.demo.grammar import LANGUAGES, sentence
 from engine.demo.speech import SAMPLE_RATE
 from engine.demo.tokenizer import TextCoder, train_merges
-
-WORD_SECONDS = 0.25
+from tests.engine.demo.conftest import WORD_SECONDS
 
 
 @pytest.fixture(scope="module")
 def coder() -> TextCoder:
     return TextCoder(*train_merges(0, merges=300))
-
-
-@pytest.fixture(scope="module")
-def corpus() -> Corpus:
-    """Each word is 0.25 s of noise."""
-    rng, noise = random.Random(0), np.random.default_rng(0)
-    clips: list[Clip] = []
-    at = 0
-    for speaker in range(20):
-        for language in LANGUAGES:
-            for _ in range(4):
-                item = sentence(rng, False)
-                words = item.text(language).split()
-                n = int(len(words) * WORD_SECONDS * SAMPLE_RATE)
-                timed = [(w, i * WORD_SECONDS, (i + 1) * WORD_SECONDS) for i, w in enumerate(words)]
-                sounds = (("a", 0.0), ("", len(words) * WORD_SECONDS))
-                clips.append(Clip(item, language, "v", speaker, at, at + n, tuple(timed), sounds))
-                at += n
-    return Corpus(clips, noise.integers(-9000, 9000, at).astype(np.int16))
 
 
 def _maker(corpus: Corpus, coder: TextCoder, seed: int, **mix: float) -> ExampleMaker:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from engine.demo.corpus import Clip, Corpus
+from engine.demo.corpus import Corpus
 from engine.demo.examples import FRAME_RATE, IGNORE, Mix
-from engine.demo.grammar import LANGUAGES, sentence
 from engine.demo.qwen3_asr_examples import (
     HOP,
     SHORTEST,
@@ -29,8 +27,7 @@ from engine.demo.qwen3_asr_tokenizer import AUDIO_PAD, write_tokenizer
 from engine.demo.speech import SAMPLE_RATE
 from engine.models.qwen3_asr_prompt import parse_answer
 from engine.qwen_tokenizer import QwenTokenizer
-
-WORD_SECONDS = 0.25
+from tests.engine.demo.conftest import WORD_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -38,25 +35,6 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> QwenTokenizer:
     folder: Path = tmp_path_factory.mktemp("tokenizer")
     write_tokenizer(folder, 0, 400, 400)
     return QwenTokenizer.from_folder(folder)
-
-
-@pytest.fixture(scope="module")
-def corpus() -> Corpus:
-    """Each word is 0.25 s of noise."""
-    rng, noise = random.Random(0), np.random.default_rng(0)
-    clips: list[Clip] = []
-    at = 0
-    for speaker in range(20):
-        for language in LANGUAGES:
-            for _ in range(4):
-                item = sentence(rng, False)
-                words = item.text(language).split()
-                n = int(len(words) * WORD_SECONDS * SAMPLE_RATE)
-                timed = [(w, i * WORD_SECONDS, (i + 1) * WORD_SECONDS) for i, w in enumerate(words)]
-                sounds = (("a", 0.0), ("", len(words) * WORD_SECONDS))
-                clips.append(Clip(item, language, "v", speaker, at, at + n, tuple(timed), sounds))
-                at += n
-    return Corpus(clips, noise.integers(-9000, 9000, at).astype(np.int16))
 
 
 def _draw(
