@@ -101,7 +101,7 @@ def served(server: str, api_key: str | None) -> list[Row]:
         return [
             Row(
                 m["id"],
-                m.get("architecture", "?"),
+                _family(m.get("architecture")),
                 _parameters(m.get("parameters")),
                 "served" if m is not data[0] or len(data) == 1 else "served, the default",
             )
@@ -110,6 +110,10 @@ def served(server: str, api_key: str | None) -> list[Row]:
     except urllib.error.HTTPError as error:
         with error:
             raise ValueError(f"it answered {error.code} {error.reason}") from None
+    except urllib.error.URLError as error:
+        reason = error.reason
+        said = reason.strerror if isinstance(reason, OSError) else None
+        raise ValueError(said or str(reason)) from None
     except HTTPException as error:
         raise ValueError(f"expected HTTP, got {str(error).strip()!r}") from None
     except (KeyError, TypeError) as error:
@@ -132,6 +136,11 @@ def _model_type(config: Path) -> str:
         return str(json.loads(config.read_text())["model_type"])
     except (OSError, ValueError, KeyError, TypeError):
         return "?"
+
+
+def _family(architecture: object) -> str:
+    """WhisperForConditionalGeneration -> Whisper; other servers do not say."""
+    return str(architecture).partition("For")[0] if architecture else "?"
 
 
 def _size(folder: Path) -> str:

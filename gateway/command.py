@@ -21,6 +21,7 @@ from gateway.config import GatewayConfig
 from gateway.server import bind, check_certificate, compute_alone, make_server, run
 from gateway.startup import LoadingBar, greet, tell_ready
 
+PIPED_WIDTH = 1000  # columns: what a program reads is not wrapped
 WRONG_USE = 2  # exit status: what was asked for cannot be done
 
 
@@ -86,6 +87,8 @@ def models(argv: list[str]) -> int:
     parser.add_argument("--api-key", default=os.environ.get("LOOKHEAR_API_KEY"), metavar="KEY")
     options = parser.parse_args(argv)
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=PIPED_WIDTH)
     if options.server is not None:
         try:
             rows = catalogue.served(options.server, options.api_key)
@@ -96,7 +99,8 @@ def models(argv: list[str]) -> int:
     console.print(catalogue.table([*catalogue.packaged(), *catalogue.downloaded()], None))
     *kinds, last = catalogue.SUPPORTED.values()
     console.print(
-        f"Of the Hugging Face hub: any {', '.join(kinds)} or {last}, lookhear serve --model REPO"
+        f"Of the Hugging Face hub: any {', '.join(kinds)} or {last}, lookhear serve --model REPO",
+        soft_wrap=True,
     )
     return 0
 

@@ -121,7 +121,9 @@ class Server:
                 return error.code, error.read()
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
-            if isinstance(error, http.client.HTTPException):
+            if isinstance(reason, OSError) and reason.strerror:
+                reason = reason.strerror
+            elif isinstance(error, http.client.HTTPException):
                 reason = f"expected HTTP, got {str(error).strip()!r}"
             raise ConnectionFailed(f"cannot reach {self.base_url}: {reason}") from error
 

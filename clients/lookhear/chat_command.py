@@ -70,12 +70,14 @@ def check(parsed: argparse.Namespace) -> None:
 
 def _piped_question() -> str:
     try:
-        return sys.stdin.read().strip()
-    except UnicodeDecodeError as error:
+        question = sys.stdin.read().strip()
+        question.encode()  # some locales let bytes through that are no text
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
         raise SourceError(
             f"stdin: expected a question as text, got bytes that are not {error.encoding}; "
             "--image and --audio take files"
         ) from None
+    return question
 
 
 def served_models(parsed: argparse.Namespace) -> Sequence[str]:

@@ -66,7 +66,7 @@ async def read_stream(blocks: AsyncIterator[bytes], rate: int | None) -> AsyncIt
                 f"stdin: expected WAV or bare 16-bit PCM, got {kind}. A file goes to `lookhear "
                 "transcribe FILE`, a stream through `ffmpeg -i - -f wav -`"
             )
-        form, size = _Format(rate or RATE, 1, "<i2"), None
+        form, size = _Format(RATE if rate is None else rate, 1, "<i2"), None
     wire = ToWire(form.rate)
     width = np.dtype(form.dtype).itemsize * form.channels
     carry = b""

@@ -82,10 +82,12 @@ def test_the_question_comes_through_a_pipe(
     assert chat.requests[0]["messages"] == [{"role": "user", "content": "What is it?"}]
 
 
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
 def test_what_is_piped_must_be_text(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    errors: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\x89PNG"), "utf-8"))
+    piped = io.TextIOWrapper(io.BytesIO(b"\x89PNG"), "utf-8", errors)
+    monkeypatch.setattr("sys.stdin", piped)
     assert cli.main(["chat", "--server", "http://127.0.0.1:1"]) == 1
     problem = "stdin: expected a question as text, got bytes that are not utf-8"
     assert capsys.readouterr().err.startswith(f"lookhear: {problem}")

@@ -64,6 +64,11 @@ async def test_channels_are_mixed_and_floats_taken() -> None:
     assert abs(heard.astype(int) - SAMPLES).max() <= 1
 
 
+async def test_a_rate_that_is_none() -> None:
+    with pytest.raises(SourceError, match="expected 4000 to 384000 Hz, got 0"):
+        await read(SAMPLES.tobytes(), rate=0)
+
+
 async def test_other_rates_are_resampled() -> None:
     assert abs(len(await read(SAMPLES.tobytes(), rate=8_000)) - 7200) <= 2
     assert abs(len(await read(wav(SAMPLES, 48_000))) - 1200) <= 2

@@ -212,10 +212,13 @@ async def test_models_of_a_running_server(capsys: pytest.CaptureFixture[str]) ->
             assert await asyncio.to_thread(command.models, ["--server", url]) == 0
             rows = [row for row in capsys.readouterr().out.splitlines() if "fake" in row]
             assert [row.split()[0] for row in rows] == ["fake/whisper", "fake-english"]
+            assert "For" not in "".join(rows) and "…" not in "".join(rows)
             assert ["default" in row for row in rows] == [True, False]
         status = await asyncio.to_thread(command.models, ["--server", gateway.http + "/no"])
         assert status == 2
         assert "404" in capsys.readouterr().err
+    assert command.models(["--server", "http://127.0.0.1:9"]) == 2
+    assert capsys.readouterr().err.endswith("of http://127.0.0.1:9: Connection refused\n")
     assert command.models(["--server", "example.org"]) == 2
     assert "expected a URL" in capsys.readouterr().err
 
