@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+JOBS ?= 2
 
 .PHONY: demo test check bench-live bench-offline gpu-check gpu-bench clean
 
@@ -9,7 +10,7 @@ demo: $(VENV)/.server
 	@$(BIN)/lookhear demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

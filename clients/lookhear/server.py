@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ Progress = Callable[[str, float | None], None]
 """Told what is going on and the share done, None if that is not known."""
 
 _POLL_SECONDS = 0.1
+_OUR_PORTS = range(20_000, 32_000)  # below those that systems choose from
 _SERVER_PACKAGES = ("starlette", "uvicorn", "torch")  # what `lookhear[server]` brings
 
 
@@ -36,8 +38,10 @@ def server_installed() -> bool:
 
 
 def free_port(wanted: int = 0, host: str = "127.0.0.1") -> int:
-    """`wanted` if nobody listens there, else a port that the system says is free."""
-    for port in (wanted, 0):
+    """`wanted` if nobody listens there, else one that is free, and that the system gives to nobody
+    who asks for any: until it is listened on it stays free."""
+    wishes = [wanted] if wanted else []
+    for port in (*wishes, *random.sample(_OUR_PORTS, 50), 0):
         with socket.socket() as probe:
             # As servers do: a port whose last owner has just closed counts as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

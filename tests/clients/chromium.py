@@ -40,11 +40,21 @@ def executable() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
-def voice(recording: Path, wav: Path, *, before: float = 0.5, after: float = 4.0) -> Path:
-    """A recording as the microphone hears it, with seconds of silence around. -> wav, written."""
+def voice(
+    recording: Path,
+    wav: Path,
+    *,
+    before: float = 0.5,
+    after: float = 4.0,
+    end: float | None = None,
+) -> Path:
+    """A recording, or its part up to `end` (seconds), as the microphone hears it, with seconds of
+    silence around. -> wav, written."""
     rate = 48_000
     quiet = [np.zeros(round(seconds * rate), np.float32) for seconds in (before, after)]
-    samples = np.concatenate([quiet[0], *iter_audio(recording, 10.0, rate), quiet[1]])
+    said = np.concatenate(list(iter_audio(recording, 10.0, rate)))
+    said = said[: None if end is None else round(end * rate)]
+    samples = np.concatenate([quiet[0], said, quiet[1]])
     with wave.open(str(wav), "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
@@ -62,6 +72,7 @@ class Page:
         self._session = session
         self.errors: list[str] = []
         self.requests: list[str] = []
+        self._news = asyncio.Event()
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         return await self._browser.call(method, self._session, **params)
@@ -93,6 +104,13 @@ class Page:
         if not await self.js(wait):
             seen = await self.js("document.body.innerText")
             raise AssertionError(f"{condition} did not come; {self.errors}; the page:\n{seen}")
+
+    async def until_errors(self, count: int) -> None:
+        """Wait until the console has complained so often: it does so behind what caused it."""
+        async with asyncio.timeout(PATIENCE):
+            while len(self.errors) < count:
+                self._news.clear()
+                await self._news.wait()
 
     async def text(self, selector: str) -> str:
         found: str = await self.js(f"document.querySelector({json.dumps(selector)}).innerText")
@@ -162,6 +180,7 @@ class Page:
             self.requests.append(params["request"]["url"])
         elif method == "Network.webSocketCreated":
             self.requests.append(params["url"])
+        self._news.set()
 
     def foreign(self, url: str) -> list[str]:
         """Requests to others than the server of this address, and what the page holds itself."""
@@ -263,7 +282,8 @@ async def chromium(
         try:
             address = await _address(process.stderr)
             draining = asyncio.create_task(_drain(process.stderr))
-            async with connect(address, proxy=None, max_size=None) as socket:
+            options = {"open_timeout": PATIENCE, "ping_interval": None}  # a browser may be busy
+            async with connect(address, proxy=None, max_size=None, **options) as socket:
                 browser = Browser(socket)
                 reading = asyncio.create_task(browser.read())
                 try:

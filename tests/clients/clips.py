@@ -17,7 +17,8 @@ FRAMES = 10  # per second
 
 
 def write_video(path: Path, pictures: Sequence[Image.Image], recording: Path | None) -> Path:
-    """A WebM: every picture for a second, and the recording's sound if there is one. -> path"""
+    """A WebM: every picture for a second, and the recording's sound, as long with silence behind
+    it, if there is one. -> path"""
     with av.open(str(path), "w", format="webm") as container:
         video = container.add_stream("libvpx", rate=FRAMES)
         video.width, video.height = pictures[0].size
@@ -31,7 +32,9 @@ def write_video(path: Path, pictures: Sequence[Image.Image], recording: Path | N
                 container.mux(video.encode(image))
         container.mux(video.encode())
         if sound is not None and recording is not None:
-            samples = np.concatenate(list(iter_audio(recording, 10.0, RATE)))
+            heard = np.concatenate(list(iter_audio(recording, 10.0, RATE)))
+            samples = np.zeros(max(len(heard), len(pictures) * RATE), np.float32)
+            samples[: len(heard)] = heard
             pcm = (np.clip(samples, -1, 1) * 32767).astype(np.int16)
             piece = av.AudioFrame.from_ndarray(pcm[None, :], format="s16", layout="mono")
             piece.sample_rate, piece.pts, piece.time_base = RATE, 0, Fraction(1, RATE)

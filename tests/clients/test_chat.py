@@ -119,7 +119,7 @@ async def test_leaving_early_hangs_up() -> None:
             async for text in story:
                 assert text == "Once upon"
                 break
-        assert await asyncio.to_thread(server.hung_up.wait, 10)
+        assert await asyncio.to_thread(server.hung_up.wait, 60)
         assert [text async for text in story] == [] and story.completed is None
         with pytest.raises(ProtocolError, match="closed before"):
             await story.read()
@@ -138,7 +138,7 @@ async def test_cancelling_the_task_hangs_up() -> None:
         await started.wait()
         task.cancel()
         await asyncio.wait([task])
-        assert await asyncio.to_thread(server.hung_up.wait, 10)
+        assert await asyncio.to_thread(server.hung_up.wait, 60)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_the_blocking_client_says_the_same() -> None:
         server.hold, server.frames = True, [chunk(content="Once")]
         with client.chat("A story?") as story:
             assert next(story) == "Once"
-        assert server.hung_up.wait(10)
+        assert server.hung_up.wait(60)
 
 
 def test_urls_are_told_from_paths() -> None:

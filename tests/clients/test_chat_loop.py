@@ -136,7 +136,7 @@ def test_ctrl_c_stops_the_answer_and_keeps_what_was_said(server: ChatServer) -> 
     server.hold, server.frames = True, [chunk(content="Once upon")]
 
     def end() -> None:
-        assert server.hung_up.wait(10)
+        assert server.hung_up.wait(60)
         server.hold, server.frames = False, answer("The end.")
 
     said = converse(server, "A story?", end, "Go on.", out=Interrupting())

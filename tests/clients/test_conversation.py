@@ -257,7 +257,8 @@ async def test_no_server_and_no_entering() -> None:
 
 async def test_a_server_that_falls_silent() -> None:
     async with TalkingServer(hold=True).running() as server:
-        options = ConversationOptions(answer_seconds=0.05)
-        async with Conversation(Server(server.url), options) as talk:
+        async with Conversation(Server(server.url), ConversationOptions()) as talk:
+            channel = await talk._line.channel()
+            channel._answer_seconds = 0.05
             with pytest.raises(ConnectionFailed, match="stopped answering"):
                 await talk.respond().read()

@@ -19,8 +19,11 @@ TURNS = "[...document.querySelectorAll('.turn .committed')]"
 
 @pytest.mark.skipif(executable() is None, reason="needs Chromium (Debian: chromium)")
 async def test_a_restart_in_mid_sentence(tmp_path: Path) -> None:
-    said = json.loads((RECORDINGS / "hello.json").read_text(encoding="utf-8"))["text"]
-    wav = voice(RECORDINGS / "hello.opus", tmp_path / "hello.wav")
+    spoken = json.loads((RECORDINGS / "hello.json").read_text(encoding="utf-8"))
+    sentences = spoken["sentences"][:3]
+    said = " ".join(sentence["text"] for sentence in sentences)
+    end = sentences[-1]["words"][-1]["end_s"] + 0.5
+    wav = voice(RECORDINGS / "hello.opus", tmp_path / "hello.wav", end=end)
     with ServerProcess(arguments=SERVE, start_seconds=120.0) as server:
         async with (
             chromium(wav) as browser,
@@ -31,11 +34,11 @@ async def test_a_restart_in_mid_sentence(tmp_path: Path) -> None:
             await asyncio.to_thread(server.stop)
             await page.until("document.querySelector('#state').dataset.state == 'lost'")
             await asyncio.to_thread(server.start)
-            await page.until(f"/alarm\\.?$/.test({TURNS}.at(-1).innerText)")
+            await page.until(f"/London\\.?$/.test({TURNS}.at(-1).innerText)")
             await page.click("#toggle")
             await page.until("document.querySelector('#state').dataset.state == 'idle'")
             heard = await page.js(f"{TURNS}.map((turn) => turn.innerText.trim()).join(' ')")
-            assert word_errors(said, heard).rate <= 0.1, heard
+            assert word_errors(said, heard).rate <= 0.15, heard
             assert await page.js("document.querySelector('#notice').hidden")
             # The browser itself says that nobody answered; the page has nothing to add.
-            assert [e for e in page.errors if "ERR_CONNECTION_REFUSED" not in e] == []
+            assert [error for error in page.errors if "net::ERR_" not in error] == []

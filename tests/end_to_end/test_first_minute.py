@@ -88,7 +88,7 @@ async def shell(
     finally:
         with suppress(ProcessLookupError):  # it has ended by itself
             os.killpg(process.pid, signal.SIGINT)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await process.stdout.read()  # until all of them have ended
             await process.wait()
 

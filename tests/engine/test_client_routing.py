@@ -115,7 +115,7 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> Pair:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0)
 

@@ -64,7 +64,7 @@ def frames(answer: httpx.Response) -> list[str]:
 
 
 def client(running: Running) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=running.http, trust_env=False, timeout=20)
+    return httpx.AsyncClient(base_url=running.http, trust_env=False, timeout=60)
 
 
 async def each(http: Running) -> AsyncIterator[httpx.AsyncClient]:

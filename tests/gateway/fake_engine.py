@@ -200,7 +200,7 @@ class FakeEngine:
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:
         """Until the condition holds; checked at every change."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             async with self.changed:
                 await self.changed.wait_for(condition)
 

@@ -25,7 +25,7 @@ from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.strict import check
 
 MANUAL: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}
-PATIENCE = 10.0  # seconds after which a missing frame is a failure
+PATIENCE = 60.0  # seconds after which a missing frame is a failure
 
 
 @dataclass
@@ -103,7 +103,8 @@ class Client:
 
     async def __aenter__(self) -> Client:
         self.socket: ClientConnection = await connect(
-            self.url, proxy=None, max_size=None, **self.options
+            self.url,
+            **{"proxy": None, "max_size": None, "open_timeout": PATIENCE, **self.options},
         )
         return self
 

@@ -48,7 +48,7 @@ of_server = pytest.mark.asyncio(loop_scope="module")
 
 LIMITS = GatewayConfig(
     port=0,
-    fetch_timeout_seconds=0.3,
+    fetch_timeout_seconds=60.0,
     max_image_pixels=5_000_000,
     max_request_pixels=8_000_000,
     max_media_bytes=200_000,
@@ -307,7 +307,7 @@ async def test_too_many_pictures_and_too_large_together(http: httpx.AsyncClient)
     assert "at most 8000000 pixels together" in error["message"]
 
 
-def elsewhere(strictly: Running, port: int, **addresses: str) -> Pictures:
+def elsewhere(strictly: Running, limits: GatewayConfig, port: int, **addresses: str) -> Pictures:
     """Pictures of a world in which names lead to these addresses, and they to a server of ours."""
 
     async def resolve(host: str, _: int) -> list[str]:
@@ -317,7 +317,7 @@ def elsewhere(strictly: Running, port: int, **addresses: str) -> Pictures:
         return await asyncio.open_connection("127.0.0.1", port)
 
     in_thread = strictly.services.in_thread
-    return Pictures(LIMITS, Fetcher(in_thread, resolve=resolve, connect=connect), in_thread)
+    return Pictures(limits, Fetcher(in_thread, resolve=resolve, connect=connect), in_thread)
 
 
 @pytest.mark.parametrize(
@@ -338,8 +338,10 @@ async def test_servers_that_mean_no_good(
     http: httpx.AsyncClient, strictly: Running, answer: Any, words: str
 ) -> None:
     own = strictly.services.pictures
+    limits = replace(LIMITS, fetch_timeout_seconds=0.3) if answer is drip else LIMITS
     async with serving(answer) as port:
-        strictly.services.pictures = elsewhere(strictly, port, media="8.8.8.8", inner="10.0.0.7")
+        world = elsewhere(strictly, limits, port, media="8.8.8.8", inner="10.0.0.7")
+        strictly.services.pictures = world
         try:
             told = await refused(
                 http, "messages[0].content[0].image_url.url", user(image("http://media.test/a"))

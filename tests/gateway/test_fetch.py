@@ -31,7 +31,7 @@ T = TypeVar("T")
 Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
 CERTIFICATE = Path(__file__).parent / "data" / "media.test.pem"
-LOOPBACK = FetchPolicy(allow_networks=(parse_network("127.0.0.1/32"),))
+LOOPBACK = FetchPolicy(allow_networks=(parse_network("127.0.0.1/32"),), timeout_s=60.0)
 
 
 def png(color: str = "red") -> bytes:
@@ -462,5 +462,5 @@ async def test_a_cancelled_download_closes_its_connection() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(closed.wait(), 10)
+    await asyncio.wait_for(closed.wait(), 60)
     server.close()

@@ -172,10 +172,10 @@ def test_what_cannot_be_a_frame() -> None:
     assert problem["error"]["code"] == "unsupported_image"
 
 
-def test_ten_thousand_frames_cost_no_more_than_a_hundred() -> None:
+def test_thousands_of_frames_cost_no_more_than_a_hundred() -> None:
     talk = looking(max_frames=8)
     sizes = []
-    for number in range(10_000):
+    for number in range(2_400):
         talk.frame(str(number), 500 * number)
         if number % 120 == 119:
             talk.say_text("What now?")

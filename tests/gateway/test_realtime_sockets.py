@@ -28,7 +28,7 @@ from tests.gateway.test_fetch import drip, moved, says, serving
 
 SPEECH = Path(__file__).parents[1] / "media" / "data" / "speech.flac"
 MANUAL: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}
-LIMITS = GatewayConfig(port=0, fetch_timeout_seconds=0.3, max_image_pixels=5_000_000)
+LIMITS = GatewayConfig(port=0, max_image_pixels=5_000_000)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -302,8 +302,10 @@ async def test_servers_that_mislead_or_drip(
     strictly: Running, talk: Client, monkeypatch: pytest.MonkeyPatch, server: Any, expected: str
 ) -> None:
     pictures = strictly.services.pictures
-    loopback = replace(pictures.policy, allow_networks=(ip_network("127.0.0.0/8"),))
-    monkeypatch.setattr(pictures, "policy", loopback)
+    seconds = 0.3 if server is drip else 60.0
+    loopback = (ip_network("127.0.0.0/8"),)
+    policy = replace(pictures.policy, allow_networks=loopback, timeout_s=seconds)
+    monkeypatch.setattr(pictures, "policy", policy)
     async with serving(server) as port:
         url = f"http://127.0.0.1:{port}/a.png"
         error = await problem_of(talk, "conversation.item.create", item=showing(url))
@@ -421,6 +423,7 @@ async def test_a_slow_picture_delays_only_its_own_session(
 async def test_log_of_a_session_names_its_model(
     strictly: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
+    await strictly.engine.wait_for(lambda: not strictly.engine.sessions)  # of the test before
     caplog.set_level("INFO", "lookhear.gateway")
     strictly.engine.be_well()
     async with strictly.client("model=fake/vision") as client:

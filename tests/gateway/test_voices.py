@@ -67,7 +67,7 @@ async def test_much_of_one_session_does_not_hold_up_the_others(
     much = asyncio.create_task(voices.judge(SileroStream(), windows(*[0.5] * 200)))
     await asyncio.sleep(0)
     assert await voices.judge(SileroStream(), windows(0.25)) == [0.25]
-    assert len(model.batches) == 2 and not much.done()
+    assert 1 in model.batches[1] and not much.done()
     assert await much == [0.5] * 200
     assert max(max(batch) for batch in model.batches) == MOST_WINDOWS
 
