@@ -10,7 +10,7 @@ demo: $(VENV)/.server
 	@$(BIN)/lookhear demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent
 # Sound in real time, or in a browser: one after the other on one worker, so that at most one
-# other test computes beside them.
+# other test computes beside them. The longest of all, so they begin.
 LIVE = ("clients/test_browser_", "end_to_end/test_browser", "end_to_end/test_first_minute")
 
 os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -35,11 +34,25 @@ with contextlib.suppress(ImportError):  # a GPU box may lack it
     settings.load_profile("lookhear")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def file_of(node_id: str) -> str:
+    """The file of a test, from the folder of tests on."""
+    return node_id.split("::", 1)[0].removeprefix("tests/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: not file_of(item.nodeid).startswith(LIVE))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """A file's tests share what it starts: they stay together."""
-    if config.getoption("dist", "no") != "loadgroup":
-        return
-    for item in items:
-        name = item.path.relative_to(HERE).as_posix()
-        group = "live" if name.startswith(LIVE) else name
-        item.add_marker(pytest.mark.xdist_group(group))
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = file_of(nodeid)
+            return "live" if file.startswith(LIVE) else file
+
+    config.option.loadscopereorder = False
+    return Scheduling(config, log)
