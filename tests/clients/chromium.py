@@ -282,8 +282,13 @@ async def chromium(
         try:
             address = await _address(process.stderr)
             draining = asyncio.create_task(_drain(process.stderr))
-            options = {"open_timeout": PATIENCE, "ping_interval": None}  # a browser may be busy
-            async with connect(address, proxy=None, max_size=None, **options) as socket:
+            async with connect(
+                address,
+                proxy=None,
+                max_size=None,
+                open_timeout=PATIENCE,
+                ping_interval=None,  # a browser may be busy
+            ) as socket:
                 browser = Browser(socket)
                 reading = asyncio.create_task(browser.read())
                 try:

@@ -103,8 +103,7 @@ class Client:
 
     async def __aenter__(self) -> Client:
         self.socket: ClientConnection = await connect(
-            self.url,
-            **{"proxy": None, "max_size": None, "open_timeout": PATIENCE, **self.options},
+            self.url, proxy=None, max_size=None, open_timeout=PATIENCE, **self.options
         )
         return self
 
