@@ -49,10 +49,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """A file's tests share what it starts: they stay together."""
     from xdist.scheduler import LoadFileScheduling
 
-    class Scheduling(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file = file_of(nodeid)
-            return "live" if file.startswith(LIVE) else file
+    def scope(node_id: str) -> str:
+        file = file_of(node_id)
+        return "live" if file.startswith(LIVE) else file
 
     config.option.loadscopereorder = False
-    return Scheduling(config, log)
+    scheduling = LoadFileScheduling(config, log)
+    scheduling._split_scope = scope
+    return scheduling
