@@ -110,6 +110,13 @@ def _set_up_logging(level: str) -> None:
     logging.basicConfig(level=level.upper(), format="%(message)s", stream=sys.stderr)
     for name in ("uvicorn", "uvicorn.error", "asyncio", "httpx"):
         logging.getLogger(name).setLevel("DEBUG" if level == "debug" else "WARNING")
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """uvicorn takes every handshake that was refused, with a status and in words, for a bug of
+    ours; our own line has told of it."""
+    return not record.getMessage().startswith("ASGI callable returned without completing")
 
 
 def _refuse(command: str, reason: str) -> int:

@@ -12,7 +12,13 @@ from typing import cast
 from rich.console import Console
 
 from lookhear import chat_command, listen_command, transcribe_command
-from lookhear.errors import AddressError, LookhearError, NotInstalled, UsageError
+from lookhear.errors import (
+    AddressError,
+    AuthenticationError,
+    LookhearError,
+    NotInstalled,
+    UsageError,
+)
 from lookhear.server_choice import (
     EXPLANATION,
     NEEDS_SERVER,
@@ -53,7 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()  # whoever read our output is gone; there is nobody to tell
         return 1
     except LookhearError as error:
-        print(f"lookhear: {error}", file=sys.stderr)
+        is_about_key = isinstance(error, AuthenticationError) and error.code == "invalid_api_key"
+        hint = "; it goes to --api-key or into LOOKHEAR_API_KEY" if is_about_key else ""
+        print(f"lookhear: {error}{hint}", file=sys.stderr)
         return 2 if isinstance(error, (AddressError, NotInstalled, UsageError)) else 1
 
 

@@ -64,6 +64,8 @@ def final_close(code: int, said: str, held: ServerError | None) -> ServerError |
     if code in RETRIED_CLOSE_CODES:
         return None
     if code == 3000 or "invalid_api_key" in said:
+        if held is None:  # the close was met before the words in front of it were read
+            said = "the API key is missing, or not one that the server knows"
         return AuthenticationError(said, "invalid_api_key")
     return held or ServerError(
         f"the server closed the session before it was finished, code {code}: {said}"

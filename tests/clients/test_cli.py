@@ -13,9 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from websockets.frames import Close
 
 from lookhear import cli, server, server_choice
 from lookhear.errors import LookhearError
+from lookhear.stream import LiveStream
+from lookhear.wire import final_close
 from tests.clients.counting_server import CountingServer, said, speech
 from tests.clients.threads import on_thread
 
@@ -92,6 +95,25 @@ def test_no_server_and_none_installed(
     monkeypatch.setattr(server_choice, "server_installed", lambda: False)
     assert cli.main(["transcribe", recording]) == 2
     assert 'pip install "lookhear[server]"' in capsys.readouterr().err
+
+
+def test_a_missing_key_says_where_it_goes(
+    recording: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a server that has closed before anything could be asked."""
+    closed = Close(3000, "invalid_request_error.invalid_api_key")
+
+    def refuse(*_: object, **__: object) -> None:
+        error = final_close(closed.code, closed.reason, None)
+        assert error is not None
+        raise error
+
+    monkeypatch.setattr(LiveStream, "_connect", refuse)
+    assert cli.main(["transcribe", "--live", "--server", "http://127.0.0.1:1", recording]) == 1
+    assert capsys.readouterr().err == (
+        "lookhear: the API key is missing, or not one that the server knows; "
+        "it goes to --api-key or into LOOKHEAR_API_KEY\n"
+    )
 
 
 def test_no_command_shows_all(capsys: pytest.CaptureFixture[str]) -> None:

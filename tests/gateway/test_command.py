@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -72,6 +73,16 @@ def test_several_models_say_which_of_them_is_loading(
         "x/b: loading weights ...",
     ):
         assert line in lines
+
+
+def test_refused_handshakes_are_told_once(
+    engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert command.serve(["--port", "0", "--log-level", "error"]) == 0
+    server = logging.getLogger("uvicorn.error")
+    server.error("ASGI callable returned without completing handshake.")
+    server.error("something else")
+    assert [r.getMessage() for r in caplog.records if r.name == server.name] == ["something else"]
 
 
 def refusal(argv: list[str], capfd: pytest.CaptureFixture[str]) -> str:
