@@ -28,11 +28,9 @@ from gateway.errors import (
 from gateway.lag import LoopLag
 from gateway.metrics import Metrics
 from gateway.realtime.endpoint import realtime
-from gateway.services import Engine, Services
+from gateway.services import LAG_INTERVAL, Engine, Services
 from gateway.transport import Door
 from media.silero import SileroModel
-
-LAG_INTERVAL = 0.05  # seconds
 
 Loader = Callable[[], Awaitable[None]]
 """Loads the engine's models; runs beside the server, which answers `/ready` meanwhile."""
@@ -66,7 +64,7 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         loading = asyncio.create_task(load_models())
-        lag = LoopLag(services.metrics.loop_lag.observe, LAG_INTERVAL)
+        lag = LoopLag(services.observe_lag, LAG_INTERVAL)
         lag.start()
         try:
             yield

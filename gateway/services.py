@@ -18,7 +18,8 @@ from gateway.chat.pictures import Pictures
 from gateway.config import GatewayConfig
 from gateway.errors import ApiError
 from gateway.fetch import Fetcher
-from gateway.ids import new_id
+from gateway.gathering import Gathering
+from gateway.ids import Ids
 from gateway.metrics import Metrics
 from gateway.realtime.voices import Voices
 from media.silero import SileroModel
@@ -30,6 +31,7 @@ T = TypeVar("T")
 
 FILES_AT_ONCE = 4  # decoded and waiting for the engine; an hour of audio is 230 MB
 GOODBYE_SECONDS = 2.0  # how long a shutdown waits for its sessions
+LAG_INTERVAL = 0.05  # seconds between two looks at the event loop
 
 
 class Engine(Protocol):
@@ -71,16 +73,22 @@ class Services:
     threads: ThreadPoolExecutor
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
-    ids: Callable[[str], str] = new_id
+    ids: Callable[[str], str] = field(default_factory=Ids)
     closing: bool = False
     file_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FILES_AT_ONCE))
     sessions: set[RealtimeSession] = field(default_factory=set)
+    gathering: Gathering = field(default_factory=lambda: Gathering(LAG_INTERVAL))
     pictures: Pictures = field(init=False)
     voices: Voices = field(init=False)
 
     def __post_init__(self) -> None:
         self.voices = Voices(self.silero, self.threads)
         self.pictures = Pictures(self.config, Fetcher(self.in_thread), self.in_thread)
+
+    def observe_lag(self, seconds: float) -> None:
+        """How late the event loop was just now."""
+        self.metrics.loop_lag.observe(seconds)
+        self.gathering.observe(seconds)
 
     @property
     def takes_work(self) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from media.g711 import alaw_table, compress_alaw, compress_mulaw, mulaw_table
-from media.resample import StreamResampler
+from media.resample import Linear, StreamResampler
 
 __all__ = [
     "AudioFormat",
@@ -30,26 +30,22 @@ DEFAULT_PCM_RATE = 24000
 G711_RATE = 8000
 
 
-def decode_pcm16(data: bytes) -> Samples:
-    """Signed 16-bit little-endian mono -> [len(data) // 2] in [-1, 1). Whole samples only."""
-    samples = np.frombuffer(data, dtype="<i2").astype(np.float32)
-    samples *= np.float32(1 / FULL_SCALE)  # exact: a power of two
-    return samples
+def decode_pcm16(data: bytes) -> Linear:
+    """Signed 16-bit little-endian mono -> [len(data) // 2] int16. Whole samples only."""
+    return np.frombuffer(data, dtype="<i2")
 
 
-def decode_mulaw(data: bytes) -> Samples:
-    """G.711 mu-law mono -> [len(data)] in (-1, 1)."""
-    table = mulaw_table().astype(np.float32) / np.float32(FULL_SCALE)
-    return table[np.frombuffer(data, dtype=np.uint8)]
+def decode_mulaw(data: bytes) -> Linear:
+    """G.711 mu-law mono -> [len(data)] int16."""
+    return mulaw_table()[np.frombuffer(data, dtype=np.uint8)]
 
 
-def decode_alaw(data: bytes) -> Samples:
-    """G.711 A-law mono -> [len(data)] in (-1, 1)."""
-    table = alaw_table().astype(np.float32) / np.float32(FULL_SCALE)
-    return table[np.frombuffer(data, dtype=np.uint8)]
+def decode_alaw(data: bytes) -> Linear:
+    """G.711 A-law mono -> [len(data)] int16."""
+    return alaw_table()[np.frombuffer(data, dtype=np.uint8)]
 
 
-def _to_int16(samples: Samples) -> NDArray[np.int16]:
+def _to_int16(samples: Samples) -> Linear:
     scaled = np.rint(np.asarray(samples, dtype=np.float32) * np.float32(FULL_SCALE))
     return np.asarray(np.clip(scaled, -FULL_SCALE, FULL_SCALE - 1), dtype=np.int16)
 

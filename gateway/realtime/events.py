@@ -5,11 +5,11 @@ A client event that cannot be used raises `ProtocolError`.
 
 from __future__ import annotations
 
-import binascii
 import json
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
+import pybase64
 from pydantic import Field, InstanceOf, ValidationError
 
 from gateway.realtime.checks import (
@@ -205,7 +205,7 @@ def _plain_append(text: str) -> Append | None:
     if len(text) - head > MAX_APPEND_BYTES:
         return None
     try:
-        audio = binascii.a2b_base64(text[head : -len(_APPEND_TAIL)], strict_mode=True)
+        audio = pybase64.b64decode(text[head : -len(_APPEND_TAIL)], validate=True)
     except ValueError:
         return None
     return Append(audio)

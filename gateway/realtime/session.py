@@ -46,9 +46,6 @@ from gateway.services import Engine, Services
 INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
 INLINE_AUDIO = 32 * 1024  # bytes: more than this is decoded in a thread, which costs a hop
 BATCH = 4 * 1024 * 1024  # characters worked on at once
-# Seconds per open session, and at most; then less for each more. See _gathering_time.
-GATHERING, USUAL_GATHERING = 0.008, 0.05
-MORE_GATHERING, MOST_GATHERING = 0.00025, 0.1
 CLOSE_SECONDS = 1.0  # how long a slow reader may take to see why it is closed
 
 
@@ -264,11 +261,7 @@ class RealtimeSession:
             self._apply(self._protocol.hear(part, now=services.clock(), event_id=event_id))
 
     def _gathering_time(self) -> float:
-        """Seconds in which the next small appends may gather: to read them, work on them and pass
-        them on costs little more for many than for one, so the more sessions, the longer."""
-        count = len(self._services.sessions)
-        usual = min(GATHERING * count, USUAL_GATHERING)
-        return min(usual + MORE_GATHERING * count, MOST_GATHERING)
+        return self._services.gathering.seconds(len(self._services.sessions))
 
     async def _room_for_turns(self) -> None:
         """A client far ahead of the engine waits here, and so in the end in its own send."""

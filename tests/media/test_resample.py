@@ -34,3 +34,13 @@ def test_speech_is_as_loud_as_before(rate: int, share: float) -> None:
 @pytest.mark.parametrize("frequency", [8500, 9000, 11_900])
 def test_what_the_lower_rate_cannot_hold_is_gone(rate: int, frequency: float) -> None:
     assert np.abs(resampled(rate, frequency)).max() < 0.5 * 10 ** (-90 / 20)
+
+
+@pytest.mark.parametrize("rate", [*RATES, 16_000])
+def test_whole_numbers_give_what_the_same_fractions_give(rate: int) -> None:
+    numbers = np.random.default_rng(rate).integers(-32768, 32768, 3 * rate // 10).astype(np.int16)
+    exact, floats = StreamResampler(rate, 16_000), StreamResampler(rate, 16_000)
+    got = np.concatenate([exact.feed(numbers), exact.flush()])
+    expected = np.concatenate([floats.feed(numbers / np.float32(32768)), floats.flush()])
+    assert got.dtype == np.float32
+    assert np.array_equal(got, expected)
