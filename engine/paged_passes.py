@@ -27,7 +27,7 @@ from kernels import greedy
 Work = tuple[PagedSequence, int]
 Added = tuple[Tensor, Tensor]  # places [k], rows [k, n * width]: see `Qwen3Model.forward`
 Media = Mapping[str, list[Tensor]]  # request -> embeddings of its media
-Piece = tuple[int, int, Tensor]  # rows of a medium, and the tokens [first, last) they stand for
+Piece = tuple[int, int, Tensor]  # tokens [first, last) of a step, rows of the medium behind them
 
 # Prompts are padded to so many tokens: libraries prepare (and keep) code per shape, and a tick has
 # as many tokens as it happens to have.

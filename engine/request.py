@@ -30,8 +30,9 @@ class RequestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a request will take. encoder: samples of audio that the encoder may have to read.
-    tokens: places in the paged cache, prompt and answer together; 0 where rows are fixed."""
+    """What a request will take. encoder: samples of audio, or tokens of pictures, that the encoder
+    may have to read. tokens: places in the paged cache, prompt and answer together; 0 where rows
+    are fixed."""
 
     encoder: int
     tokens: int = 0

@@ -33,9 +33,9 @@ class Ticket:
 
 
 class Scheduler:
-    """max_rows: requests that run together. encoder_budget: samples encoded in one step, so that
-    running decodes never wait long; one request is always admitted, however large.
-    token_budget: tokens fed in one step, for the same reason.
+    """max_rows: requests that run together. encoder_budget: samples, or tokens of
+    pictures, encoded in one step, so that running decodes never wait long; one request is always
+    admitted, however large. token_budget: tokens fed in one step, for the same reason.
     """
 
     LIVE_SLACK = 4  # rounds a speaker's tick may wait

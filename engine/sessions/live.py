@@ -53,8 +53,8 @@ class LiveConfig:
     ticks in a row that must hear a word alike. held_words: words at the edge of the audio that wait
     all the same. warm_up: audio of a segment, padding included, before which nothing is committed.
     least_logprob: log-probability below which a token, and what follows it, waits for the silence
-    after the speech.
-    draft: whether the last hypothesis is verified in one pass.
+    after the speech. max_samples: of a turn or file, for whoever feeds it. draft: whether the last
+    hypothesis is verified in one pass.
     """
 
     tick: int = SAMPLE_RATE // 4
