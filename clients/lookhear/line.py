@@ -81,7 +81,7 @@ class Line:
         self._told = (on_message, on_error, on_lost)
         self._channel = self._new_channel()
         self._restoring = asyncio.Lock()
-        self._closed = False
+        self._closed = asyncio.Event()
         self.reconnects = 0  # how often it was made anew
 
     async def open(self) -> Message:
@@ -89,13 +89,17 @@ class Line:
         return await self._configure(self._channel)
 
     async def aclose(self) -> None:
-        self._closed = True
+        self._closed.set()
         await self._channel.aclose()
 
     async def channel(self) -> Channel:
         """The present connection, made anew if it was lost. Raises what makes that impossible."""
         async with self._restoring:
-            if self._channel.lost is not None and self._channel.transient and not self._closed:
+            if (
+                self._channel.lost is not None
+                and self._channel.transient
+                and not self._closed.is_set()
+            ):
                 await self._restore(self._channel.lost)
         return self._channel
 
@@ -115,7 +119,7 @@ class Line:
         """Whether `error` means no more than that this connection broke, after that many others."""
         await channel.settle(error)
         lost = error is channel.lost and channel.transient
-        return lost and not self._closed and losses < self._options.retry.tries
+        return lost and not self._closed.is_set() and losses < self._options.retry.tries
 
     async def ask(self, event: Message, matches: Callable[[Message], bool]) -> Message:
         """As `Channel.ask`, through lost connections."""
@@ -140,8 +144,9 @@ class Line:
 
     async def _restore(self, reason: LookhearError) -> None:
         for attempt in range(self._options.retry.tries):
-            await asyncio.sleep(self._options.retry.delay(attempt))
-            if self._closed:  # meanwhile
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._options.retry.delay(attempt)):
+                    await self._closed.wait()
                 raise reason
             channel = self._new_channel()
             try:
@@ -159,7 +164,7 @@ class Line:
                 raise
             self._channel = channel
             self.reconnects += 1
-            if self._closed:
+            if self._closed.is_set():
                 await channel.aclose()
             return
         lost = ConnectionFailed(

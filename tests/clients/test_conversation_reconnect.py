@@ -101,7 +101,7 @@ async def test_an_answer_that_nobody_read_to_its_end_is_told_again_too() -> None
 
 async def test_hanging_up_ends_the_seeking() -> None:
     async with TalkingServer(drops=[Drop(after_events=2)]).running() as server:
-        talk = AsyncClient(server.url, retry=Retry(tries=3, first=60.0)).conversation()
+        talk = AsyncClient(server.url, retry=Retry(tries=3, first=60.0, cap=60.0)).conversation()
         async with talk:
             adding = asyncio.create_task(talk.add_text("hello?"))
             while not talk._line._restoring.locked():
