@@ -13,32 +13,20 @@ from PIL import Image
 
 from engine.messages import StartAnswer, VideoPart
 from gateway.config import GatewayConfig
-from tests.clients.chromium import Browser, Page, chromium, executable, voice
+from tests.clients.chromium import Browser, Page
 from tests.clients.clips import write_video
+from tests.clients.pages import IDLE, IN_CHROMIUM, READY, RECORDING, clean_page
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import Running, running
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.skipif(executable() is None, reason="needs Chromium (Debian: chromium)"),
-]
+pytestmark = IN_CHROMIUM
 
-ROOT = Path(__file__).parent.parent.parent
-RECORDING = ROOT / "engine" / "demo" / "recordings" / "question-colour.opus"
-IDLE = "document.querySelector('#state').dataset.state == 'idle'"
 HEARD = "document.querySelector('.turn .note').innerText == 'English'"
 # Every word that was lit, in order, in `lit`.
 WATCH = """globalThis.lit = [], new MutationObserver((changes) => {
     for (const { target } of changes)
       if (target.classList.contains("lit")) lit.push(target.innerText);
 }).observe(document.querySelector("#transcript"), { subtree: true, attributeFilter: ["class"] })"""
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
-    wav = voice(RECORDING, tmp_path_factory.mktemp("voice") / "question.wav")
-    async with chromium(wav) as it:
-        yield it
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -49,13 +37,9 @@ async def gateway() -> AsyncIterator[Running]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def page(browser: Browser, gateway: Running) -> AsyncIterator[Page]:
-    """Its console has nothing to complain of, and it talks to nobody else."""
     gateway.engine.be_well()
-    async with browser.page(gateway.http) as page:
-        await page.until("!document.querySelector('#toggle').disabled")
+    async with clean_page(browser, gateway.http, READY) as page:
         yield page
-        assert page.errors == []
-        assert page.foreign(gateway.http) == []
         assert any("/v1/models" in request for request in page.requests)
 
 

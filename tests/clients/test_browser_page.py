@@ -12,26 +12,14 @@ from PIL import Image
 
 from engine.messages import StartTurn, TextPart
 from gateway.config import GatewayConfig
-from tests.clients.chromium import Browser, Page, chromium, executable, voice
+from tests.clients.chromium import Browser, Page
+from tests.clients.pages import IDLE, IN_CHROMIUM, RECORDING, TALKING, clean_page
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import Running, running
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.skipif(executable() is None, reason="needs Chromium (Debian: chromium)"),
-]
+pytestmark = IN_CHROMIUM
 
-ROOT = Path(__file__).parent.parent.parent
-RECORDING = ROOT / "engine" / "demo" / "recordings" / "question-colour.opus"
 ANSWERS = "document.querySelectorAll('.answer:not(.waiting)').length"
-IDLE = "document.querySelector('#state').dataset.state == 'idle'"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
-    wav = voice(RECORDING, tmp_path_factory.mktemp("voice") / "question.wav")
-    async with chromium(wav) as it:
-        yield it
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -42,14 +30,11 @@ async def seeing() -> AsyncIterator[Running]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def page(browser: Browser, seeing: Running) -> AsyncIterator[Page]:
-    """With a model that answers and sees. Its console has nothing to complain of."""
+    """With a model that answers and sees."""
     seeing.engine.be_well()
     seeing.engine.hold = False
-    async with browser.page(seeing.http) as page:
-        await page.until("!document.querySelector('#talking').hidden")
+    async with clean_page(browser, seeing.http, TALKING) as page:
         yield page
-        assert page.errors == []
-        assert page.foreign(seeing.http) == []
 
 
 @pytest.fixture(scope="module")
@@ -273,7 +258,7 @@ async def test_a_file_is_transcribed_and_not_answered(page: Page) -> None:
     await page.until(IDLE)
     assert await page.text("#toggle") == "Start listening"
     assert await page.js("document.querySelectorAll('.message').length") == 0
-    await page.choose_files("#file", ROOT / "pyproject.toml")
+    await page.choose_files("#file", Path(__file__))
     await page.until("document.querySelector('#notice').innerText.includes('cannot decode')")
 
 

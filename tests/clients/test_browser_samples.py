@@ -9,18 +9,14 @@ import pytest
 import pytest_asyncio
 
 from gateway import browser as served
-from tests.clients.chromium import Browser, Page, chromium, executable
+from tests.clients.chromium import Browser, Page
+from tests.clients.pages import IDLE, IN_CHROMIUM, READY, clean_page
 from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import CARDS, FakeEngine
 from tests.gateway.running import Running, running
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.skipif(executable() is None, reason="needs Chromium (Debian: chromium)"),
-]
+pytestmark = IN_CHROMIUM
 
-READY = "!document.querySelector('#toggle').disabled"
-IDLE = "document.querySelector('#state').dataset.state == 'idle'"
 OFFERED = "[...document.querySelectorAll('.sample')].filter((one) => one.checkVisibility())"
 NAMES = f"{OFFERED}.map(({{ id }}) => id)"
 STOP = """(() => {
@@ -28,12 +24,6 @@ STOP = """(() => {
     if (toggle.innerText == "Stop") toggle.click();
 })()"""
 BOTH = ["hearing-sample", "seeing-sample"]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as it:
-        yield it
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -48,11 +38,8 @@ async def gateway() -> AsyncIterator[Running]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def page(browser: Browser, gateway: Running) -> AsyncIterator[Page]:
-    async with browser.page(gateway.http) as page:
-        await page.until(READY)
+    async with clean_page(browser, gateway.http, READY) as page:
         yield page
-        assert page.errors == []
-        assert page.foreign(gateway.http) == []
 
 
 async def choose(page: Page, selector: str, model: str) -> None:

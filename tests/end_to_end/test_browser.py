@@ -11,16 +11,12 @@ import pytest_asyncio
 from PIL import Image, ImageDraw
 
 from lookhear.server import ServerProcess
-from tests.clients.chromium import Browser, Page, chromium, executable, voice
+from tests.clients.chromium import Browser, Page, chromium, voice
+from tests.clients.pages import IN_CHROMIUM, RECORDING, TALKING, clean_page
 from tests.end_to_end.conftest import SERVE
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.skipif(executable() is None, reason="needs Chromium (Debian: chromium)"),
-]
+pytestmark = IN_CHROMIUM
 
-ROOT = Path(__file__).parent.parent.parent
-RECORDING = ROOT / "engine" / "demo" / "recordings" / "question-colour.opus"
 MODELS = ["--model", "demo-qwen3-asr", "--model", "demo-qwen3-vl"]
 QUESTION = "What colour is the circle?"
 SAID = "document.querySelector('.turn .committed')"
@@ -56,10 +52,8 @@ async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bro
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def page(browser: Browser, seeing: ServerProcess) -> AsyncIterator[Page]:
-    async with browser.page(seeing.address.base_url) as page:
-        await page.until("!document.querySelector('#talking').hidden")
+    async with clean_page(browser, seeing.address.base_url, TALKING) as page:
         yield page
-        assert page.errors == []
 
 
 async def ask(page: Page, text: str) -> str:

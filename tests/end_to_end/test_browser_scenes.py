@@ -18,19 +18,16 @@ import pytest_asyncio
 
 from lookhear.server import ServerProcess
 from lookhear.wer import word_errors
-from tests.clients.chromium import Browser, Page, chromium, executable, voice
+from tests.clients.chromium import Browser, Page, chromium, voice
+from tests.clients.pages import IDLE, IN_CHROMIUM
 from tests.end_to_end.conftest import SERVE
 from tests.end_to_end.test_browser import LAST, ask
 
-pytestmark = [
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.skipif(executable() is None, reason="needs Chromium (Debian: chromium)"),
-]
+pytestmark = IN_CHROMIUM
 
 RECORDINGS = Path(__file__).parent.parent.parent / "engine" / "demo" / "recordings"
 MODELS = ["--model", "demo-whisper", "--model", "demo-qwen3-vl"]
 TURNS = "[...document.querySelectorAll('.turn .committed')]"
-IDLE = "document.querySelector('#state').dataset.state == 'idle'"
 IMAGES = os.environ.get("LOOKHEAR_IMAGES")
 
 
