@@ -18,6 +18,7 @@ from lookhear.errors import (
     ConnectionFailed,
     ProtocolError,
     ServerError,
+    in_words,
     server_error,
 )
 
@@ -120,12 +121,7 @@ class Server:
             with error:
                 return error.code, error.read()
         except (OSError, http.client.HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            if isinstance(reason, OSError) and reason.strerror:
-                reason = reason.strerror
-            elif isinstance(error, http.client.HTTPException):
-                reason = f"expected HTTP, got {str(error).strip()!r}"
-            raise ConnectionFailed(f"cannot reach {self.base_url}: {reason}") from error
+            raise ConnectionFailed(f"cannot reach {self.base_url}: {in_words(error)}") from error
 
     def get_json(self, path: str, timeout: float | None = 30.0) -> Any:
         """ServerError, ConnectionFailed; ProtocolError if the answer is not JSON."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -76,3 +78,15 @@ def server_error(
     if kind == "invalid_request_error" or (status is not None and 400 <= status < 500):
         return InvalidRequest(message, code, param)
     return ServerError(message, code, param)
+
+
+def in_words(error: Exception) -> str:
+    """Why a server was not reached, as people say it."""
+    reason = getattr(error, "reason", error)  # what urllib wraps
+    if isinstance(reason, ConnectionError) and reason.errno:
+        return os.strerror(reason.errno)
+    if isinstance(reason, OSError):
+        return reason.strerror or str(reason) or type(reason).__name__
+    if isinstance(reason, http.client.HTTPException):
+        return f"expected HTTP, got {str(reason).strip()!r}"
+    return str(reason) or type(reason).__name__

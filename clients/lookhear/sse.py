@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 from lookhear.address import Server
-from lookhear.errors import ConnectionFailed, LookhearError
+from lookhear.errors import ConnectionFailed, LookhearError, in_words
 
 Line = str | Exception | None
 """A line without its end; None after the last one."""
@@ -86,8 +86,8 @@ class _Request(threading.Thread):
                 self._pass_on(self._refusal(error))
         except (OSError, http.client.HTTPException, ValueError) as error:
             # ValueError: what the standard library says when it reads from a socket that was closed
-            reason = getattr(error, "reason", error)
-            self._pass_on(ConnectionFailed(f"cannot reach {self._server.base_url}: {reason}"))
+            why = f"cannot reach {self._server.base_url}: {in_words(error)}"
+            self._pass_on(ConnectionFailed(why))
         else:
             self._pass_on(None)
 

@@ -24,7 +24,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from lookhear.address import Server
 from lookhear.audio import Source, at_pace, read_source
-from lookhear.errors import ConnectionFailed, ProtocolError, ServerError, server_error
+from lookhear.errors import ConnectionFailed, ProtocolError, ServerError, in_words, server_error
 from lookhear.events import Event, Reconnecting, SessionReady
 from lookhear.microphone import Microphone
 from lookhear.replay import RATE, SAMPLE_BYTES, ReplayBuffer
@@ -258,8 +258,9 @@ class LiveStream:
                 raise refusal from error
             return str(refusal)
         if not ready:
-            raise ConnectionFailed(f"cannot reach {self._server.base_url}: {error}") from error
-        return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            said = f"cannot reach {self._server.base_url}: {in_words(error)}"
+            raise ConnectionFailed(said) from error
+        return in_words(error)
 
     def _progressed(self) -> bool:
         """Whether the lost connection got anything done: it is then worth the full set of tries."""

@@ -17,6 +17,7 @@ from lookhear.errors import (
     LookhearError,
     ProtocolError,
     ServerError,
+    in_words,
 )
 
 # Close codes after which trying again makes sense (1005, 1006: the connection just broke).
@@ -64,7 +65,7 @@ def final_close(code: int, said: str, held: ServerError | None) -> ServerError |
     if code in RETRIED_CLOSE_CODES:
         return None
     if code == 3000 or "invalid_api_key" in said:
-        if held is None:  # the close was met before the words in front of it were read
+        if held is None and " " not in said:  # the words before the close were not read any more
             said = "the API key is missing, or not one that the server knows"
         return AuthenticationError(said, "invalid_api_key")
     return held or ServerError(
@@ -90,7 +91,7 @@ def connection_error(
             or held
             or ConnectionFailed(f"lost {server.base_url}: closed with {code}: {said}")
         )
-    return ConnectionFailed(f"cannot reach {server.base_url}: {error}")
+    return ConnectionFailed(f"cannot reach {server.base_url}: {in_words(error)}")
 
 
 def is_transient(error: Exception, held: ServerError | None = None) -> bool:

@@ -8,8 +8,12 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
+from errno import ECONNREFUSED
+from http.client import BadStatusLine, RemoteDisconnected
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import gaierror
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 from starlette.requests import Request
@@ -26,6 +30,7 @@ from lookhear.errors import (
     ModelNotFound,
     ProtocolError,
     ServerError,
+    in_words,
 )
 from lookhear.results import Model, TimedText, Transcript
 from lookhear.server import is_running
@@ -174,6 +179,28 @@ def greet(listening: socket.socket) -> None:
         while not connection.recv(4096).endswith(b"\r\n\r\n"):
             pass
         connection.sendall(b"SSH-2.0-nobody\r\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            ConnectionRefusedError(ECONNREFUSED, "Connect call failed ('::1', 9)"),
+            "Connection refused",
+        ),
+        (
+            URLError(ConnectionRefusedError(ECONNREFUSED, "Connection refused")),
+            "Connection refused",
+        ),
+        (URLError(gaierror(-2, "Name or service not known")), "Name or service not known"),
+        (RemoteDisconnected("the end was closed"), "the end was closed"),
+        (TimeoutError("the server has stopped answering"), "the server has stopped answering"),
+        (TimeoutError(), "TimeoutError"),
+        (BadStatusLine("SSH-2.0\r\n"), "expected HTTP, got 'SSH-2.0'"),
+    ],
+)
+def test_reasons_in_words(error: Exception, words: str) -> None:
+    assert in_words(error) == words
 
 
 def test_nobody_there() -> None:

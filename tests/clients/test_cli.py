@@ -85,7 +85,7 @@ def test_a_server_that_is_not_there(recording: str, capsys: pytest.CaptureFixtur
     port = server.free_port()
     command = ["transcribe", "--live", "--server", f"http://127.0.0.1:{port}", recording]
     assert cli.main(command) == 1
-    assert f"cannot reach http://127.0.0.1:{port}" in capsys.readouterr().err
+    assert f"cannot reach http://127.0.0.1:{port}: Connection refused\n" in capsys.readouterr().err
 
 
 def test_no_server_and_none_installed(
