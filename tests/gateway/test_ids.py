@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-from gateway import ids
 from gateway.ids import DRAWN, Ids
 
 
@@ -25,7 +24,7 @@ def test_no_digit_of_the_randomness_is_used_twice(monkeypatch: pytest.MonkeyPatc
         drawn.append(os.getrandom(size))
         return drawn[-1]
 
-    monkeypatch.setattr(ids.os, "urandom", urandom)
+    monkeypatch.setattr(os, "urandom", urandom)
     new_id = Ids()
     made = "".join(new_id("x").removeprefix("x_") for _ in range(2 * DRAWN))
     assert bytes.fromhex(made) == b"".join(drawn)
