@@ -41,6 +41,8 @@ def test_whole_numbers_give_what_the_same_fractions_give(rate: int) -> None:
     numbers = np.random.default_rng(rate).integers(-32768, 32768, 3 * rate // 10).astype(np.int16)
     exact, floats = StreamResampler(rate, 16_000), StreamResampler(rate, 16_000)
     got = np.concatenate([exact.feed(numbers), exact.flush()])
-    expected = np.concatenate([floats.feed(numbers.astype(np.float32) / np.float32(32768)), floats.flush()])
+    expected = np.concatenate(
+        [floats.feed(numbers.astype(np.float32) / np.float32(32768)), floats.flush()]
+    )
     assert got.dtype == np.float32
     assert np.array_equal(got, expected)
