@@ -31,7 +31,6 @@ from tests.clients.chat_server import ChatServer, answer, chunk
 
 PNG = b"\x89PNG\r\n\x1a\n, or so it begins"
 WAV = b"RIFF....WAVEfmt "
-WAV_BASE64 = base64.b64encode(WAV).decode()
 
 
 async def test_text_comes_as_it_is_written_and_says_how_it_ended() -> None:

@@ -89,7 +89,6 @@ class FakeEngine:
         self.closed = False
         self.changed = asyncio.Condition()
         self._held: list[EndTurn] = []
-        self._fail_with: str | None = None
         self._notices: set[asyncio.Task[None]] = set()
 
     # --- EngineClient ----------------------------------------------------------------------------
@@ -181,11 +180,8 @@ class FakeEngine:
         self.down.clear()
         self.files.clear()
         self.cancelled_files.clear()
-        self.file_error = self.file_gate = self._fail_with = None
+        self.file_error = self.file_gate = None
         self.chat.be_well()
-
-    def fail_next_turn(self, code: str) -> None:
-        self._fail_with = code
 
     def die(self, model: str | None = None) -> None:
         """As when the engine process of a model ends, or of all."""
@@ -256,10 +252,6 @@ class FakeEngine:
         self._speak(message.session, message.turn)
         turn = self.turns.pop((message.session, message.turn), None)
         if turn is None:
-            return
-        if self._fail_with is not None:
-            code, self._fail_with = self._fail_with, None
-            self._emit(TurnFailed(message.session, message.turn, code, "asked to fail"))
             return
         self._emit(
             TurnCompleted(
