@@ -185,7 +185,9 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             self._timer = self.loop.call_later(seconds, self._read_on)
 
     def _read_on(self) -> None:
-        self._timer = None
+        if self._timer is not None:  # a release may come before its time
+            self._timer.cancel()
+            self._timer = None
         if self.read_paused and not self._held:
             self.read_paused = False
             self.transport.resume_reading()

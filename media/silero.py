@@ -4,7 +4,7 @@ The network reads 512 samples and the 64 before them: magnitudes of a short Four
 (window 256, hop 128), four convolutions over the time of the window, and one LSTM cell that carries
 what was heard before. Only that cell needs the windows of a stream one after another. All else is
 one matrix product per layer over all windows of all streams, and there it pays to batch: a window
-among many costs a third of what it costs alone, and a seventh of what an ONNX runtime takes, whose
+among many costs a fifth of what it costs alone, and a sixth of what an ONNX runtime takes, whose
 convolutions go window by window.
 
 The weights are read from the model file that lies beside this module (silero_vad.LICENSE.txt says

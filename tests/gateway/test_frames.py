@@ -230,3 +230,22 @@ async def test_sessions_are_attached(gateway: Running) -> None:
             await client.until("cleared")
         [session] = gateway.services.sessions
         assert isinstance(session._connection, PacedProtocol)
+
+
+def test_a_release_ends_the_pause_before(
+    paced: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its timer would cut a later pause short."""
+    timers: list[asyncio.TimerHandle] = []
+    call_later = paced.loop.call_later
+
+    def remembered(delay: float, callback: Any, *arguments: Any) -> asyncio.TimerHandle:
+        timers.append(call_later(delay, callback, *arguments))
+        return timers[-1]
+
+    monkeypatch.setattr(paced.loop, "call_later", remembered)
+    paced.feed(masked(Opcode.TEXT, b"one"))
+    [timer] = timers
+    paced.protocol.hold()
+    paced.protocol.release()
+    assert timer.cancelled() and not paced.wire.paused
