@@ -124,6 +124,11 @@ def open_ffmpeg(file: BinaryIO, head: bytes) -> Iterator[AudioSource]:
                 "truncated", f"expected a complete audio file; got {name} cut before its tracks"
             )
         stream = container.streams.audio[0]
+        if stream.codec_context is None:
+            raise MediaError(
+                "unsupported",
+                f"expected an audio file that can be decoded; got {name} coded in an unknown way",
+            )
         yield AudioSource(
             container.format.name.split(",")[0],
             stream.codec_context.name,

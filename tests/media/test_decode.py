@@ -269,6 +269,15 @@ def test_absurd_rate() -> None:
     assert error.reason == "unsupported" and "got 1" in error.detail
 
 
+def test_a_codec_that_nobody_knows() -> None:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, np.zeros(1000), RATE, format="WAV", subtype="PCM_16")
+    data = bytearray(buffer.getvalue())
+    data[20:22] = b"\x34\x12"  # the format tag
+    error = refusal(bytes(data))
+    assert error.reason == "unsupported" and "an unknown way" in error.detail
+
+
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         decode_audio(tmp_path / "none.wav")
