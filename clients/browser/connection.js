@@ -64,8 +64,9 @@ export class Connection extends EventTarget {
     this.say("message", { message });
   }
 
+  // One that is closing takes nothing more: what matters is said again on the next.
   send(event) {
-    this.socket.send(JSON.stringify(event));
+    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(event));
   }
 
   // Bytes that wait to be sent.
