@@ -79,6 +79,12 @@ class ChatPrompter:
 
         Raises `RequestError`; `PartError` where a part of a message is to blame.
         """
+        if reserved >= self.max_tokens:
+            raise RequestError(
+                "context_length_exceeded",
+                f"max_tokens: expected less than the {self.max_tokens} tokens of prompt and answer "
+                f"together, got {reserved}",
+            )
         pieces = self._pieces(messages, variables)
         prompt = self._fill(pieces, session, messages, reserved)
         frame = "".join(p.text for p in pieces[-1:] if isinstance(p, Frame))
@@ -134,6 +140,12 @@ class ChatPrompter:
             )
         num_text = sum(len(piece) for piece in tokens if isinstance(piece, list))
         room = self.max_tokens - max(1, reserved) - num_text
+        if parts and room < 1:  # no picture is to blame
+            raise RequestError(
+                "context_length_exceeded",
+                f"messages: expected at most {self.max_tokens} tokens of prompt and answer, got "
+                f"{num_text} of text + {max(1, reserved)} for the answer, and pictures",
+            )
         seen = self.eyes.look(session, parts, room, self.tokenizer)
         return _joined(tokens, seen, self.tokenizer)
 

@@ -215,7 +215,7 @@ def test_log_probabilities_are_those_of_the_text(core: EngineCore) -> None:
         ({"logit_bias": {"x": 1.0}}, "logit_bias"),
         ({"logprobs": 21}, "logprobs"),
         ({"stop": [""]}, "stop"),
-        ({"max_tokens": 100_000}, "messages"),
+        ({"max_tokens": 100_000}, "max_tokens"),
     ],
 )
 def test_a_bad_setting_is_named(core: EngineCore, changes: dict[str, Any], setting: str) -> None:
@@ -241,6 +241,19 @@ def test_bad_parts_are_named(core: EngineCore) -> None:
     assert isinstance(outcome(rest(core), "b"), AnswerFailed)
     core.submit(ask(ChatMessage("tool", [TextPart("x")]), answer="c"))
     assert isinstance(outcome(rest(core), "c"), AnswerFailed)
+
+
+def test_a_picture_is_not_to_blame_for_an_answer_that_is_too_long(folder: Path) -> None:
+    core = make_core(folder, max_context_tokens=256)
+    core.submit(hold("p", 0, height=64, width=64))
+    for name, tokens, said in (
+        ("a", 256, "max_tokens: expected less than the 256"),
+        ("b", 255, "messages: expected at most 256"),
+    ):
+        core.submit(ask(user(image("p"), "?"), answer=name, max_tokens=tokens))
+        failed = outcome(rest(core), name)
+        assert isinstance(failed, AnswerFailed) and failed.code == "context_length_exceeded"
+        assert failed.message_index is None and failed.message.startswith(said)
 
 
 def test_pictures_larger_than_the_context(folder: Path) -> None:
