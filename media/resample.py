@@ -65,7 +65,7 @@ class StreamResampler:
         if self._engine is None:
             return _NOTHING
         tail = self._engine.flush()
-        # Their own totals are up to fourteen samples off, depending on the ratio.
+        # Their own totals are up to two samples off, depending on the ratio.
         total = (2 * self._fed * self.target_rate + self.source_rate) // (2 * self.source_rate)
         missing = max(total - self._given, 0)
         self.reset()
