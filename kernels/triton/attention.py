@@ -70,6 +70,7 @@ def attention_over(
     keys, warps, stages = tile(kernel, dim)
     if k.element_size() > 2:
         keys //= 2
+    padded_dim = max(16, triton.next_power_of_2(dim))
     pieces = triton.cdiv(queries, rows)
     splits = num_splits(pieces * heads * batch, max_keys)
     parts = sums = out
@@ -108,8 +109,9 @@ def attention_over(
         IS_CAUSAL=causal_offset is not None,
         PRODUCT=rows,
         KEYS=keys,
-        DIM=max(16, triton.next_power_of_2(dim)),
+        DIM=padded_dim,
         SPLITS=splits,
+        IS_WHOLE=rows > MIN_ROWS and dim == padded_dim,
         num_warps=warps,
         num_stages=stages,
     )
@@ -141,6 +143,7 @@ def windowed_attention(
     keys, warps, stages = tile(kernel, dim)
     if k.element_size() > 2:
         keys //= 2
+    padded_dim = max(16, triton.next_power_of_2(dim))
     _window_kernel[(triton.cdiv(tokens, rows) + windows, heads)](
         q,
         k,
@@ -161,7 +164,8 @@ def windowed_attention(
         WINDOWS=triton.next_power_of_2(windows),
         PRODUCT=rows,
         KEYS=keys,
-        DIM=max(16, triton.next_power_of_2(dim)),
+        DIM=padded_dim,
+        IS_WHOLE=rows > MIN_ROWS and dim == padded_dim,
         num_warps=warps,
         num_stages=stages,
     )
@@ -202,6 +206,7 @@ def _attend_kernel(
     KEYS: tl.constexpr,
     DIM: tl.constexpr,
     SPLITS: tl.constexpr,
+    IS_WHOLE: tl.constexpr,
 ):
     head = tl.program_id(1).to(tl.int64)
     row = (tl.program_id(2) // SPLITS).to(tl.int64)
@@ -222,8 +227,7 @@ def _attend_kernel(
         visible = tl.where(query < length, past + query + 1, 0)
     if IS_CAUSAL:
         visible = tl.minimum(visible, causal_offset + query + 1)
-    visible = tl.where(query < queries, visible, 0)
-    total = tl.minimum(tl.max(visible, 0), max_keys)
+    total = tl.minimum(tl.max(tl.where(query < queries, visible, 0), 0), max_keys)
 
     start = q_ptr + row * q_row + head * q_head
     q = tl.load(start + query[:, None] * q_query + column[None, :], mask=real, other=0.0)
@@ -243,6 +247,7 @@ def _attend_kernel(
         PRODUCT,
         KEYS,
         DIM,
+        IS_WHOLE,
     )
     line = (row * queries + query) * heads + head
     if SPLITS == 1:
@@ -279,6 +284,7 @@ def _window_kernel(
     PRODUCT: tl.constexpr,
     KEYS: tl.constexpr,
     DIM: tl.constexpr,
+    IS_WHOLE: tl.constexpr,
 ):
     # Whose piece is this? Pieces are numbered window by window.
     number = tl.program_id(0)
@@ -321,6 +327,7 @@ def _window_kernel(
             PRODUCT,
             KEYS,
             DIM,
+            IS_WHOLE,
         )
         y = mixed / tl.where(weight > 0.0, weight, 1.0)[:, None]
         tl.store(target, y.to(kind), mask=real)

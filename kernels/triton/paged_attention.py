@@ -20,7 +20,7 @@ from torch import Tensor
 
 from kernels.paged_attention import Span
 from kernels.triton.configs import tile
-from kernels.triton.softmax import folded, joined, num_splits, product, scaled_exp2
+from kernels.triton.softmax import folded, folded_whole, joined, num_splits, product, scaled_exp2
 
 MIN_ROWS = 16  # of a product: what the tensor cores take
 PREFILL_ROWS = 64
@@ -105,6 +105,7 @@ def paged_attention(
         KEYS=keys,
         DIM=padded_dim,
         SPLITS=splits,
+        IS_WHOLE=not is_small and dim == padded_dim,
         num_warps=warps,
         num_stages=stages,
     )
@@ -140,6 +141,7 @@ def _attend_kernel(
     KEYS: tl.constexpr,
     DIM: tl.constexpr,
     SPLITS: tl.constexpr,
+    IS_WHOLE: tl.constexpr,
 ):
     # Whose piece is this? Pieces are numbered row by row.
     number = tl.program_id(0)
@@ -189,17 +191,30 @@ def _attend_kernel(
         weight = tl.zeros([PRODUCT], tl.float32)
         mixed = tl.zeros([PRODUCT, DIM], tl.float32)
         table = tables_ptr + row.to(tl.int64) * max_blocks
-        for start in range(begin, end, KEYS):
+        held = cache_ptr + head * dim + column[None, :]
+        ragged = begin
+        if IS_WHOLE:  # as in `attended`: tiles that the first query sees all of
+            least = past + (number - first_piece) * PIECE + 1
+            ragged = begin + tl.maximum(tl.minimum(least, end) - begin, 0) // KEYS * KEYS
+            for start in range(begin, ragged, KEYS):
+                key = start + tl.arange(0, KEYS)
+                slot = tl.load(table + key // BLOCK).to(tl.int32) * BLOCK + key % BLOCK
+                step = slot.to(tl.int64) * (KV_HEADS * dim)
+                k = tl.load(held + step[:, None])
+                v = tl.load(held + cache_half + step[:, None])
+                scores = product(q, tl.trans(k))
+                best, weight, mixed = folded_whole(best, weight, mixed, scores, v, scale)
+        for start in tl.range(ragged, end, KEYS, num_stages=1 if IS_WHOLE else None):
             key = start + tl.arange(0, KEYS)
             exists = key < end
             block = tl.load(table + key // BLOCK, mask=exists, other=0)
             # int64: a cache has more than 2^31 elements.
-            slot = block.to(tl.int64) * BLOCK + key % BLOCK
-            held = cache_ptr + (slot * KV_HEADS + head)[:, None] * dim + column[None, :]
+            slot = block.to(tl.int32) * BLOCK + key % BLOCK
+            step = slot.to(tl.int64) * (KV_HEADS * dim)
             # What lies beyond the row's length is not read: zero times a NaN would be a NaN.
             readable = exists[:, None] & in_head[None, :]
-            k = tl.load(held, mask=readable, other=0.0)
-            v = tl.load(held + cache_half, mask=readable, other=0.0)
+            k = tl.load(held + step[:, None], mask=readable, other=0.0)
+            v = tl.load(held + cache_half + step[:, None], mask=readable, other=0.0)
             scores = product(q, tl.trans(k)) * scale
             visible = exists[None, :] & (key[None, :] <= past + query[:, None])
             scores = tl.where(visible, scores, float("-inf"))

@@ -17,6 +17,7 @@ INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
 
 def scaled_exp2(dim: int, scale: float | None) -> float:
     """What products are multiplied by so that powers of 2 do for powers of e."""
+    assert scale is None or scale > 0.0, scale  # `folded_whole` looks for the greatest before it
     return (dim**-0.5 if scale is None else scale) * math.log2(math.e)
 
 
@@ -49,6 +50,19 @@ def product(a, b):
 
 
 @triton.jit
+def folded_whole(best, weight, mixed, scores, values, scale):
+    """`folded` for a tile that every query sees all of. scores: as the product gave them, scale:
+    positive, what they are still to be multiplied by: one instruction with the difference."""
+    top = tl.maximum(best, tl.max(scores, 1) * scale)
+    shrink = tl.exp2(best - top)
+    exponentials = tl.exp2(tl.fma(scores, scale, -top[:, None]))
+    weight = weight * shrink + tl.sum(exponentials, 1)
+    mixed = mixed * shrink[:, None]
+    mixed = mixed + product(exponentials.to(values.dtype), values)
+    return top, weight, mixed
+
+
+@triton.jit
 def attended(
     q,
     k_ptr,
@@ -63,25 +77,50 @@ def attended(
     PRODUCT: tl.constexpr,
     KEYS: tl.constexpr,
     DIM: tl.constexpr,
+    IS_WHOLE: tl.constexpr,
 ):
     """Queries of one head over keys `begin` .. `end` of one row and head, at k_ptr and v_ptr.
 
     q: [PRODUCT, DIM] in the keys' dtype; visible: [PRODUCT], query i sees keys below visible[i].
+    IS_WHOLE: tiles that every query sees all of have a loop of their own, without masks: half the
+    instructions, for many queries. dim is DIM then. The ragged ones, one or two, come last: if they
+    came first, the assembler would have Hopper's products wait for each other in the loop.
     Returns `folded`'s three. Keys outside are not read: zero times a NaN would be a NaN.
     """
     column = tl.arange(0, DIM)
     best = tl.full([PRODUCT], float("-inf"), tl.float32)
     weight = tl.zeros([PRODUCT], tl.float32)
     mixed = tl.zeros([PRODUCT, DIM], tl.float32)
-    for start in range(begin, end, KEYS):
+    ragged = begin
+    if IS_WHOLE:
+        # Those who see nothing look at whatever the others do: it is forgotten below.
+        least = tl.min(tl.where(visible > 0, visible, end), 0)
+        ragged = begin + tl.maximum(tl.minimum(least, end) - begin, 0) // KEYS * KEYS
+        key = begin + tl.arange(0, KEYS)
+        k_place = k_ptr + key[:, None] * k_step + column[None, :]
+        v_place = v_ptr + key[:, None] * v_step + column[None, :]
+        for _ in range(begin, ragged, KEYS):
+            k = tl.load(k_place)
+            v = tl.load(v_place)
+            scores = product(q, tl.trans(k))
+            best, weight, mixed = folded_whole(best, weight, mixed, scores, v, scale)
+            k_place += KEYS * k_step
+            v_place += KEYS * v_step
+    for start in tl.range(ragged, end, KEYS, num_stages=1 if IS_WHOLE else None):
         key = start + tl.arange(0, KEYS)
-        readable = (key < end)[:, None] & (column < dim)[None, :]
+        readable = (key < end)[:, None]
+        if not IS_WHOLE:
+            readable = readable & (column < dim)[None, :]
         k = tl.load(k_ptr + key[:, None] * k_step + column[None, :], mask=readable, other=0.0)
         v = tl.load(v_ptr + key[:, None] * v_step + column[None, :], mask=readable, other=0.0)
         scores = product(q, tl.trans(k)) * scale
         seen = (key < end)[None, :] & (key[None, :] < visible[:, None])
         scores = tl.where(seen, scores, float("-inf"))
         best, weight, mixed = folded(best, weight, mixed, scores, v)
+    if IS_WHOLE:
+        best = tl.where(visible > 0, best, float("-inf"))
+        weight = tl.where(visible > 0, weight, 0.0)
+        mixed = tl.where((visible > 0)[:, None], mixed, 0.0)
     return best, weight, mixed
 
 

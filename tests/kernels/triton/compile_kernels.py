@@ -1,13 +1,19 @@
-"""Compiles every kernel for compute capability 9.0 without a GPU, and prints a line for each:
-its name and the bytes of shared memory that it takes. For `test_compilation.py`."""
+"""Compiles every kernel for compute capability 9.0 without a GPU, and prints a line for each: its
+name and the bytes of shared memory that it takes; where it multiplies by warpgroups, also the bytes
+that spill from registers and whether those products wait for each other. For
+`test_compilation.py`."""
 
 from __future__ import annotations
 
+import re
+import subprocess
+import tempfile
 from typing import Any
 
 import torch
 from torch import Tensor
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import get_ptxas
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
@@ -49,7 +55,7 @@ def compile_all() -> None:
 
     def compile_only(self: Any, *args: Any, warmup: bool, **kwargs: Any) -> None:
         kernel = launch(self, *args, warmup=True, **kwargs)
-        print(self.__name__, kernel.metadata.shared)
+        print(self.__name__, kernel.metadata.shared, *assembled(kernel.asm["ptx"]))
 
     JITFunction.run = compile_only
     for width, heads, kv_heads, dim in ((2048, 16, 8, 128), (1, 1, 1, 2)):
@@ -59,11 +65,26 @@ def compile_all() -> None:
     over_keys(tokens=1, heads=1, kv_heads=1, dim=2, blocks=1)
     over_slots(batch=1, queries=1, heads=20, keys=1500, dim=64)
     over_slots(batch=2, queries=200, heads=16, keys=200, dim=80)
+    encoders(batch=8, positions=1500, heads=20, dim=64)
     over_slots(batch=1, queries=1, heads=1, keys=1, dim=2)
     over_vocabulary(2, 151_936)
     over_vocabulary(1, 1)
     over_samples(batch=2, mels=128)
     over_samples(batch=1, mels=1)
+
+
+def assembled(ptx: str) -> list[str]:
+    """What the assembler says of a kernel that multiplies by warpgroups; nothing of another."""
+    if "wgmma.mma_async" not in ptx:
+        return []
+    with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
+        file.write(ptx)
+        file.flush()
+        command = [get_ptxas(90).path, "-v", "--gpu-name=sm_90a", file.name, "-o", "/dev/null"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    spilled = re.search(r"(\d+) bytes spill stores", said)
+    assert spilled is not None, said
+    return [spilled[1], "serial" if "are serialized" in said else "parallel"]
 
 
 def zeros(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
@@ -110,6 +131,12 @@ def over_slots(batch: int, queries: int, heads: int, keys: int, dim: int) -> Non
         cached_attention.cross_attention_cached(q, cross, many, many)
         cached_attention.cross_attention_weights(q, cross, many, many + keys, [0])
         cached_attention.self_attention_cached(q, q, q, own, many, many, many)
+
+
+def encoders(batch: int, positions: int, heads: int, dim: int) -> None:
+    q, k, v = zeros(batch, positions, 3 * heads, dim).chunk(3, dim=2)
+    attention.attention(q, k, v, scale=1.0)
+    attention.windowed_attention(q[0], k[0], v[0], index(15), scale=1.0)
 
 
 def over_vocabulary(n: int, vocab: int) -> None:

@@ -54,10 +54,11 @@ def test_of_nothing_is_nothing() -> None:
     )
 
 
-@pytest.mark.parametrize("offset", [None, 0, 40])
-def test_lengths_hide_what_does_not_exist(offset: int | None) -> None:
-    q, k, v = draw(0, 3, 20, 2, 16), draw(1, 3, 70, 2, 16), draw(2, 3, 70, 2, 16)
-    lengths = torch.tensor([70, 65, 1])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("offset", [None, 0, 40, 70])
+def test_lengths_hide_what_does_not_exist(offset: int | None, dtype: torch.dtype) -> None:
+    q, k, v = (draw(seed, 3, n, 2, 16, dtype=dtype) for seed, n in enumerate((20, 140, 140)))
+    lengths = torch.tensor([140, 65, 1])
     k[1, 65:], v[1, 65:], k[2, 1:], v[2, 1:] = NAN, NAN, NAN, NAN
     ours = module.attention(q, k, v, causal_offset=offset, key_lengths=lengths, scale=0.3)
     close(ours, attention(q, k, v, causal_offset=offset, key_lengths=lengths, scale=0.3))

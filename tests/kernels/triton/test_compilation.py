@@ -9,11 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parent / "compile_kernels.py"
 ROOT = Path(__file__).parents[3]
 
 
-def test_every_kernel_compiles_and_fits() -> None:
+@pytest.fixture(scope="module")
+def compiled() -> list[list[str]]:
+    """A line for each kernel; see `compile_kernels.py`."""
     outcome = subprocess.run(
         [sys.executable, "-W", "ignore", str(SCRIPT)],
         env={**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT)},
@@ -21,13 +25,25 @@ def test_every_kernel_compiles_and_fits() -> None:
         text=True,
     )
     assert outcome.returncode == 0, outcome.stderr
-    compiled = [line.split() for line in outcome.stdout.splitlines()]
+    return [line.split() for line in outcome.stdout.splitlines()]
+
+
+def test_every_kernel_compiles_and_fits(compiled: list[list[str]]) -> None:
     defined = {
         line.removeprefix("def ").split("(")[0]
         for path in (ROOT / "kernels" / "triton").glob("*.py")
         for line in path.read_text(encoding="utf-8").splitlines()
         if line.startswith("def _") and "_kernel(" in line
     }
-    assert {name for name, _ in compiled} == defined
+    assert {line[0] for line in compiled} == defined
     # What a program may have on any card since Ampere.
-    assert not {name: shared for name, shared in compiled if int(shared) > 99 * 1024}
+    assert not {line[0]: line[1] for line in compiled if int(line[1]) > 99 * 1024}
+
+
+def test_attention_of_many_queries_keeps_the_tensor_cores_of_a_hopper_busy(
+    compiled: list[list[str]],
+) -> None:
+    by_warpgroups = [line for line in compiled if len(line) > 2]
+    # Prefill, an encoder's attention over whole inputs and that inside windows.
+    assert {line[0] for line in by_warpgroups} == {"_attend_kernel", "_window_kernel"}
+    assert {tuple(line[2:]) for line in by_warpgroups} == {("0", "parallel")}

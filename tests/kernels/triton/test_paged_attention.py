@@ -87,15 +87,19 @@ def test_padding_is_zero_and_reaches_nobody(lengths: list[tuple[int, int]], padd
     check(step(lengths, (4, 2), 8, padding=padding))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize(
     ("lengths", "splits"),
-    [([(1022, 1), (3, 1)], 4), ([(100, 1), (0, 0), (61, 2)], 2), ([(90, 20)], 8)],
+    [([(1022, 1), (3, 1)], 4), ([(100, 1), (0, 0), (61, 2)], 2), ([(90, 20)], 8), ([(300, 70)], 2)],
 )
 def test_parts_of_the_keys_are_joined(
-    lengths: list[tuple[int, int]], splits: int, monkeypatch: pytest.MonkeyPatch
+    lengths: list[tuple[int, int]],
+    splits: int,
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "num_splits", lambda programs, max_keys: splits)
-    check(step(lengths, (2, 1), 16, padding=3, block=16))
+    check(step(lengths, (2, 1), 16, padding=3, block=16, dtype=dtype))
 
 
 def test_splits_only_what_is_long_and_would_leave_the_card_idle() -> None:
