@@ -21,7 +21,7 @@ from kernels.linear import (
     supports_half_weights,
 )
 from kernels.log_mel import log_mel, mel_filters
-from kernels.norms import gelu, layer_norm
+from kernels.norms import add_layer_norm_, gelu_, layer_norm
 from kernels.paged_attention import Span, paged_attention, paged_write, spans
 from kernels.rejection_sampling import rejection_sample
 from kernels.rms_norm import add_rms_norm, rms_norm
@@ -42,6 +42,7 @@ __all__ = [
     "LinearWeights",
     "Span",
     "Verified",
+    "add_layer_norm_",
     "add_rms_norm",
     "allow_bits_",
     "attention",
@@ -49,7 +50,7 @@ __all__ = [
     "cross_attention_weights",
     "default_cpu_dtype",
     "embed_tokens",
-    "gelu",
+    "gelu_",
     "greedy",
     "layer_norm",
     "linear",

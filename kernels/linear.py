@@ -22,6 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kernels.norms import gelu_
+
 PACK_FROM = 400_000  # float32 weights from this many elements on are packed; measured
 HALF_FROM = 100_000  # the same for half, where it is asked for
 # The layout is chosen for about this many rows of input. Up to that, it is the best one measured;
@@ -114,7 +116,7 @@ def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tenso
     else:
         plain = weights.weight if weights.plain is None else weights.plain
         y = F.linear(x, plain, weights.bias)
-    return F.gelu(y, approximate=approximation) if kind == "gelu" else y
+    return gelu_(y, approximation) if kind == "gelu" else y
 
 
 # What they are called where a product and what follows it are one operation.

@@ -25,7 +25,15 @@ from torch import Tensor
 from engine.models.loader import CheckpointError
 from engine.models.qwen3_weights import WeightSource, whole_number
 from engine.models.whisper_weights import EncoderLayer, FeedForward, Norm, SelfAttention
-from kernels import LinearWeights, gelu, layer_norm, linear, pack_linear, windowed_attention
+from kernels import (
+    LinearWeights,
+    add_layer_norm_,
+    gelu_,
+    layer_norm,
+    linear,
+    pack_linear,
+    windowed_attention,
+)
 
 CONV_CHUNKS = 16  # at once through the convolutions, whose inside is 60 times the chunk
 PAD_MULTIPLE = 16  # tokens of a batch of windows are padded to
@@ -166,17 +174,21 @@ class AudioEncoder:
         return [x[a:b] for a, b in pairwise(ends)]
 
     def transform(self, x: Tensor, limits: Tensor) -> Tensor:
-        """The layers and the projection. x: [tokens, width], those of window w from limits[w] to
-        limits[w + 1], padding behind the last. limits: [windows + 1] int64. Returns [tokens,
-        out_width]. Nothing is read back: it can be captured."""
+        """The layers and the projection. x: [tokens, width], contiguous and written to, those of
+        window w from limits[w] to limits[w + 1], padding behind the last. limits: [windows + 1]
+        int64. Returns [tokens, out_width]. Nothing is read back: it can be captured."""
         dims, weights = self.dims, self.weights
-        for layer in weights.layers:
-            qkv = linear(_norm(layer.attention.norm, x), layer.attention.qkv)
+        nexts = [*(layer.attention.norm for layer in weights.layers[1:]), weights.norm]
+        normed = _norm(weights.layers[0].attention.norm, x)
+        for layer, next_norm in zip(weights.layers, nexts, strict=True):
+            qkv = linear(normed, layer.attention.qkv)
             q, k, v = qkv.view(len(x), 3, dims.heads, -1).unbind(1)
             y = windowed_attention(q, k, v, limits, scale=1.0)
-            x = x + linear(y.flatten(1), layer.attention.out)
-            x = x + linear(linear(_norm(layer.ffn.norm, x), layer.ffn.up, "gelu"), layer.ffn.down)
-        return linear(linear(_norm(weights.norm, x), weights.up, "gelu"), weights.down)
+            y = linear(y.flatten(1), layer.attention.out)
+            normed = _add_norm(layer.ffn.norm, y, x)
+            y = linear(linear(normed, layer.ffn.up, "gelu"), layer.ffn.down)
+            normed = _add_norm(next_norm, y, x)
+        return linear(linear(normed, weights.up, "gelu"), weights.down)
 
     def encode(self, log_mel: Tensor) -> Tensor:
         """Encodes a whole audio: [mels, frames] -> [dims.num_tokens(frames), out_width]."""
@@ -209,7 +221,7 @@ class AudioEncoder:
         for first in range(0, len(chunks), CONV_CHUNKS):
             x = chunks[first : first + CONV_CHUNKS, None]
             for weight, bias in self.weights.convs:
-                x = gelu(F.conv2d(x, weight, bias, stride=2, padding=1))
+                x = gelu_(F.conv2d(x, weight, bias, stride=2, padding=1))
             x = x.permute(0, 3, 1, 2).flatten(2)  # [chunks, tokens, channels * bins]
             parts.append(linear(x, self.weights.conv_out) + self.weights.positions)
         return parts[0] if len(parts) == 1 else torch.cat(parts)
@@ -217,6 +229,11 @@ class AudioEncoder:
 
 def _norm(norm: Norm, x: Tensor) -> Tensor:
     return layer_norm(x, norm.weight, norm.bias)
+
+
+def _add_norm(norm: Norm, change: Tensor, x: Tensor) -> Tensor:
+    """Adds to the residual stream x, in place, what a layer gave; normalises it for the next."""
+    return add_layer_norm_(change, x, norm.weight, norm.bias)
 
 
 def _sinusoids(length: int, width: int) -> Tensor:

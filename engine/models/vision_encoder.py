@@ -26,6 +26,7 @@ from engine.models.qwen3_weights import WeightSource, whole_number
 from engine.models.whisper_weights import Norm
 from kernels import (
     LinearWeights,
+    add_layer_norm_,
     layer_norm,
     linear,
     pack_linear,
@@ -253,19 +254,23 @@ class VisionEncoder:
         out_width]. Nothing is read back: it can be captured."""
         dims, weights = self.dims, self.weights
         merged: list[Tensor] = []
-        for index, layer in enumerate(weights.layers):
-            qkv = linear(_norm(layer.attention_norm, x), layer.qkv)
+        layers = weights.layers
+        nexts = [*(layer.attention_norm for layer in layers[1:]), weights.merger.norm]
+        normed = _norm(layers[0].attention_norm, x)
+        for index, (layer, next_norm) in enumerate(zip(layers, nexts, strict=True)):
+            qkv = linear(normed, layer.qkv)
             qk, v = torch.split(
                 qkv.view(len(x), 3 * dims.heads, -1), [2 * dims.heads, dims.heads], dim=1
             )
             q, k = rope(qk, cos, sin).chunk(2, dim=1)
-            x.add_(linear(windowed_attention(q, k, v, bounds).flatten(1), layer.out))
-            inside = linear(_norm(layer.ffn_norm, x), layer.up, "gelu_tanh")
-            x.add_(linear(inside, layer.down))
+            y = linear(windowed_attention(q, k, v, bounds).flatten(1), layer.out)
+            normed = _add_norm(layer.ffn_norm, y, x)
+            y = linear(linear(normed, layer.up, "gelu_tanh"), layer.down)
+            normed = _add_norm(next_norm, y, x)
             if index in dims.deepstack:
                 merger = weights.deepstack[dims.deepstack.index(index)]
                 merged.append(_merge(merger, _norm(merger.norm, self._blocks(x))))
-        last = _merge(weights.merger, self._blocks(_norm(weights.merger.norm, x)))
+        last = _merge(weights.merger, self._blocks(normed))
         return torch.cat([last, *merged], dim=1)
 
     def _blocks(self, x: Tensor) -> Tensor:
@@ -349,3 +354,8 @@ def _merge(merger: Merger, x: Tensor) -> Tensor:
 
 def _norm(norm: Norm, x: Tensor) -> Tensor:
     return layer_norm(x, norm.weight, norm.bias, EPS)
+
+
+def _add_norm(norm: Norm, change: Tensor, x: Tensor) -> Tensor:
+    """Adds to the residual stream x, in place, what a layer gave; normalises it for the next."""
+    return add_layer_norm_(change, x, norm.weight, norm.bias, EPS)

@@ -25,11 +25,12 @@ from engine.models.whisper_weights import (
 )
 from engine.self_cache import SelfCache
 from kernels import (
+    add_layer_norm_,
     attention,
     cross_attention_cached,
     cross_attention_weights,
     embed_tokens,
-    gelu,
+    gelu_,
     layer_norm,
     linear,
     self_attention_cached,
@@ -123,15 +124,19 @@ class WhisperModel:
         frames = log_mel.shape[2]
         assert log_mel.shape[1] == dims.num_mels, (log_mel.shape, dims.num_mels)
         assert frames % 2 == 0 and 2 <= frames <= dims.max_frames, frames
-        x = gelu(F.conv1d(log_mel.to(self.dtype), *weights.conv1, padding=1))
-        x = gelu(F.conv1d(x, *weights.conv2, stride=2, padding=1))
+        x = gelu_(F.conv1d(log_mel.to(self.dtype), *weights.conv1, padding=1))
+        x = gelu_(F.conv1d(x, *weights.conv2, stride=2, padding=1))
         # Laid out by position once, or every layer would do it again.
         x = x.transpose(1, 2).contiguous() + weights.encoder_positions[: frames // 2]
-        for layer in weights.encoder_layers:
-            q, k, v = _heads(layer.attention, x, dims.encoder_heads)
-            x = x + linear(attention(q, k, v, scale=1.0).flatten(2), layer.attention.out)
-            x = x + _feed_forward(layer.ffn, x)
-        return _norm(weights.encoder_norm, x)
+        layers = weights.encoder_layers
+        nexts = [*(layer.attention.norm for layer in layers[1:]), weights.encoder_norm]
+        normed = _norm(layers[0].attention.norm, x)
+        for layer, next_norm in zip(layers, nexts, strict=True):
+            q, k, v = _heads(layer.attention, normed, dims.encoder_heads)
+            y = linear(attention(q, k, v, scale=1.0).flatten(2), layer.attention.out)
+            normed = _add_norm(layer.ffn.norm, y, x)
+            normed = _add_norm(next_norm, _feed_forward(layer.ffn, normed), x)
+        return normed
 
     @torch.inference_mode()
     def project_cross(self, encoded: Tensor) -> list[Tensor]:
@@ -211,27 +216,29 @@ class WhisperModel:
             audio_lengths = cross_cache.lengths[slots]
         captured: dict[Head, Tensor] = {}
         x = embed_tokens(tokens, positions, weights.tokens, weights.decoder_positions)
-        for index, layer in enumerate(weights.decoder_layers):
-            q, k, v = _heads(layer.attention, x, dims.decoder_heads)
+        layers = weights.decoder_layers
+        nexts = [*(layer.attention.norm for layer in layers[1:]), weights.decoder_norm]
+        normed = _norm(layers[0].attention.norm, x)
+        for index, (layer, next_norm) in enumerate(zip(layers, nexts, strict=True)):
+            q, k, v = _heads(layer.attention, normed, dims.decoder_heads)
             own = self_cache.data[index]
             y = self_attention_cached(q, k, v, own, rows, row_lengths, query_lengths, scale=1.0)
-            x = x + linear(y.flatten(2), layer.attention.out)
+            normed = _add_norm(layer.cross.norm, linear(y.flatten(2), layer.attention.out), x)
 
-            q = linear(_norm(layer.cross.norm, x), layer.cross.q)
+            q = linear(normed, layer.cross.q)
             q = q.view(*q.shape[:2], dims.decoder_heads, dims.head_dim)
             audio = cross_cache.data[index]
             y = cross_attention_cached(q, audio, slots, audio_lengths, scale=1.0)
-            x = x + linear(y.flatten(2), layer.cross.out)
+            normed = _add_norm(layer.ffn.norm, linear(y.flatten(2), layer.cross.out), x)
             wanted = [head for at, head in capture_heads or () if at == index]
             if wanted:
                 looks = cross_attention_weights(q, audio, slots, audio_lengths, wanted, scale=1.0)
                 captured.update({(index, h): looks[:, i] for i, h in enumerate(wanted)})
 
-            x = x + _feed_forward(layer.ffn, x)
-        hidden = _norm(weights.decoder_norm, x)
+            normed = _add_norm(next_norm, _feed_forward(layer.ffn, normed), x)
         if capture_heads is None:
-            return hidden
-        return hidden, torch.stack([captured[head] for head in capture_heads], dim=1)
+            return normed
+        return normed, torch.stack([captured[head] for head in capture_heads], dim=1)
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
@@ -303,12 +310,17 @@ def _norm(norm: Norm, x: Tensor) -> Tensor:
     return layer_norm(x, norm.weight, norm.bias)
 
 
-def _heads(weights: SelfAttention, x: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+def _add_norm(norm: Norm, change: Tensor, x: Tensor) -> Tensor:
+    """Adds to the residual stream x, in place, what a layer gave; normalises it for the next."""
+    return add_layer_norm_(change, x, norm.weight, norm.bias)
+
+
+def _heads(weights: SelfAttention, normed: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
     """Query, key and value of every token: each [batch, tokens, heads, dim]."""
-    qkv = linear(_norm(weights.norm, x), weights.qkv)
+    qkv = linear(normed, weights.qkv)
     q, k, v = qkv.view(*qkv.shape[:2], 3, heads, -1).unbind(2)
     return q, k, v
 
 
-def _feed_forward(weights: FeedForward, x: Tensor) -> Tensor:
-    return linear(linear(_norm(weights.norm, x), weights.up, "gelu"), weights.down)
+def _feed_forward(weights: FeedForward, normed: Tensor) -> Tensor:
+    return linear(linear(normed, weights.up, "gelu"), weights.down)

@@ -42,6 +42,7 @@ DEFAULTS: Table = {
         (128, Tile(8, 4)),
         (256, Tile(4, 4)),
         (1024, Tile(1, 4)),
+        (1280, Tile(2, 4)),  # Whisper's: a pass of its encoder in one wave
         (4096, Tile(1, 8)),
         (float("inf"), Tile(1, 16)),
     ),

@@ -39,6 +39,27 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Te
     Grid: (rows of x / tile,). The variance is that of differences from the mean: two sums over
     registers, exact where the mean is large.
     """
+    return _layer_norm(x, None, weight, bias, eps)
+
+
+def add_layer_norm_(
+    x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5
+) -> Tensor:
+    """Adds a layer's output to its residual stream, in place; returns that sum normalised: one
+    pass.
+
+    x, residual: [..., width] of one dtype; residual is contiguous, and becomes x + residual,
+    rounded before it is normalised, so that both agree. Returns layer_norm(x + residual).
+    Grid as in `layer_norm`.
+    """
+    assert x.shape == residual.shape and x.dtype == residual.dtype, (x, residual)
+    assert residual.is_contiguous(), residual.stride()
+    return _layer_norm(x, residual, weight, bias, eps)
+
+
+def _layer_norm(
+    x: Tensor, residual: Tensor | None, weight: Tensor, bias: Tensor, eps: float
+) -> Tensor:
     x = x.contiguous()
     out = torch.empty_like(x)
     width = x.shape[-1]
@@ -47,12 +68,14 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Te
         size, warps, _ = tile("norm", width)
         _layer_norm_kernel[(triton.cdiv(rows, size),)](
             x,
+            x if residual is None else residual,
             weight.contiguous(),
             bias.contiguous(),
             out,
             rows,
             width,
             eps,
+            HAS_RESIDUAL=residual is not None,
             ROWS=size,
             WIDTH=triton.next_power_of_2(width),
             num_warps=warps,
@@ -140,12 +163,14 @@ def _rms_norm_kernel(
 @triton.jit(do_not_specialize=["rows"])
 def _layer_norm_kernel(
     x_ptr,
+    residual_ptr,  # read and written, if there is one
     weight_ptr,
     bias_ptr,
     out_ptr,
     rows,
     width,
     eps,
+    HAS_RESIDUAL: tl.constexpr,
     ROWS: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
@@ -153,7 +178,12 @@ def _layer_norm_kernel(
     column = tl.arange(0, WIDTH)[None, :]
     exists = column < width
     real = (row < rows) & exists
-    x = tl.load(x_ptr + row * width + column, mask=real, other=0.0).to(tl.float32)
+    x = tl.load(x_ptr + row * width + column, mask=real, other=0.0)
+    if HAS_RESIDUAL:
+        residual = tl.load(residual_ptr + row * width + column, mask=real, other=0.0)
+        x = (x.to(tl.float32) + residual.to(tl.float32)).to(x.dtype)
+        tl.store(residual_ptr + row * width + column, x, mask=real)
+    x = x.to(tl.float32)
     mean = tl.sum(x, axis=1)[:, None] / width
     apart = tl.where(real, x - mean, 0.0)
     variance = tl.sum(apart * apart, axis=1)[:, None] / width

@@ -47,7 +47,14 @@ class Case:
 
 def cases() -> Iterator[Case]:
     """Every kernel and size class of the table."""
-    for limit, width in ((128, 128), (256, 256), (1024, 1024), (4096, 2048), (math.inf, 8192)):
+    for limit, width in (
+        (128, 128),
+        (256, 256),
+        (1024, 1024),
+        (1280, 1280),
+        (4096, 2048),
+        (math.inf, 8192),
+    ):
         rows = (1, 2, 4, 8, 16) if limit <= 256 else (1, 2)
         yield Case("norm", limit, _tiles(rows, (1, 2, 4, 8, 16), (1,)), _norm_calls(width))
     yield Case(
@@ -175,6 +182,10 @@ def _normed(x: Tensor, weight: Tensor) -> Tensor:
     return norms.add_rms_norm(x, x, weight, 1e-6)[0]
 
 
+def _activated(x: Tensor) -> Tensor:
+    return activations.gelu_(x * 1.0)
+
+
 def _chosen(x: Tensor) -> Tensor:
     return choices.token_logprobs(x, choices.argmax(x))
 
@@ -186,6 +197,7 @@ def _norm_calls(width: int) -> Callable[[torch.device], list[Call]]:
         for rows in (1, 64, 1500):
             x = _draw(device, rows * (24 if width <= 256 else 1), width)
             made.append(partial(_normed, x, weight))
+            made.append(partial(norms.layer_norm, x, weight, weight))
         return made
 
     return calls
@@ -195,7 +207,7 @@ def _activation_calls(device: torch.device) -> list[Call]:
     made: list[Call] = []
     for rows in (1, 64, 1500):
         x = _draw(device, rows, 2 * 6144)
-        made += [partial(activations.swiglu, x), partial(activations.gelu, x)]
+        made += [partial(activations.swiglu, x), partial(_activated, x)]
     return made
 
 

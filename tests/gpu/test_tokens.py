@@ -41,6 +41,12 @@ def test_norms(
         errors.close(ours(x, weight, 1e-6), theirs(x.float(), weight.float(), 1e-6))
         ours, theirs = both("layer_norm")
         errors.close(ours(x, weight, bias), theirs(x.float(), weight.float(), bias.float()))
+        ours, theirs = both("add_layer_norm_")
+        total = y.clone()
+        normed = ours(x, total, weight, bias)
+        errors.close(total, x.float() + y.float())
+        nothing = torch.zeros_like(total)
+        errors.close(normed, theirs(*(each.float() for each in (nothing, total, weight, bias))))
         ours, theirs = both("add_rms_norm")
         normed, total = ours(x, y, weight, 1e-6)
         errors.close(total, x.float() + y.float())
@@ -52,9 +58,12 @@ def test_norms(
 def test_activations(dtype: torch.dtype, device: torch.device, sized: Sized, errors: Any) -> None:
     for rows, width in ((1, 6144), (sized(1500, 5), 5120), (5, 123)):
         x = draw(device, 0, rows, 2 * width).to(dtype)
-        for name in ("gelu", "swiglu"):
-            ours, theirs = both(name)
-            errors.close(ours(x), theirs(x.float()))
+        ours, theirs = both("swiglu")
+        errors.close(ours(x), theirs(x.float()))
+        ours, theirs = both("gelu_")
+        for approximation in ("none", "tanh"):
+            exact = theirs(x.to(torch.float32, copy=True), approximation)
+            errors.close(ours(x.clone(), approximation), exact)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

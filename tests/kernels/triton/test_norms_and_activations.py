@@ -52,6 +52,18 @@ def test_layer_norm(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     close(triton_norms.layer_norm(x, weight, bias), norms.layer_norm(x, weight, bias))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(5, 123), (1, 1023), (2, 3, 16), (0, 8)])
+def test_layer_norm_of_a_sum(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    x, total = draw(0, *shape, dtype=dtype), draw(1, *shape, dtype=dtype)
+    weight, bias = draw(2, shape[-1], dtype=dtype), draw(3, shape[-1], dtype=dtype)
+    expected = total.clone()
+    normed = norms.add_layer_norm_(x, expected, weight, bias)
+    close(triton_norms.add_layer_norm_(x, total, weight, bias), normed)
+    close(total, expected)
+    assert torch.equal(norms.layer_norm(expected, weight, bias), normed)
+
+
 def test_layer_norm_of_a_large_mean_is_exact() -> None:
     x = draw(0, 2, 256) + 1000.0
     one, zero = torch.ones(256), torch.zeros(256)
@@ -78,7 +90,27 @@ def test_swiglu(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("approximation", ["none", "tanh"])
 @pytest.mark.parametrize("shape", [(5, 123), (1, 1023), (0, 8)])
-def test_gelu(shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    x = draw(0, *shape, dtype=dtype) * 3.0
-    close(triton_activations.gelu(x), norms.gelu(x))
+def test_gelu(shape: tuple[int, ...], approximation: str, dtype: torch.dtype) -> None:
+    ours = draw(0, *shape, dtype=dtype) * 3.0
+    theirs = ours.clone()
+    assert triton_activations.gelu_(ours, approximation) is ours
+    close(ours, norms.gelu_(theirs, approximation))
+
+
+@pytest.mark.parametrize("approximation", ["none", "tanh"])
+def test_gelu_far_from_zero(approximation: str) -> None:
+    ours = torch.tensor([-9.0, -5.0, -3.0, -1e-30, 0.0, 3.0, 5.0, 9.0, 40.0])
+    exact = norms.gelu_(ours.double(), approximation)
+    triton_activations.gelu_(ours, approximation)
+    torch.testing.assert_close(ours, exact.float(), atol=2e-6, rtol=1e-6)
+
+
+def test_gelu_where_channels_are_last() -> None:
+    ours = draw(0, 2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    expected = norms.gelu_(ours.clone())
+    close(triton_activations.gelu_(ours), expected)
+    assert ours.is_contiguous(memory_format=torch.channels_last)
+    with pytest.raises(AssertionError):
+        triton_activations.gelu_(ours[:, :2])
