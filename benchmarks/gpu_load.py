@@ -22,7 +22,7 @@ from engine.core import EngineCore
 from engine.features import GrowingLogMel
 from engine.messages import SAMPLE_RATE, Event
 from engine.models.audio_encoder import AudioEncoder
-from engine.models.qwen3_asr_prompt import build_prompt
+from engine.models.qwen3_asr_prompt import PromptFrame
 from engine.paged_request import Medium, PagedRequest
 from engine.qwen_tokenizer import QwenTokenizer
 from engine.request import Cost, Priority, Result
@@ -112,37 +112,41 @@ def text_request(key: str, seed: int, prompt: int, new: int, vocab: int) -> Page
 
 class AsrTicks:
     """The requests of one session with Qwen3-ASR, a second of audio longer each time, its log-mel
-    computed on the way as it is while serving."""
+    computed on the way, and full windows closed, as they are while serving."""
 
     def __init__(
         self, tokenizer: QwenTokenizer, encoder: AudioEncoder, key: str, seconds: int
     ) -> None:
-        self._tokenizer, self._dims, self._key = tokenizer, encoder.dims, key
+        self._frame, self._dims, self._key = PromptFrame.of(tokenizer), encoder.dims, key
         seed = sum(key.encode()) * 1_000_003 + len(key)
         noise = np.random.default_rng(seed).normal(size=(SEGMENT + 1) * SAMPLE_RATE) * 0.05
         self._samples = noise.astype(np.float32)
         self._seconds, self._lap = seconds, 0
+        self._begin()
+
+    def _begin(self) -> None:
         self._mel = GrowingLogMel(self._dims.num_mels)
+        self._closed: list[Medium] = []
+
+    def _medium(self, first: int, last: int, *, is_final: bool) -> Medium:
+        features = self._mel.read(first, last, 0.0)
+        return Medium.of(features, self._dims.num_tokens(last - first), is_final=is_final)
 
     def __call__(self) -> PagedRequest:
         if self._seconds > SEGMENT:
             self._seconds, self._lap = 4, self._lap + 1
-            self._mel = GrowingLogMel(self._dims.num_mels)
+            self._begin()
         self._mel.update(self._samples[: self._seconds * SAMPLE_RATE])
         self._seconds += 1
         frames, window = self._mel.num_frames, self._dims.window_frames
-        media, closed = [], 0
-        for first in range(0, frames, window):
-            last = min(first + window, frames)
-            is_final = last - first == window
-            features = self._mel.read(first, last, 0.0)
-            count = self._dims.num_tokens(last - first)
-            media.append(Medium.of(features, count, is_final=is_final))
-            closed += count if is_final else 0
+        while (first := len(self._closed) * window) + window <= self._mel.num_final:
+            self._closed.append(self._medium(first, first + window, is_final=True))
+            self._mel.drop(first + window)
+        media = list(self._closed)
+        if first < frames:
+            media.append(self._medium(first, frames, is_final=False))
         total = sum(medium.num_tokens for medium in media)
-        prompt = build_prompt(
-            self._tokenizer, total, prefix=[5 + i for i in range(STANDING_TOKENS)]
-        )
+        prompt = self._frame.around(total, [5 + i for i in range(STANDING_TOKENS)])
         places, at = [], prompt.audio_start
         for medium in media:
             places.append((at, medium))
@@ -153,7 +157,7 @@ class AsrTicks:
             tuple(prompt.tokens),
             tuple(places),
             max_new_tokens=NEW_TOKENS,
-            final_tokens=prompt.audio_start + closed,
+            final_tokens=prompt.audio_start + sum(m.num_tokens for m in self._closed),
             salt=f"{self._key}/{self._lap}".encode(),
             guard_loops=False,
             model_ends=False,
@@ -265,6 +269,7 @@ def tick_latencies(
             for number in list(pending):
                 if clients[number].due is None:
                     clients[number].due = pending.pop(number)
+                    core.changed(clients[number].key)
             if not core.has_work:
                 if not ticks:
                     break

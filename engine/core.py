@@ -11,7 +11,7 @@ No sockets, no clock, no threads: `engine.process` wraps it, tests drive it dire
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,12 @@ class EngineCore:
         self._runner = runner
         self._scheduler = scheduler
         self._sessions: dict[str, set[str]] = {}  # session -> keys of its owners
+        self._session_of: dict[str, str] = {}
         self._owners: dict[str, tuple[Priority, Owner]] = {}
+        self._counts: Counter[type] = Counter()  # owners of each kind
+        # Owners whose wishes may have changed since their tickets were brought up to date, in the
+        # order in which they did: so among those who are due at once, nobody is always the first.
+        self._changed: dict[str, None] = {}
         self._running: dict[str, Running] = {}
         self._events: list[Event] = []
         self._num_steps = self._num_requests = 0
@@ -80,30 +85,45 @@ class EngineCore:
         """An owner under a new name. With a session, it is dropped when that closes."""
         assert key not in self._owners, key
         self._owners[key] = (priority, owner)
+        self._counts[type(owner)] += 1
+        self._changed[key] = None
         if session is not None:
             self._sessions.setdefault(session, set()).add(key)
+            self._session_of[key] = session
 
     def owner(self, key: str) -> Owner | None:
+        """Who asks may tell it something: its ticket is looked at again."""
         held = self._owners.get(key)
-        return held[1] if held else None
+        if held is None:
+            return None
+        self._changed[key] = None
+        return held[1]
+
+    def changed(self, key: str) -> None:
+        """The owner may want something else than before, by no message."""
+        assert key in self._owners, key
+        self._changed[key] = None
 
     def count(self, kind: type) -> int:
         """How many owners of a kind there are."""
-        return sum(isinstance(owner, kind) for _, owner in self._owners.values())
+        return sum(number for held, number in self._counts.items() if issubclass(held, kind))
 
     def drop(self, key: str) -> None:
         """Forget an owner at any moment: its ticket, its rows and slots, its running request."""
         self._scheduler.forget(key)
-        self._owners.pop(key, None)
+        self._changed.pop(key, None)
+        if held := self._owners.pop(key, None):
+            self._counts[type(held[1])] -= 1
         if sequence := self._running.pop(key, None):
             self._retire(sequence)
         self._runner.forget(key)
-        for keys in self._sessions.values():
-            keys.discard(key)
+        session = self._session_of.pop(key, None)
+        if session in self._sessions:
+            self._sessions[session].discard(key)
 
     def drop_if_done(self, key: str) -> None:
-        owner = self.owner(key)
-        if owner is not None and owner.is_done:
+        held = self._owners.get(key)
+        if held is not None and held[1].is_done:
             self.drop(key)
 
     def stats(self) -> dict[str, int]:
@@ -125,11 +145,10 @@ class EngineCore:
     @property
     def has_work(self) -> bool:
         """Whether `step` would do anything."""
-        if self._launched:
+        if self._launched or self._running or self._events:
             return True
-        return bool(self._running or self._events or self._scheduler.num_waiting) or any(
-            owner.wants_request() for _, owner in self._owners.values()
-        )
+        self._update_tickets()
+        return self._scheduler.num_waiting > 0
 
     def step(self) -> list[Event]:
         """Run the next batch: schedule, launch, wait, commit, hand out the events."""
@@ -144,14 +163,7 @@ class EngineCore:
 
     def _schedule(self) -> list[tuple[Running, int]]:
         """Who is fed how many tokens in this step, those among them who begin with it."""
-        retired = {sequence.key for sequence in self._retired}
-        for key, (priority, owner) in self._owners.items():
-            if self._scheduler.is_running(key) or key in retired:
-                continue
-            if owner.wants_request():
-                self._scheduler.want(key, priority, owner.cost(), is_urgent=owner.is_urgent)
-            else:
-                self._scheduler.forget(key)
+        self._update_tickets()
         for key in self._scheduler.admit(self._runner.free_tokens, len(self._retired)):
             try:
                 self._running[key] = self._runner.place(self._owners[key][1].make_request())
@@ -160,6 +172,23 @@ class EngineCore:
         demands = {key: sequence.demand() for key, sequence in self._running.items()}
         shares = self._scheduler.share(demands)
         return [(self._running[key], count) for key, count in shares.items()]
+
+    def _update_tickets(self) -> None:
+        """Of owners that changed. One that runs is looked at again when it has finished, one that
+        is retired when that is over."""
+        if not self._changed:
+            return
+        changed, self._changed = self._changed, {}
+        retired = {sequence.key for sequence in self._retired}
+        scheduler = self._scheduler
+        for key in changed:
+            if scheduler.is_running(key) or key in retired:
+                continue
+            priority, owner = self._owners[key]
+            if owner.wants_request():
+                scheduler.want(key, priority, owner.cost(), is_urgent=owner.is_urgent)
+            else:
+                scheduler.forget(key)
 
     def _launch(self, work: list[tuple[Running, int]]) -> None:
         handle = self._runner.launch(work)
@@ -192,8 +221,7 @@ class EngineCore:
         self._num_drafted += sequence.num_drafted
         self._num_accepted += result.num_accepted
         self._num_passes += result.num_passes
-        # To the end of the line: among those who are due at once, nobody is always the first.
-        self._owners[key] = self._owners.pop(key)
+        self._changed[key] = None
         self._events.extend(self._owners[key][1].absorb(result))
         self.drop_if_done(key)
 
@@ -210,7 +238,9 @@ class EngineCore:
         self._retired = [sequence for sequence in self._retired if id(sequence) in busy]
         for sequence in free:
             self._runner.release(sequence)
-            if sequence.key not in self._owners:
+            if sequence.key in self._owners:
+                self._changed[sequence.key] = None
+            else:
                 self._runner.forget(sequence.key)
 
     def _fail(self, failure: Failure) -> None:
@@ -222,5 +252,10 @@ class EngineCore:
         """Raise AssertionError if anything leaked. Cheap; for tests and idle moments."""
         self._scheduler.check()
         self._runner.check(len(self._running) + len(self._retired))
+        assert self._changed.keys() <= self._owners.keys()
+        looked_at = self._owners.keys() - self._changed.keys() - self._running.keys()
+        for key in looked_at - {sequence.key for sequence in self._retired}:
+            assert self._owners[key][1].wants_request() == self._scheduler.is_known(key), key
+        assert self._counts.total() == len(self._owners)
         if not self._owners:
-            assert not self._running and not any(self._sessions.values())
+            assert not self._running and not any(self._sessions.values()) and not self._session_of

@@ -7,13 +7,15 @@ without any of that, and whoever reads a stretch of frames says how loud the lou
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 import kernels
-from kernels.log_mel import log10_mel, normalised
+from kernels.log_mel import limited, log10_mel, unlimited
 
 HOP = 160  # samples from one frame to the next
 EDGE = 200  # samples that a frame sees on either side of its middle
@@ -23,46 +25,81 @@ class GrowingLogMel:
     """num_mels: rows of a frame. Always on the CPU: a tick brings a handful of frames."""
 
     def __init__(self, num_mels: int) -> None:
-        self._filters = kernels.mel_filters(num_mels)
-        self._final = torch.zeros(num_mels, 0)  # frames that all their samples are known of
-        self._frames = self._final  # those, and the last ones as they would be if the audio ended
+        self._filters = _filters(num_mels)
+        # Frames from _first on, as models read them but for the loudest; behind them is room for
+        # more. All but the last one or two are final: those are as if the audio ended here.
+        self._held = torch.zeros(num_mels, 0)
+        self._first = self._num_frames = self._num_final = 0
+        self._peaks = np.zeros(0, np.float32)  # of each frame from 0 on, decades; and room
 
     @property
     def num_frames(self) -> int:
-        return self._frames.shape[1]
+        return self._num_frames
 
     @property
     def num_final(self) -> int:
         """Frames that no further audio can change."""
-        return self._final.shape[1]
+        return self._num_final
 
     @torch.inference_mode()
     def update(self, samples: NDArray[np.float32]) -> None:
         """samples: all the audio so far, at least 201; only its end may be new."""
-        assert len(samples) > EDGE and len(samples) // HOP >= self.num_final
-        done, count = self.num_final, len(samples) // HOP
-        # From the first frame to compute on, with what it sees before its middle.
-        first = done * HOP - EDGE
-        wave = torch.from_numpy(samples[max(0, first) :])
-        # Reflected at both ends, as a whole clip is.
-        left = torch.from_numpy(samples[1 : max(0, -first) + 1]).flip(0)
-        right = torch.from_numpy(samples[-EDGE - 1 : -1]).flip(0)
-        padded = torch.cat([left, wave, right])[None]
-        fresh = log10_mel(padded, self._filters)[0][:, : count - done]
-        known = max(done, min(count, (len(samples) - EDGE) // HOP + 1))
-        self._frames = torch.cat([self._final, fresh], dim=1)
-        self._final = self._frames[:, :known]
+        assert len(samples) > EDGE and len(samples) // HOP >= self._num_final
+        done, count = self._num_final, len(samples) // HOP
+        if done < count:
+            # From the first frame to compute on, with what it sees before its middle.
+            start = done * HOP - EDGE
+            # Reflected at both ends, as a whole clip is.
+            parts = [samples[max(0, start) :], samples[-2 : -EDGE - 2 : -1]]
+            if start < 0:
+                parts.insert(0, samples[-start:0:-1])
+            padded = torch.from_numpy(np.concatenate(parts))[None]
+            fresh = log10_mel(padded, self._filters)[0, :, : count - done]
+            self._make_room(count)
+            self._peaks[done:count] = fresh.amax(0).numpy()
+            place = slice(done - self._first, count - self._first)
+            self._held[:, place] = unlimited(fresh)
+        self._num_frames = count
+        self._num_final = max(done, min(count, (len(samples) - EDGE) // HOP + 1))
 
-    def cut(self, num_samples: int) -> None:
-        """Forget what lies beyond so many samples."""
-        known = max(0, (num_samples - EDGE) // HOP + 1)
-        self._frames = self._final = self._final[:, :known]
+    def _make_room(self, count: int) -> None:
+        """For frames up to count; what is there and final stays."""
+        known = self._num_final
+        if count > len(self._peaks):
+            self._peaks = np.concatenate([self._peaks[:known], np.empty(2 * count, np.float32)])
+        if count - self._first > self._held.shape[1]:
+            larger = torch.empty(len(self._filters), 2 * (count - self._first))
+            larger[:, : known - self._first] = self._held[:, : known - self._first]
+            self._held = larger
+
+    @torch.inference_mode()
+    def drop(self, first: int) -> None:
+        """Frames before the first will not be read again."""
+        assert self._first <= first <= self._num_final, (self._first, first, self._num_final)
+        kept = self._held[:, first - self._first : self._num_frames - self._first].clone()
+        self._held[:, : kept.shape[1]] = kept
+        self._first = first
+
+    def cut(self, count: int, first: int = 0) -> None:
+        """The audio shall go on behind so many frames. first: of those that will be read; if it
+        was dropped, the next update computes it again."""
+        self._num_final = min(self._num_final, count)
+        if first < self._first:
+            self._first = self._num_final = first
+        self._num_frames = self._num_final
 
     def loudest(self, end: int | None = None) -> float:
-        """The largest value in frames 0 .. end (default: all)."""
-        return float(self._frames[:, :end].max())
+        """The largest value in frames 0 .. end (default: all), decades."""
+        return float(self._peaks[: self._num_frames if end is None else end].max())
 
     def read(self, start: int, end: int, loudest: float) -> NDArray[np.float32]:
         """Frames start .. end as a model reads them: [mels, frames], about -1 to 1."""
-        frames: Tensor = normalised(self._frames[:, start:end], loudest)
+        assert self._first <= start, f"expected frames from {self._first} on, got {start}"
+        end = min(end, self._num_frames)
+        frames: Tensor = limited(self._held[:, start - self._first : end - self._first], loudest)
         return np.ascontiguousarray(frames.numpy())
+
+
+@cache
+def _filters(num_mels: int) -> Tensor:
+    return kernels.mel_filters(num_mels)

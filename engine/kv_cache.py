@@ -58,17 +58,25 @@ def block_digests(
     for part in (salt, adapter.encode()):
         root.update(struct.pack("<I", len(part)) + part)
     digests, parent = [], root.digest()
-    for start in range(0, len(tokens) - BLOCK_TOKENS + 1, BLOCK_TOKENS):
-        end = start + BLOCK_TOKENS
-        name = hashlib.blake2b(parent, digest_size=DIGEST_BYTES)
-        name.update(struct.pack(f"<{BLOCK_TOKENS}q", *tokens[start:end]))
-        for span in media:
-            if span.start < end and start < span.start + span.length:
-                # Relative to the block: where in the media the block begins.
-                name.update(struct.pack("<qI", start - span.start, len(span.digest)) + span.digest)
-        parent = name.digest()
+    numbers = struct.pack(f"<{len(tokens)}q", *tokens)
+    marks: dict[int, bytes] = {}  # block -> what names the media that overlap it
+    for span in media:
+        for block in range(span.start // BLOCK_TOKENS, -(-_end(span) // BLOCK_TOKENS)):
+            # Relative to the block: where in the media the block begins.
+            offset = block * BLOCK_TOKENS - span.start
+            mark = struct.pack("<qI", offset, len(span.digest)) + span.digest
+            marks[block] = marks.get(block, b"") + mark
+    for block in range(len(tokens) // BLOCK_TOKENS):
+        name = numbers[8 * BLOCK_TOKENS * block : 8 * BLOCK_TOKENS * (block + 1)]
+        name += marks.get(block, b"")
+        # In one piece: the same digest as of its parts, one after another.
+        parent = hashlib.blake2b(parent + name, digest_size=DIGEST_BYTES).digest()
         digests.append(parent)
     return digests
+
+
+def _end(span: MediaSpan) -> int:
+    return span.start + span.length
 
 
 class BlockPool:
@@ -84,6 +92,8 @@ class BlockPool:
         self._block_of: dict[bytes, int] = {}
         self._unused: OrderedDict[int, None] = OrderedDict()  # named, refs == 0; oldest first
         self._pins: OrderedDict[str, list[int]] = OrderedDict()  # session -> blocks; idlest first
+        self._num_pins = [0] * num_blocks  # of the refs, those of pins
+        self._num_soft = 0  # blocks that nothing but pins holds
 
     # --- lookup ----------------------------------------------------------------------------------
 
@@ -118,9 +128,7 @@ class BlockPool:
 
     def available(self) -> int:
         """Blocks that `allocate` could hand out now, cached and softly pinned ones included."""
-        pins = Counter(block for blocks in self._pins.values() for block in blocks)
-        soft = sum(self._refs[block] == count for block, count in pins.items())
-        return len(self._free) + len(self._unused) + soft
+        return len(self._free) + len(self._unused) + self._num_soft
 
     def allocate(self, count: int) -> list[int] | None:
         """count blocks to write to, a ref held on each; None if there are not so many.
@@ -150,19 +158,30 @@ class BlockPool:
 
         The tail of a prompt is the least likely to come again, so it becomes the oldest.
         """
+        refs, pins = self._refs, self._num_pins
         for block in reversed(blocks):
-            assert self._refs[block] > 0, f"block {block} is not held"
-            self._refs[block] -= 1
-            if self._refs[block] == 0:
-                if block in self._digest_of:
-                    self._unused[block] = None
-                else:
-                    self._free.append(block)
+            left = refs[block] - 1
+            assert left >= pins[block], f"block {block} is not held"
+            refs[block] = left
+            if left == 0:
+                self._lay_down(block)
+            elif left == pins[block]:
+                self._num_soft += 1
 
     def _hold(self, block: int) -> None:
-        if self._refs[block] == 0:
+        refs = self._refs[block]
+        if refs == 0:
             del self._unused[block]
-        self._refs[block] += 1
+        elif refs == self._num_pins[block]:
+            self._num_soft -= 1
+        self._refs[block] = refs + 1
+
+    def _lay_down(self, block: int) -> None:
+        """Nobody holds it any more."""
+        if block in self._digest_of:
+            self._unused[block] = None
+        else:
+            self._free.append(block)
 
     # --- pins ------------------------------------------------------------------------------------
 
@@ -172,14 +191,33 @@ class BlockPool:
         The blocks must be held or findable now. The session becomes the least idle one.
         """
         assert all(self._refs[b] > 0 or b in self._unused for b in blocks)
-        for block in blocks:
-            self._hold(block)
-        self.unpin(session)
+        before = self._pins.pop(session, [])
+        same = 0  # mostly all that was pinned, with some more behind
+        for old, new in zip(before, blocks, strict=False):
+            if old != new:
+                break
+            same += 1
+        for block in blocks[same:]:
+            if self._refs[block] == 0:
+                del self._unused[block]
+                self._num_soft += 1
+            self._refs[block] += 1
+            self._num_pins[block] += 1
         self._pins[session] = list(blocks)
+        self._let_go(before[same:])
 
     def unpin(self, session: str) -> None:
         """Idempotent. A lost pin costs one more prefill, never correctness."""
-        self.release(self._pins.pop(session, []))
+        self._let_go(self._pins.pop(session, []))
+
+    def _let_go(self, blocks: Sequence[int]) -> None:
+        """`release` of a pin's refs."""
+        for block in reversed(blocks):
+            self._refs[block] -= 1
+            self._num_pins[block] -= 1
+            if self._refs[block] == 0:
+                self._num_soft -= 1
+                self._lay_down(block)
 
     # --- checks ----------------------------------------------------------------------------------
 
@@ -202,5 +240,7 @@ class BlockPool:
         assert unused <= set(self._digest_of), "an unnamed block is kept"
         assert not free & set(self._digest_of), "a free block can be found"
         assert {b: d for d, b in self._block_of.items()} == self._digest_of
-        for blocks in self._pins.values():
-            assert all(self._refs[b] > 0 for b in blocks)
+        pins = Counter(block for blocks in self._pins.values() for block in blocks)
+        assert {b: count for b, count in enumerate(self._num_pins) if count} == pins
+        assert all(self._refs[b] >= count for b, count in pins.items())
+        assert self._num_soft == sum(self._refs[b] == count for b, count in pins.items())

@@ -84,9 +84,10 @@ def is_looping(tokens: Sequence[int]) -> bool:
     A phrase of n tokens must come 4 times, a single token 8 times, so that a spoken
     "no no no no" passes.
     """
-    for n in range(1, 25):
+    count = len(tokens)
+    for n in range(1, min(24, count // 2) + 1):
         repeats = 8 if n == 1 else 4
-        if len(tokens) < n * repeats:
+        if count < n * repeats or tokens[-1 - n] != tokens[-1]:
             continue
         phrase = tokens[-n:]
         if all(tokens[-n * (r + 1) : -n * r] == phrase for r in range(1, repeats)):

@@ -56,6 +56,47 @@ class Prompt:
     audio_tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class PromptFrame:
+    """What stands around the audio. before, after: tokens. pad: the placeholder."""
+
+    before: list[int]
+    pad: int
+    after: list[int]
+
+    @classmethod
+    def of(
+        cls, tokenizer: QwenTokenizer, *, context: str = "", language: str | None = None
+    ) -> PromptFrame:
+        """context: words to expect; spellings of added tokens are taken out of it, and what exceeds
+        MAX_CONTEXT_TOKENS is cut off. language: name (see `language_name`) to force; "" and None:
+        the model finds out."""
+        start, end = tokenizer.token("<|im_start|>"), tokenizer.token("<|im_end|>")
+        newline = tokenizer.encode("\n")
+        opening = tokenizer.encode("system\n")
+        # One piece with what is before it, as the model has learnt it; "system\n" ends in a line
+        # break, so words of the context cannot merge into it.
+        system = tokenizer.encode("system\n" + tokenizer.without_added(context).strip())
+        before = [
+            start, *system[: len(opening) + MAX_CONTEXT_TOKENS], end, *newline,
+            start, *tokenizer.encode("user\n"), tokenizer.token("<|audio_start|>"),
+        ]  # fmt: skip
+        after = [
+            tokenizer.token("<|audio_end|>"), end, *newline,
+            start, *tokenizer.encode("assistant\n" + (f"language {language}" if language else "")),
+        ]  # fmt: skip
+        if language:
+            after.append(tokenizer.token(ASR_TEXT))
+        return cls(before, tokenizer.token(AUDIO_PAD), after)
+
+    def around(self, audio_tokens: int, prefix: Sequence[int] = ()) -> Prompt:
+        """The prompt for an audio of so many encoder tokens. prefix: tokens of the answer that are
+        settled already, behind the header if a language is forced, else beginning with it."""
+        pads = [self.pad] * audio_tokens
+        tokens = [*self.before, *pads, *self.after, *prefix]
+        return Prompt(tokens, len(self.before), audio_tokens)
+
+
 def build_prompt(
     tokenizer: QwenTokenizer,
     audio_tokens: int,
@@ -64,31 +105,9 @@ def build_prompt(
     language: str | None = None,
     prefix: Sequence[int] = (),
 ) -> Prompt:
-    """The prompt for an audio of so many encoder tokens.
-
-    context: words to expect; spellings of added tokens are taken out of it, and what exceeds
-    MAX_CONTEXT_TOKENS is cut off. language: name (see `language_name`) to force; "" and None: the
-    model finds out. prefix: tokens of the answer that are settled already, behind the header if a
-    language is forced, else beginning with it.
-    """
-    start, end = tokenizer.token("<|im_start|>"), tokenizer.token("<|im_end|>")
-    newline = tokenizer.encode("\n")
-    opening = tokenizer.encode("system\n")
-    # One piece with what is before it, as the model has learnt it; "system\n" ends in a line
-    # break, so words of the context cannot merge into it.
-    system = tokenizer.encode("system\n" + tokenizer.without_added(context).strip())
-    before = [
-        start, *system[: len(opening) + MAX_CONTEXT_TOKENS], end, *newline,
-        start, *tokenizer.encode("user\n"), tokenizer.token("<|audio_start|>"),
-    ]  # fmt: skip
-    after = [
-        tokenizer.token("<|audio_end|>"), end, *newline,
-        start, *tokenizer.encode("assistant\n" + (f"language {language}" if language else "")),
-    ]  # fmt: skip
-    if language:
-        after.append(tokenizer.token(ASR_TEXT))
-    pads = [tokenizer.token(AUDIO_PAD)] * audio_tokens
-    return Prompt([*before, *pads, *after, *prefix], len(before), audio_tokens)
+    """The prompt for one audio; see `PromptFrame`."""
+    frame = PromptFrame.of(tokenizer, context=context, language=language)
+    return frame.around(audio_tokens, prefix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,7 @@ from engine.models.audio_encoder import AudioDims
 from engine.models.qwen3_asr_prompt import (
     ASR_TEXT,
     Answer,
-    Prompt,
-    build_prompt,
+    PromptFrame,
     language_code,
     language_name,
     parse_answer,
@@ -55,7 +54,7 @@ class AsrConfig:
 
     def __post_init__(self) -> None:
         # A token that is missing must be known when the checkpoint is loaded, not in mid-session.
-        build_prompt(self.tokenizer, 0, language="English")
+        PromptFrame.of(self.tokenizer, language="English")
 
 
 class AsrRecognizer:
@@ -77,7 +76,8 @@ class AsrRecognizer:
         self._is_padded = False  # the features go beyond the samples: not for long
         self._header: tuple[int, ...] = ()  # how the segment's last answer began
         self._is_forced = False
-        self._overhead = len(self._prompt(0, "Portuguese", ()).tokens) + HEADER_TOKENS
+        self._frames: dict[str | None, PromptFrame] = {}  # by the code of the language
+        self._overhead = len(self._frame("pt").around(0).tokens) + HEADER_TOKENS
 
     def token_bytes(self, token: int) -> bytes:
         return self.decode_bytes([token])
@@ -103,13 +103,13 @@ class AsrRecognizer:
     def request(self, stretch: Stretch) -> PagedRequest:
         media = self._media(stretch)
         count = sum(medium.num_tokens for medium in media)
-        language = None if stretch.language is None else language_name(stretch.language)
-        self._is_forced = language is not None
+        frame = self._frame(stretch.language)
+        self._is_forced = frame.after[-1] == self._asr_text
         # Words may be settled while their language is not: it had no name that we know.
         header = () if self._is_forced else self._header
         is_settled = bool(stretch.committed)
         prefix = (*header, *stretch.committed) if is_settled else ()
-        prompt = self._prompt(count, language, prefix)
+        prompt = frame.around(count, prefix)
         places, at = [], prompt.audio_start
         for medium in media:
             places.append((at, medium))
@@ -129,14 +129,15 @@ class AsrRecognizer:
             final_tokens=prompt.audio_start + final,
         )
 
-    def _prompt(self, audio_tokens: int, language: str | None, prefix: Sequence[int]) -> Prompt:
-        return build_prompt(
-            self._config.tokenizer,
-            audio_tokens,
-            context=self._settings.prompt,
-            language=language,
-            prefix=prefix,
-        )
+    def _frame(self, language: str | None) -> PromptFrame:
+        """language: ISO code. Made once: only what is inside changes from tick to tick."""
+        frame = self._frames.get(language)
+        if frame is None:
+            name = None if language is None else language_name(language)
+            context = self._settings.prompt
+            frame = PromptFrame.of(self._config.tokenizer, context=context, language=name)
+            self._frames[language] = frame
+        return frame
 
     def _media(self, stretch: Stretch) -> list[Medium]:
         """The segment's windows. Those that are full, and whose frames are final, are closed."""
@@ -147,22 +148,31 @@ class AsrRecognizer:
             self._mel = GrowingLogMel(self._config.dims.num_mels)
         if len(stretch.samples) // HOP < self._mel.num_final:
             # The segment was cut at a quiet place.
-            self._mel.cut(len(stretch.samples))
-            del self._closed[self._mel.num_final // self._config.dims.window_frames :]
-        missing = max(0, SHORTEST - len(stretch.samples))
+            self._cut(len(stretch.samples))
+        samples, missing = stretch.samples, max(0, SHORTEST - len(stretch.samples))
         self._is_padded = missing > 0
-        self._mel.update(np.concatenate([stretch.samples, np.zeros(missing, np.float32)]))
+        if self._is_padded:
+            samples = np.concatenate([samples, np.zeros(missing, np.float32)])
+        self._mel.update(samples)
         size = self._config.dims.window_frames
         while self._config.freeze and (len(self._closed) + 1) * size <= self._mel.num_final:
             first = len(self._closed) * size
             loudest = self._mel.loudest(first + size)
             self._closed.append(self._medium(first, first + size, loudest, is_final=True))
+            self._mel.drop(first + size)
         media, loudest = list(self._closed), self._mel.loudest()
         is_whole = stretch.priority is Priority.BATCH  # a piece of a file does not grow
         for first in range(len(media) * size, self._mel.num_frames, size):
             last = min(first + size, self._mel.num_frames)
             media.append(self._medium(first, last, loudest, is_final=is_whole))
         return media
+
+    def _cut(self, num_samples: int) -> None:
+        """The segment ends earlier than was heard: in an open window, or in one that was closed."""
+        size = self._config.dims.window_frames
+        known = max(0, (num_samples - EDGE) // HOP + 1)
+        del self._closed[known // size :]
+        self._mel.cut(known, len(self._closed) * size)
 
     def _medium(self, first: int, last: int, loudest: float, *, is_final: bool) -> Medium:
         features = self._mel.read(first, last, loudest)

@@ -9,23 +9,32 @@ Samples = NDArray[np.float32]
 
 
 class AudioBuffer:
-    """A stretch of mono float32 audio. Appending costs what is appended, on average."""
+    """A stretch of mono float32 audio. Appending costs what is appended, on average.
 
-    def __init__(self) -> None:
-        self._held: Samples = np.zeros(0, np.float32)
-        self._start = self._end = 0
+    lead: samples of silence that are kept in front of it.
+    """
+
+    def __init__(self, lead: int = 0) -> None:
+        self._lead = lead
+        self._held: Samples = np.zeros(lead, np.float32)
+        self._start, self._end = 0, lead  # of the silence, of the audio
 
     def __len__(self) -> int:
-        return self._end - self._start
+        return self._end - self._start - self._lead
 
     @property
     def samples(self) -> Samples:
         """A view, good until the next change."""
+        return self._held[self._start + self._lead : self._end]
+
+    @property
+    def led_samples(self) -> Samples:
+        """The silence, and the audio behind it. A view, good until the next `drop`."""
         return self._held[self._start : self._end]
 
     def append(self, samples: Samples) -> None:
         if self._end + len(samples) > len(self._held):
-            kept = self.samples
+            kept = self.led_samples
             size = len(kept) + len(samples)
             larger = np.empty(2 * size, np.float32)
             larger[: len(kept)] = kept
@@ -36,4 +45,6 @@ class AudioBuffer:
     def drop(self, count: int) -> None:
         """Forget the first count samples."""
         assert 0 <= count <= len(self)
-        self._start += count
+        if count:
+            self._start += count
+            self._held[self._start : self._start + self._lead] = 0.0

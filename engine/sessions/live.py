@@ -92,7 +92,9 @@ class LiveTurn:
         self._config = config
         self._language = settings.language
         self._detokenizer = IncrementalDetokenizer(recognizer.token_bytes)
-        self._audio = AudioBuffer()  # from _segment_start on
+        # From _segment_start on. Speech that begins with the very first frame is misheard; silence
+        # in front is cheap.
+        self._audio = AudioBuffer(config.lead_in)
         self._segment_start = 0
         self._received = 0
         self._voiced_until = 0
@@ -202,10 +204,9 @@ class LiveTurn:
     def make_request(self) -> Any:
         assert self._in_flight is None and not self._done
         end = self._plan_end()
-        # Speech that begins with the very first frame is misheard; silence in front is cheap.
-        silence = np.zeros(self._config.lead_in, np.float32)
-        samples = np.concatenate([silence, self._audio.samples[: end - self._segment_start]])
-        start = self._segment_start - len(silence)
+        start = self._segment_start - self._config.lead_in
+        # A view: segments begin, and drop what was before them, only while no request runs.
+        samples = self._audio.led_samples[: end - start]
         self._in_flight = _Tick(start, end, is_cut=end < self._received)
         return self._recognizer.request(
             Stretch(

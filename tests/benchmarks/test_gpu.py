@@ -32,6 +32,9 @@ class SlowCore:
     def drop(self, key: str) -> None:
         del self._clients[key]
 
+    def changed(self, key: str) -> None:
+        assert key in self._clients
+
     @property
     def has_work(self) -> bool:
         return any(client.wants_request() for client in self._clients.values())

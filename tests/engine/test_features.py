@@ -43,3 +43,32 @@ def test_all_but_the_frames_at_the_edge_are_final() -> None:
     assert (growing.num_frames, growing.num_final) == (10, 9)
     growing.update(clip(0, 1640))
     assert (growing.num_frames, growing.num_final) == (10, 10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 99), st.data())
+def test_what_was_dropped_and_is_cut_into_is_computed_again(seed: int, data: st.DataObject) -> None:
+    """Windows of 20 frames, closed as they fill, of audio that grows and is cut at any place."""
+    samples, window = clip(seed, 40_000), 20
+    growing, end, closed = GrowingLogMel(80), 0, 0
+    for _ in range(data.draw(st.integers(1, 6))):
+        if end and data.draw(st.booleans()):
+            end = data.draw(st.integers(max(201, end // 2), max(201, end)))
+            known = (end - 200) // 160 + 1
+            if known < growing.num_final:
+                closed = min(closed, known // window)
+                growing.cut(known, closed * window)
+        else:
+            end = min(len(samples), end + data.draw(st.integers(201, 9000)))
+        growing.update(samples[:end])
+        while (closed + 1) * window <= growing.num_final:
+            closed += 1
+            growing.drop(closed * window)
+        whole = GrowingLogMel(80)
+        whole.update(samples[:end])
+        assert (growing.num_frames, growing.num_final) == (whole.num_frames, whole.num_final)
+        loudest = whole.loudest()
+        assert abs(growing.loudest() - loudest) < 1e-5
+        mine = growing.read(closed * window, growing.num_frames, loudest)
+        rest = whole.read(closed * window, whole.num_frames, loudest)
+        np.testing.assert_allclose(mine, rest, atol=2e-5)

@@ -1,0 +1,285 @@
+"""What a tick costs the thread that drives the device: `python -m benchmarks.host`.
+
+A card carries out a step in some milliseconds, and takes the next one only when this thread has
+made it. Here the engine is real (messages, sessions, log-mel on the host, scheduler, caches,
+integers of a step, staging, readback, agreement) and the device is none: graphs replay nothing,
+encoders and decoders answer at once. Text is made up: three words a second, the last of them half
+heard. So what is measured is the host's part, in seconds of this thread's processor time, without
+the driver's share of a launch; how many operations are launched outside of graphs is counted apart.
+
+    ticks   the clients of `benchmarks.gpu_load`, one tick a second each, in random phase
+    live    turns that are fed in pieces as the gateway does, ticking as they please
+
+The clock is made up: a step takes --step seconds of it, as on a card.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import heapq
+import pstats
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from rich.console import Console
+
+from benchmarks import machine
+from benchmarks.gpu_load import Client, asr_sessions, whisper_sessions
+from benchmarks.gpu_models import GEOMETRIES, random_weights, write_folder
+from benchmarks.no_device import Launches, Script, no_device
+from benchmarks.result_file import add_file_arguments, write_result
+from engine.allocator import keep_freed_memory
+from engine.build import build_core
+from engine.config import EngineConfig
+from engine.core import EngineCore
+from engine.messages import SAMPLE_RATE, AppendAudio, StartTurn, TranscriptionSettings
+from engine.paged_request import PagedSequence
+from engine.qwen_tokenizer import QwenTokenizer
+from engine.request import Priority, is_looping
+from engine.whisper_request import WhisperSequence
+
+GEOMETRY = {"qwen3-asr": "qwen3-asr-0.6b", "whisper": "whisper-large-v3-turbo"}
+PIECE = SAMPLE_RATE // 10  # samples of a message
+SPOKEN, SILENT = 90, 10  # pieces
+NOISE_SECONDS = 64
+STAGES = {
+    "messages": ("core.py", "submit"),
+    "schedule": ("core.py", "_schedule"),
+    "schedule: request": ("live.py", "make_request"),
+    "schedule: log-mel": ("features.py", "update"),
+    "schedule: place": ("paged_runner.py", "place"),
+    "launch": ("core.py", "_launch"),
+    "launch: encode": ("paged_runner.py", "_encode"),
+    "launch: encode (whisper)": ("whisper_runner.py", "_encode"),
+    "launch: integers": ("paged_passes.py", "_integers"),
+    "launch: choice": ("sampler.py", "launch"),
+    "wait": ("core.py", "_wait"),
+    "commit": ("core.py", "_commit"),
+    "commit: absorb": ("live.py", "absorb"),
+    "has work": ("core.py", "has_work"),
+}
+
+
+@dataclass(slots=True)
+class Sum:
+    """Of one run. seconds: of this thread."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: {"submit": 0.0, "step": 0.0})
+    steps: int = 0
+    ticks: int = 0
+    rows: int = 0
+    launches: int = 0
+
+
+class Load:
+    """Messages of a made-up clock, and the steps between them."""
+
+    def __init__(self, core: EngineCore, step: float) -> None:
+        self._core, self._step = core, step
+        self._clock = 0.0
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self.sum = Sum()
+
+    def at(self, when: float, number: int, act: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (when, number, act))
+
+    def run(self, until: float, count_launches: bool = False) -> Sum:
+        self.sum = found = Sum()
+        core, began = self._core, self._core.stats()["requests"]
+        running: dict[str, Any] = core._running
+        while self._clock < until:
+            start = time.thread_time()
+            while self._due[0][0] <= self._clock:
+                when, number, act = heapq.heappop(self._due)
+                act()
+            has_work = core.has_work
+            found.seconds["submit"] += time.thread_time() - start
+            if not has_work:
+                self._clock = max(self._clock, self._due[0][0])
+                continue
+            start = time.thread_time()
+            if count_launches:
+                with Launches() as launches:
+                    core.step()
+                found.launches += launches.count
+            else:
+                core.step()
+            found.seconds["step"] += time.thread_time() - start
+            found.steps += 1
+            found.rows += len(running)
+            self._clock += self._step
+        found.ticks = core.stats()["requests"] - began
+        return found
+
+
+def ticking(load: Load, core: EngineCore, clients: Sequence[Client]) -> None:
+    """Every client wants something once a second."""
+    phases = np.random.default_rng(0).uniform(0.0, 1.0, len(clients)).tolist()
+
+    def tick(number: int, when: float) -> None:
+        client = clients[number]
+        assert not client.failure, client.failure
+        client.due = 0.0
+        core.changed(client.key)
+        load.at(when + 1.0, number, partial(tick, number, when + 1.0))
+
+    for number, client in enumerate(clients):
+        core.add(client.key, Priority.LIVE, client)
+        load.at(phases[number], number, partial(tick, number, phases[number]))
+
+
+def speaking(load: Load, core: EngineCore, count: int) -> None:
+    """Turns in pieces of a tenth of a second; pauses are not all at the same time."""
+    noise = np.random.default_rng(0).normal(size=NOISE_SECONDS * SAMPLE_RATE) * 0.05
+    samples = noise.astype(np.float32)
+    draw = np.random.default_rng(1)
+    voiced = [0] * count
+    starts, rhythms = (draw.integers(0, 600, count).tolist() for _ in range(2))
+
+    def speak(number: int, piece: int, when: float) -> None:
+        first = (starts[number] + piece) * PIECE % (len(samples) - PIECE)
+        if (piece + rhythms[number]) % (SPOKEN + SILENT) < SPOKEN:
+            voiced[number] = (piece + 1) * PIECE
+        part = samples[first : first + PIECE]
+        core.submit(AppendAudio(f"s{number}", "t", part, voiced[number]))
+        when += PIECE / SAMPLE_RATE
+        load.at(when, number, partial(speak, number, piece + 1, when))
+
+    for number in range(count):
+        core.submit(StartTurn(f"s{number}", "t", TranscriptionSettings(model="bench")))
+        when = draw.uniform(0.0, 1.0)
+        load.at(when, number, partial(speak, number, 0, when))
+
+
+def build(family: str, folder: Path, options: argparse.Namespace) -> EngineCore:
+    """As `benchmarks.gpu_bench` builds it."""
+    config = EngineConfig(
+        model=str(folder), served_name="bench", dtype="float32", threads=1,
+        max_rows=options.rows, max_context_tokens=1024, token_budget=2048, max_live_turns=2048,
+        kv_cache_gigabytes=8.0, window_step_seconds=22.0, min_window_seconds=8.0,
+        max_segment_seconds=24.0 if family == "qwen3-asr" else 0.0,
+        tick_seconds=1.0, overlap=options.overlap,
+    )  # fmt: skip
+    core = build_core(config, lambda stage, share: None).core
+    runner: Any = core._runner
+    runner.capture(lambda share: None)
+    core._scheduler._encoder_budget = 128 * SAMPLE_RATE
+    return core
+
+
+def measured(
+    family: str, load_name: str, count: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        write_folder(GEOMETRIES[GEOMETRY[family]], folder, tiny=True)
+        stack.enter_context(no_device())
+        stack.enter_context(random_weights())
+        core = build(family, folder, options)
+        runner: Any = core._runner
+        load = Load(core, options.step)
+        warm = 3.0
+        if load_name == "ticks":
+            if family == "whisper":
+                clients = whisper_sessions(runner._tokenizer, options.window, count)
+            else:
+                tokenizer = QwenTokenizer.from_folder(folder)
+                clients = asr_sessions(tokenizer, runner._model.encoder, count)
+            ticking(load, core, clients)
+        else:
+            warm = 12.0
+            script = Script(family, folder)
+            kind, ends = (
+                (WhisperSequence, lambda s: s.end_token)
+                if family == "whisper"
+                else (PagedSequence, lambda s: min(s.end_tokens))
+            )
+            stack.enter_context(script.spoken(kind, ends))
+            stack.enter_context(patch("engine.request.is_looping", is_looping))
+            speaking(load, core, count)
+        load.run(warm)
+        seconds = options.seconds
+        found = load.run(warm + seconds)
+        counted = load.run(warm + seconds + 0.5, count_launches=True)
+        profile = cProfile.Profile()
+        stages: dict[str, float] = {}
+        if options.profile:
+            profile.enable()
+            profiled = load.run(warm + seconds + 2.5)
+            profile.disable()
+            stages = split(profile, profiled.ticks)
+            if options.functions:
+                pstats.Stats(profile).sort_stats("tottime").print_stats(options.functions)
+        core.check()
+    total = sum(found.seconds.values())
+    return {
+        "family": family,
+        "load": load_name,
+        "sessions": count,
+        "ticks_per_second": round(found.ticks / seconds, 1),
+        "us_per_tick": round(1e6 * total / max(1, found.ticks), 1),
+        "us_per_tick_messages": round(1e6 * found.seconds["submit"] / max(1, found.ticks), 1),
+        "us_per_step": round(1e6 * found.seconds["step"] / max(1, found.steps), 1),
+        "rows_per_step": round(found.rows / max(1, found.steps), 1),
+        "launches_per_step": round(counted.launches / max(1, counted.steps), 1),
+        "host_share": round(total / seconds, 3),
+        **({"profiled_us_per_tick": stages} if stages else {}),
+    }
+
+
+def split(profile: cProfile.Profile, ticks: int) -> dict[str, float]:
+    """Microseconds a tick by stage, all they call included, as slow as they are when profiled."""
+    stats: Any = pstats.Stats(profile)
+    found = {}
+    for name, (file, function) in STAGES.items():
+        seconds = sum(
+            row[3]
+            for (path, _, called), row in stats.stats.items()
+            if called == function and path.endswith(f"/{file}")
+        )
+        if seconds:
+            found[name] = round(1e6 * seconds / max(1, ticks), 1)
+    return found
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks.host", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--family", action="append", choices=tuple(GEOMETRY))
+    parser.add_argument("--load", action="append", choices=("ticks", "live"))
+    parser.add_argument("--sessions", type=int, action="append")
+    parser.add_argument("--step", type=float, default=0.01, help="seconds of the device")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of the made-up clock")
+    parser.add_argument("--rows", type=int, default=64, help="requests at once")
+    parser.add_argument("--window", type=int, default=30, help="of a Whisper's ticks, seconds")
+    parser.add_argument("--overlap", type=int, default=0)
+    parser.add_argument("--profile", action="store_true", help="split by stage")
+    parser.add_argument("--functions", type=int, default=0, help="print so many, the slowest")
+    add_file_arguments(parser)
+    options = parser.parse_args(argv)
+    about = machine.describe(["benchmarks.host", *argv])
+    keep_freed_memory()  # as the engine's process does
+    console = Console(highlight=False, width=200)
+    rows = []
+    for family in options.family or GEOMETRY:
+        for load in options.load or ("ticks", "live"):
+            for count in options.sessions or (100, 400, 800):
+                rows.append(measured(family, load, count, options))
+                console.print(rows[-1])
+    result = {"scenario": "host", **about, "runs": rows}
+    console.print(f"written to {write_result(options, 'host', result)}", style="dim")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
