@@ -17,6 +17,7 @@ from kernels.linear import (
     LinearWeights,
     default_cpu_dtype,
     linear,
+    pack_conv,
     pack_linear,
     supports_half_weights,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "log_mel",
     "mel_filters",
     "norm_rope_write",
+    "pack_conv",
     "pack_linear",
     "paged_attention",
     "paged_write",

@@ -96,6 +96,16 @@ def pack_linear(
     )
 
 
+def pack_conv(weight: Tensor, *, channels_last: bool | None = None) -> Tensor:
+    """Weights of `conv2d`, [out, in, height, width], in the layout for their device: on a GPU the
+    channels last, as tensor cores take them. The output is laid out so too, whatever the input;
+    from the other layout cuDNN turns input, weights and output around in every call."""
+    if channels_last is None:
+        channels_last = weight.is_cuda
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    return weight.contiguous(memory_format=layout)
+
+
 def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tensor:
     """x W^T + b, then nothing ("none"), the exact GELU ("gelu") or its approximation by a
     hyperbolic tangent ("gelu_tanh").

@@ -31,6 +31,7 @@ from kernels import (
     gelu_,
     layer_norm,
     linear,
+    pack_conv,
     pack_linear,
     windowed_attention,
 )
@@ -124,7 +125,7 @@ def read_audio_weights(
     for index, inside in enumerate((1, dims.channels, dims.channels), start=1):
         name = f"{tower}.conv2d{index}"
         weight = source.take(f"{name}.weight", dims.channels, inside, 3, 3)
-        convs.append((weight, source.take(f"{name}.bias", dims.channels)))
+        convs.append((pack_conv(weight), source.take(f"{name}.bias", dims.channels)))
     flat = dims.channels * _halved(dims.num_mels)
     parent, up = up.rsplit(".", 1)
     down = down.rsplit(".", 1)[1]

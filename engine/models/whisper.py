@@ -124,10 +124,11 @@ class WhisperModel:
         frames = log_mel.shape[2]
         assert log_mel.shape[1] == dims.num_mels, (log_mel.shape, dims.num_mels)
         assert frames % 2 == 0 and 2 <= frames <= dims.max_frames, frames
-        x = gelu_(F.conv1d(log_mel.to(self.dtype), *weights.conv1, padding=1))
-        x = gelu_(F.conv1d(x, *weights.conv2, stride=2, padding=1))
-        # Laid out by position once, or every layer would do it again.
-        x = x.transpose(1, 2).contiguous() + weights.encoder_positions[: frames // 2]
+        x = log_mel.to(self.dtype)[:, :, None]
+        x = gelu_(F.conv2d(x, *weights.conv1, padding=(0, 1)))
+        x = gelu_(F.conv2d(x, *weights.conv2, stride=(1, 2), padding=(0, 1)))
+        # Laid out by position once (on a GPU it is), or every layer would do it again.
+        x = x.squeeze(2).transpose(1, 2).contiguous().add_(weights.encoder_positions[: frames // 2])
         layers = weights.encoder_layers
         nexts = [*(layer.attention.norm for layer in layers[1:]), weights.encoder_norm]
         normed = _norm(layers[0].attention.norm, x)

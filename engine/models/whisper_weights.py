@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from engine.models.loader import CheckpointError, CheckpointReader
-from kernels import LinearWeights, pack_linear
+from kernels import LinearWeights, pack_conv, pack_linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,8 @@ class DecoderLayer:
 
 @dataclass(frozen=True, slots=True)
 class WhisperWeights:
-    """Convolutions are [out, in, 3] and [out]; tables [positions or vocab, width]."""
+    """Convolutions are of `pack_conv`, [out, in, 1, 3], and [out]; tables [positions or vocab,
+    width]."""
 
     conv1: tuple[Tensor, Tensor]
     conv2: tuple[Tensor, Tensor]
@@ -244,7 +245,8 @@ class _Source:
 
     def conv(self, name: str, channels: int) -> tuple[Tensor, Tensor]:
         width = self._dims.width
-        return self.take(f"{name}.weight", width, channels, 3), self.take(f"{name}.bias", width)
+        weight = self.take(f"{name}.weight", width, channels, 3)[:, :, None]
+        return pack_conv(weight), self.take(f"{name}.bias", width)
 
     def norm(self, name: str) -> Norm:
         width = self._dims.width

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from kernels import (
     default_cpu_dtype,
@@ -9,6 +10,7 @@ from kernels import (
     gelu_,
     layer_norm,
     linear,
+    pack_conv,
     pack_linear,
     supports_half_weights,
 )
@@ -63,6 +65,18 @@ def test_a_dtype_that_cannot_be_packed_stays_plain() -> None:
     assert not weights.packed
     x = torch.arange(4, dtype=torch.float64)
     assert torch.equal(linear(x, weights), x)
+
+
+@pytest.mark.parametrize(("inside", "height"), [(1, 6), (5, 6), (5, 1)])
+def test_convolutions_with_channels_last(inside: int, height: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(4, inside, min(3, height), 3, generator=generator)
+    x = torch.randn(2, inside, height, 8, generator=generator)
+    y = F.conv2d(x, pack_conv(weight, channels_last=True), stride=2, padding=1)
+    torch.testing.assert_close(y, F.conv2d(x, weight, stride=2, padding=1))
+    if inside > 1:
+        assert y.is_contiguous(memory_format=torch.channels_last)
+    assert pack_conv(weight) is weight
 
 
 def test_layer_norm_and_gelu() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from engine.models.audio_encoder import AudioEncoder
 from engine.models.qwen3_asr import Qwen3AsrModel
+from kernels import pack_conv
 from tests.checkpoints_qwen import build_random_qwen3_asr
 
 TOLERANCE = 1e-4
@@ -57,6 +58,13 @@ def test_whole_audio(pair: Pair, frames: int) -> None:
     ours, theirs = pair.ours.encode(mel), pair.their_tokens(mel)
     assert ours.shape == theirs.shape == (pair.ours.dims.num_tokens(frames), 32)
     assert (ours - theirs).abs().max().item() <= TOLERANCE
+
+
+def test_convolutions_as_on_a_gpu(pair: Pair) -> None:
+    mel, weights = pair.draw(150, 0), pair.ours.weights
+    convs = tuple((pack_conv(w, channels_last=True), bias) for w, bias in weights.convs)
+    turned = AudioEncoder(pair.ours.dims, dataclasses.replace(weights, convs=convs))
+    assert (turned.encode(mel) - pair.their_tokens(mel)).abs().max().item() <= TOLERANCE
 
 
 def test_windows_of_several_sessions_in_one_batch(pair: Pair) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.models.registry import load_model
 from engine.models.whisper import WhisperModel
+from kernels import pack_conv
 from tests.checkpoints import build_random_whisper
 
 TOLERANCE = 1e-4
@@ -139,6 +140,14 @@ def test_encoder(pair: Pair) -> None:
     assert (ours - pair.encoded).abs().max().item() <= TOLERANCE
     alone = torch.cat([pair.ours.encode(pair.mel[i : i + 1]) for i in range(3)])
     assert (alone - pair.encoded).abs().max().item() <= TOLERANCE
+
+
+def test_encoder_with_convolutions_as_on_a_gpu(pair: Pair) -> None:
+    model = pair.ours
+    convs = (model.weights.conv1, model.weights.conv2)
+    conv1, conv2 = ((pack_conv(w, channels_last=True), bias) for w, bias in convs)
+    turned = WhisperModel(model.dims, dataclasses.replace(model.weights, conv1=conv1, conv2=conv2))
+    assert (turned.encode(pair.mel) - pair.encoded).abs().max().item() <= TOLERANCE
 
 
 def test_short_window_takes_the_first_positions(pair: Pair) -> None:
