@@ -112,7 +112,7 @@ def no_device() -> Iterator[None]:
         "engine.models.whisper.WhisperModel.logits": lambda self, x: scores(
             len(x), self.dims.vocab
         ),
-        "engine.rules.TokenRules.texts": lambda self, logits, first: scores(*logits.shape),
+        "engine.rules.TokenRules.masked": lambda self, logits, rules: scores(*logits.shape),
         "kernels.greedy": greedy,
         "kernels.log_mel": lambda x, filters: zeros[0, 0].expand(
             len(x), len(filters), x.shape[1] // 160

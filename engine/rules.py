@@ -7,13 +7,25 @@ difference: the end token is allowed at once, because a live window may hold not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum
 
 import torch
 from torch import Tensor
 
+from engine.staging import to_device
 from engine.tokenizer import WhisperTokenizer
 
 MAX_INITIAL_TIMESTAMP = 50  # steps of 0.02 s: the first segment starts within a second
+
+
+class Rule(IntEnum):
+    """What may come next, if timestamps do not matter. PLAIN: anything. FIRST: the first text of an
+    answer, which is no blank."""
+
+    PLAIN = 0
+    LANGUAGE = 1
+    TEXT = 2
+    FIRST = 3
 
 
 class TokenRules:
@@ -27,33 +39,23 @@ class TokenRules:
         text = torch.zeros(vocab_size, device=device)
         text[never] = float("-inf")
         text[self._eot + 1 :] = float("-inf")  # special tokens lie above the end token
-        self._text = text
         stamps = text.clone()
         stamps[self._first_stamp :] = 0.0
         self._stamps = stamps
         first = text.clone()
         blanks = [t for t in tokenizer.begin_suppress_tokens if 0 <= t < self._eot]
         first[blanks] = float("-inf")
-        self._first = first
         languages = torch.full((vocab_size,), float("-inf"), device=device)
         languages[list(tokenizer.languages.values())] = 0.0
-        self._languages = languages
+        self._masks = torch.stack([torch.zeros_like(text), languages, text, first])  # by Rule
 
-    def language(self, logits: Tensor) -> Tensor:
-        """logits [vocab] with nothing but language tokens left."""
-        return logits + self._languages
-
-    def text(self, logits: Tensor, *, is_first: bool) -> Tensor:
-        """logits [vocab] without special tokens and timestamps."""
-        return logits + (self._first if is_first else self._text)
-
-    def texts(self, logits: Tensor, are_first: Sequence[bool]) -> Tensor:
-        """`text` of many rows at once: logits [n, vocab]."""
-        if not any(are_first):
-            return logits + self._text
-        if all(are_first):
-            return logits + self._first
-        return logits + torch.stack([self._first if first else self._text for first in are_first])
+    def masked(self, logits: Tensor, rules: Sequence[Rule]) -> Tensor:
+        """logits [n, vocab] under a rule for each row, or one for all: in one operation where they
+        are alike, in two where they are not, however many rows there are."""
+        if len(set(rules)) == 1:
+            return logits if rules[0] is Rule.PLAIN else logits + self._masks[rules[0]]
+        assert len(rules) == len(logits), (len(rules), len(logits))
+        return logits + self._masks[to_device(rules, torch.int64, logits.device)]
 
     def timestamps(self, logits: Tensor, history: tuple[int, ...]) -> Tensor:
         """logits [vocab] under the timestamp rules. history: tokens after the prompt so far.

@@ -20,7 +20,7 @@ from engine.cross_cache import TRASH_SLOT, CrossCache
 from engine.graphs import Fields, Shape, row_buckets
 from engine.models.whisper import WhisperModel
 from engine.request import UNREAD
-from engine.rules import TokenRules
+from engine.rules import Rule, TokenRules
 from engine.self_cache import TRASH_ROW, SelfCache
 from engine.staging import Integers, to_device
 from engine.whisper_request import LogitsRow, WhisperSequence
@@ -108,11 +108,15 @@ class WhisperPasses:
 
     def _encode(self, group: Sequence[WhisperSequence]) -> None:
         model, window = self._model, group[0].request.window_samples
-        samples = np.zeros((len(group), window), np.float32)
-        for i, sequence in enumerate(group):
-            audio = sequence.request.samples
-            samples[i, : len(audio)] = audio
-        log_mel = kernels.log_mel(to_device(samples, torch.float32, model.device), self._filters)
+        # Most of a long window is silence: the device has that already.
+        spoken = max(len(sequence.request.samples) for sequence in group)
+        samples = np.empty((len(group), spoken), np.float32)
+        for row, sequence in zip(samples, group, strict=True):
+            count = len(sequence.request.samples)
+            row[:count], row[count:] = sequence.request.samples, 0.0
+        audio = torch.zeros((len(group), window), device=model.device)
+        audio[:, :spoken] = to_device(samples, torch.float32, model.device)
+        log_mel = kernels.log_mel(audio, self._filters)
         slots = [sequence.slot for sequence in group]
         kind = f"encode {window}"
         shape = self.graphs.fit(kind, len(group))
@@ -221,4 +225,4 @@ class WhisperPasses:
     def _decode_region(self, fields: Fields) -> tuple[Tensor, Tensor, Tensor]:
         values = self._model.logits(self._hidden(fields)[:, 0])
         held = self._logits[: len(values)].copy_(values)
-        return held, *kernels.greedy(self._rules.texts(held, [False]))
+        return held, *kernels.greedy(self._rules.masked(held, [Rule.TEXT]))

@@ -20,7 +20,7 @@ from engine.acceleration import CPU, Acceleration
 from engine.models.whisper import WhisperModel
 from engine.models.word_times import token_times
 from engine.request import Phase
-from engine.rules import TokenRules
+from engine.rules import Rule, TokenRules
 from engine.runner import NOT_FINITE, Failure, Outcome, isolated
 from engine.staging import Readback, to_device
 from engine.tokenizer import WhisperTokenizer
@@ -190,21 +190,20 @@ class WhisperRunner:
         return [Failure(group[i].key, "model_error", NOT_FINITE) for i in sorted(bad)]
 
     def _scores(self, group: Seq[WhisperSequence], wanted: Wanted, logits: Tensor) -> Tensor:
-        """logits [n, vocab] under the rules of their rows; in one operation where all are text."""
-        if all(row.purpose == "token" and not group[i].request.timestamps for i, row in wanted):
-            return self._rules.texts(logits, [_is_first(group[i], row) for i, row in wanted])
-        return torch.stack(
-            [self._masked(group[i], row, logits[n]) for n, (i, row) in enumerate(wanted)]
-        )
-
-    def _masked(self, sequence: WhisperSequence, row: LogitsRow, logits: Tensor) -> Tensor:
-        if row.purpose == "no_speech":
-            return logits
-        if row.purpose == "language":
-            return self._rules.language(logits)
-        if sequence.request.timestamps:
-            return self._rules.timestamps(logits, row.history)
-        return self._rules.text(logits, is_first=_is_first(sequence, row))
+        """logits [n, vocab] under the rules of their rows."""
+        scores = self._rules.masked(logits, [_rule(group[i], row) for i, row in wanted])
+        stamped = [
+            (n, self._rules.timestamps(logits[n], row.history))
+            for n, (i, row) in enumerate(wanted)
+            if row.purpose == "token" and group[i].request.timestamps
+        ]
+        if len(stamped) == len(wanted):
+            return torch.stack([row for _, row in stamped])
+        if stamped and scores is logits:  # which stay as they are
+            scores = logits.clone()
+        for n, row in stamped:
+            scores[n] = row
+        return scores
 
     def _align(self, sequence: WhisperSequence) -> tuple[tuple[float, float], ...]:
         """(start, end) in seconds of the window for every prefix and result token."""
@@ -246,6 +245,15 @@ class WhisperRunner:
         self._cross_cache.check()
         assert self._max_rows - self._self_cache.num_free == num_running
         assert self._max_rows - self._cross_cache.num_free == num_running
+
+
+def _rule(sequence: WhisperSequence, row: LogitsRow) -> Rule:
+    """Where it has timestamps, more than one mask says which may come."""
+    if row.purpose == "language":
+        return Rule.LANGUAGE
+    if row.purpose == "no_speech" or sequence.request.timestamps:
+        return Rule.PLAIN
+    return Rule.FIRST if _is_first(sequence, row) else Rule.TEXT
 
 
 def _is_first(sequence: WhisperSequence, row: LogitsRow) -> bool:

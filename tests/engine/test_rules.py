@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.rules import MAX_INITIAL_TIMESTAMP, TokenRules
+from engine.rules import MAX_INITIAL_TIMESTAMP, Rule, TokenRules
 from engine.tokenizer import WhisperTokenizer
 from tests.checkpoints import VOCABULARY, build_random_whisper
 
@@ -30,16 +30,16 @@ def logits(seed: int) -> torch.Tensor:
 def test_the_language_is_one_of_the_checkpoints(
     rules: TokenRules, tokenizer: WhisperTokenizer
 ) -> None:
-    chosen = int(rules.language(logits(0)).argmax())
+    chosen = int(rules.masked(logits(0)[None], [Rule.LANGUAGE])[0].argmax())
     assert chosen in tokenizer.languages.values()
 
 
 def test_text_is_text_or_the_end(rules: TokenRules, tokenizer: WhisperTokenizer) -> None:
     for seed in range(20):
-        assert int(rules.text(logits(seed), is_first=True).argmax()) <= tokenizer.eot
+        assert int(rules.masked(logits(seed)[None], [Rule.FIRST])[0].argmax()) <= tokenizer.eot
     loud = logits(0)
     loud[tokenizer.eot] = 100.0
-    assert int(rules.text(loud, is_first=True).argmax()) == tokenizer.eot
+    assert int(rules.masked(loud[None], [Rule.FIRST])[0].argmax()) == tokenizer.eot
     assert torch.equal(loud, loud.clone()), "the rules do not write to the logits"
 
 
@@ -65,8 +65,11 @@ def test_timestamps_come_in_pairs_and_never_go_back(
         assert not all(t >= first for t in history[i : i + 3]), "three timestamps in a row"
 
 
-@pytest.mark.parametrize("firsts", [[True, True], [False, False], [True, False]])
-def test_many_rows_at_once_are_masked_as_each_alone(rules: TokenRules, firsts: list[bool]) -> None:
+@pytest.mark.parametrize("kinds", [[a, b] for a in Rule for b in Rule])
+def test_many_rows_at_once_are_masked_as_each_alone(rules: TokenRules, kinds: list[Rule]) -> None:
     rows = torch.stack([logits(seed) for seed in range(2)])
-    alone = [rules.text(row, is_first=first) for row, first in zip(rows, firsts, strict=True)]
-    assert torch.equal(rules.texts(rows, firsts), torch.stack(alone))
+    before = rows.clone()
+    alone = [rules.masked(row[None], [kind]) for row, kind in zip(rows, kinds, strict=True)]
+    assert torch.equal(rules.masked(rows, kinds), torch.cat(alone))
+    assert torch.equal(rows, before)
+    assert torch.equal(rules.masked(rows[:1], [Rule.PLAIN]), rows[:1])
