@@ -49,7 +49,8 @@ class PagedBatch:
 
     positions: [tokens] int64, or [3, tokens] for M-RoPE. slots: [tokens] int64, where to write.
     block_tables: [rows, max_blocks] int64, 0 beyond a row's blocks. past_lengths, query_lengths:
-    [rows] int64, tokens in the cache already and in this step.
+    [rows] int64, tokens in the cache already and in this step. is_decode: whether every row has one
+    token in this step, rows of padding too.
     """
 
     positions: Tensor
@@ -57,3 +58,4 @@ class PagedBatch:
     block_tables: Tensor
     past_lengths: Tensor
     query_lengths: Tensor
+    is_decode: bool = False

@@ -216,7 +216,7 @@ class PagedPasses:
 
     def _decoded(self, fields: Fields, shape: Shape | None, count: int) -> Logits:
         def eager() -> tuple[Tensor]:
-            return (self._decoder.logits(self._hidden(fields)),)
+            return (self._decoder.logits(self._hidden(fields, is_decode=True)),)
 
         values, *chosen = self.graphs.run("decode", shape, eager)
         if not chosen:
@@ -224,11 +224,12 @@ class PagedPasses:
         tokens, logprobs = chosen
         return Logits(values[:count], (tokens[:count], logprobs[:count]))
 
-    def _hidden(self, fields: Fields) -> Tensor:
-        return self._decoder.forward(self._ids(fields["tokens"]), _batch(fields), self._cache)
+    def _hidden(self, fields: Fields, *, is_decode: bool = False) -> Tensor:
+        batch = _batch(fields, is_decode)
+        return self._decoder.forward(self._ids(fields["tokens"]), batch, self._cache)
 
     def _decode_region(self, fields: Fields) -> tuple[Tensor, Tensor, Tensor]:
-        values = self._decoder.logits(self._hidden(fields))
+        values = self._decoder.logits(self._hidden(fields, is_decode=True))
         held = self._logits[: len(values)].copy_(values)
         return held, *greedy(held)
 
@@ -268,9 +269,14 @@ class PagedPasses:
         return self._decoder.forward(inputs, _batch(fields), self._cache, added)
 
 
-def _batch(fields: Fields) -> PagedBatch:
+def _batch(fields: Fields, is_decode: bool = False) -> PagedBatch:
     return PagedBatch(
-        fields["positions"], fields["slots"], fields["tables"], fields["past"], fields["new"]
+        fields["positions"],
+        fields["slots"],
+        fields["tables"],
+        fields["past"],
+        fields["new"],
+        is_decode,
     )
 
 

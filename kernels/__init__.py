@@ -22,6 +22,7 @@ from kernels.linear import (
     supports_half_weights,
 )
 from kernels.log_mel import log_mel, mel_filters
+from kernels.norm_linear import norm_linear
 from kernels.norms import add_layer_norm_, gelu_, layer_norm
 from kernels.paged_attention import Span, paged_attention, paged_write, spans
 from kernels.rejection_sampling import rejection_sample
@@ -36,6 +37,7 @@ from kernels.sampling import (
     verify_greedy,
     verify_tokens,
 )
+from kernels.self_attention_paged import self_attention_paged
 from kernels.swiglu import swiglu
 from kernels.windowed_attention import windowed_attention
 
@@ -57,6 +59,7 @@ __all__ = [
     "linear",
     "log_mel",
     "mel_filters",
+    "norm_linear",
     "norm_rope_write",
     "pack_conv",
     "pack_linear",
@@ -70,6 +73,7 @@ __all__ = [
     "rope_frequencies",
     "sample",
     "self_attention_cached",
+    "self_attention_paged",
     "spans",
     "supports_half_weights",
     "swiglu",

@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kernels.choice import has_triton
 from kernels.norms import gelu_
 
 PACK_FROM = 400_000  # float32 weights from this many elements on are packed; measured
@@ -106,6 +107,7 @@ def pack_conv(weight: Tensor, *, channels_last: bool | None = None) -> Tensor:
     return weight.contiguous(memory_format=layout)
 
 
+@has_triton("few_rows")
 def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tensor:
     """x W^T + b, then nothing ("none"), the exact GELU ("gelu") or its approximation by a
     hyperbolic tangent ("gelu_tanh").

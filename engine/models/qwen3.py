@@ -5,7 +5,7 @@ Nothing is remembered between calls: the cache, and where in it every token belo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -14,7 +14,6 @@ from torch import Tensor
 from engine.models.loader import CheckpointReader, read_json
 from engine.models.qwen3_weights import (
     Qwen3Dims,
-    Qwen3Layer,
     Qwen3Weights,
     read_weights,
     tied_copy,
@@ -24,13 +23,11 @@ from kernels import (
     Span,
     add_rms_norm,
     linear,
-    norm_rope_write,
-    paged_attention,
-    rms_norm,
+    norm_linear,
     rope_angles,
     rope_frequencies,
+    self_attention_paged,
     spans,
-    swiglu,
 )
 
 
@@ -116,13 +113,23 @@ class Qwen3Model:
             parts = [rows[:, i : i + dims.width] for i in range(0, rows.shape[1], dims.width)]
         change: Tensor | None = None  # of the layer before, not yet added to x
         for index, (layer, held) in enumerate(zip(weights.layers, cache.layers, strict=True)):
-            if change is None:
-                normed = rms_norm(x, layer.attention_norm, dims.eps)
-            else:
-                normed, x = add_rms_norm(change, x, layer.attention_norm, dims.eps)
-            change = self._attend(layer, normed, angles, batch, held, known)
-            normed, x = add_rms_norm(change, x, layer.ffn_norm, dims.eps)
-            change = linear(swiglu(linear(normed, layer.gate_up)), layer.down)
+            qkv, x = norm_linear(x, change, layer.attention_norm, dims.eps, layer.qkv)
+            y = self_attention_paged(
+                qkv.view(x.shape[0], -1, dims.head_dim),
+                layer.qk_norm,
+                dims.eps,
+                *angles,
+                held,
+                batch.slots,
+                batch.block_tables,
+                batch.past_lengths,
+                batch.query_lengths,
+                is_decode=batch.is_decode,
+                known=known,
+            )
+            change = linear(y.flatten(1), layer.out)
+            y, x = norm_linear(x, change, layer.ffn_norm, dims.eps, layer.gate_up, gated=True)
+            change = linear(y, layer.down)
             if added is not None and index < len(parts):
                 change = change.index_add_(0, added[0], parts[index])
         assert change is not None
@@ -133,20 +140,3 @@ class Qwen3Model:
         """hidden: [n, width] of the tokens whose successor is wanted. [n, vocab] float32."""
         head = self.weights.head
         return linear(hidden if head.half is None else hidden.float(), head).float()
-
-    def _attend(
-        self,
-        layer: Qwen3Layer,
-        x: Tensor,
-        angles: tuple[Tensor, Tensor],
-        batch: PagedBatch,
-        held: Tensor,
-        known: Sequence[Span] | None,
-    ) -> Tensor:
-        """Self-attention of normalised tokens: [tokens, width] in and out."""
-        dims = self.dims
-        qkv = linear(x, layer.qkv).view(x.shape[0], -1, dims.head_dim)
-        q = norm_rope_write(qkv, layer.qk_norm, dims.eps, *angles, held, batch.slots)
-        lengths = batch.past_lengths, batch.query_lengths
-        y = paged_attention(q, held, batch.block_tables, *lengths, known=known)
-        return linear(y.flatten(1), layer.out)

@@ -65,6 +65,15 @@ DEFAULTS: Table = {
         (128, Tile(64, 8, 2)),
         (float("inf"), Tile(32, 8, 2)),
     ),
+    # By rows; size: outputs of one program, 1: the library's product; stages: loads of an output
+    # that are in flight. What is in flight lies in registers, with the inputs that it meets.
+    "few rows": (
+        (1, Tile(8, 4, 8)),
+        (2, Tile(8, 4, 4)),
+        (4, Tile(4, 4, 4)),
+        (8, Tile(1, 1)),
+        (float("inf"), Tile(1, 1)),
+    ),
     # Size: logits of one program, or of one turn of the loop.
     "vocabulary": ((float("inf"), Tile(4096, 8)),),
 }
@@ -105,6 +114,16 @@ def table() -> Table:
         except (OSError, ValueError) as error:
             log.warning("%s: cannot be used, kernels keep their defaults: %s", path, error)
     return DEFAULTS
+
+
+@cache
+def launches_early() -> bool:
+    """Whether kernels that can are launched before the ones in front of them have ended: they
+    fetch what does not depend on those, then wait (programmatic dependent launch, since Hopper;
+    CUDA programming guide). LOOKHEAR_EARLY_LAUNCH=off: never."""
+    if os.environ.get("LOOKHEAR_EARLY_LAUNCH", "auto") == "off" or not torch.cuda.is_available():
+        return False
+    return torch.cuda.get_device_capability() >= (9, 0)
 
 
 def user_path(device: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import triton
 import triton.language as tl
@@ -124,21 +125,23 @@ def attended(
     return best, weight, mixed
 
 
-def num_splits(programs: int, max_keys: int) -> int:
+def num_splits(programs: int, max_keys: int, split_keys: int = SPLIT_KEYS) -> int:
     """Into how many parts to cut every row's keys, where `programs` alone leave the card idle: a
-    power of two, so that few variants are compiled."""
-    most = min(MAX_SPLITS, max_keys // SPLIT_KEYS, PROGRAMS // programs)
+    power of two, so that few variants are compiled. split_keys: of a part, at least."""
+    most = min(MAX_SPLITS, max_keys // split_keys, PROGRAMS // programs)
     return 1 if most < 2 else 1 << (most.bit_length() - 1)
 
 
-def joined(parts: Tensor, sums: Tensor, out: Tensor) -> None:
+def joined(parts: Tensor, sums: Tensor, out: Tensor, *, is_early: bool = False) -> None:
     """The softmax over all keys from those over parts of them: an online softmax's last step.
 
     parts: [splits, lines, dim] float32, sums of values; sums: [2, splits, lines] float32, of each
     the greatest score (-inf: nothing seen, parts and sums are not read) and the sum of
-    exponentials. out: [lines, dim], written. Grid: (lines,).
+    exponentials. out: [lines, dim], written. Grid: (lines,). is_early: launched before the kernel
+    in front has ended, see `configs.launches_early`.
     """
     splits, lines, dim = parts.shape
+    extra: dict[str, Any] = {"launch_pdl": True} if is_early else {}
     _join_kernel[(lines,)](
         parts,
         sums,
@@ -147,12 +150,26 @@ def joined(parts: Tensor, sums: Tensor, out: Tensor) -> None:
         dim,
         SPLITS=splits,
         DIM=triton.next_power_of_2(dim),
+        EARLY=is_early,
         num_warps=2,
+        **extra,
     )
 
 
 @triton.jit(do_not_specialize=["lines"])
-def _join_kernel(parts_ptr, sums_ptr, out_ptr, lines, dim, SPLITS: tl.constexpr, DIM: tl.constexpr):
+def _join_kernel(
+    parts_ptr,
+    sums_ptr,
+    out_ptr,
+    lines,
+    dim,
+    SPLITS: tl.constexpr,
+    DIM: tl.constexpr,
+    EARLY: tl.constexpr,
+):
+    if EARLY:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
     line = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, DIM)
     place = tl.arange(0, SPLITS).to(tl.int64) * lines + line

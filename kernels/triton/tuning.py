@@ -22,7 +22,16 @@ import torch
 import triton
 from torch import Tensor
 
-from kernels.triton import activations, attention, cached_attention, norms, paged_attention
+from kernels.linear import LinearWeights
+from kernels.triton import (
+    activations,
+    attention,
+    cached_attention,
+    decode_attention,
+    few_rows,
+    norms,
+    paged_attention,
+)
 from kernels.triton import sampling as choices
 from kernels.triton.configs import DEFAULTS, Tile, trying, user_path
 
@@ -63,6 +72,9 @@ def cases() -> Iterator[Case]:
     yield Case(
         "vocabulary", math.inf, _tiles((1024, 2048, 4096, 8192), (4, 8, 16), (1,)), _choice_calls
     )
+    few = (Tile(1, 1), *_tiles((4, 8, 16), (4, 8), (2, 4, 8)))
+    for limit in (1, 2, 4, 8):
+        yield Case("few rows", limit, few, _few_rows_calls(limit))
     for limit, dim in ((64, 64), (128, 128)):
         tiles = _tiles((32, 64, 128), (2, 4, 8), (1, 2, 3, 4))
         yield Case("decode attention", limit, tiles, _decode_calls(dim))
@@ -203,6 +215,28 @@ def _norm_calls(width: int) -> Callable[[torch.device], list[Call]]:
     return calls
 
 
+def _few_rows_calls(rows: int) -> Callable[[torch.device], list[Call]]:
+    """Of a layer of a decoder with 1.7 billion parameters, and its head."""
+
+    def calls(device: torch.device) -> list[Call]:
+        def drawn(outs: int, inner: int) -> LinearWeights:
+            return LinearWeights(_draw(device, outs, inner) / inner**0.5, None, False, outs, inner)
+
+        def normed(weights: LinearWeights, gated: bool) -> Tensor:
+            return few_rows.norm_linear(x, x, norm, 1e-6, weights, gated=gated)[0]
+
+        x, wide, norm = (_draw(device, *shape) for shape in ((rows, 2048), (rows, 6144), (2048,)))
+        return [
+            partial(normed, drawn(4096, 2048), False),
+            partial(few_rows.linear, x, drawn(2048, 2048)),
+            partial(normed, drawn(12_288, 2048), True),
+            partial(few_rows.linear, wide, drawn(2048, 6144)),
+            partial(few_rows.linear, x, drawn(151_936, 2048)),
+        ]
+
+    return calls
+
+
 def _activation_calls(device: torch.device) -> list[Call]:
     made: list[Call] = []
     for rows in (1, 64, 1500):
@@ -228,12 +262,24 @@ def _paged(device: torch.device, dim: int, rows: int, past: int, new: int) -> Ca
     return lambda: paged_attention.paged_attention(q, cache, tables, *lengths)
 
 
+def _self_attention(device: torch.device, rows: int, past: int, dim: int) -> Call:
+    kv_heads, blocks = 8, past // 16 + 1
+    cache = _draw(device, 2, 1 + rows * blocks, 16, kv_heads, dim)
+    tables = torch.arange(1, 1 + rows * blocks, device=device).view(rows, blocks)
+    qkv = _draw(device, rows, 4 * kv_heads, dim)
+    weight, angle = _draw(device, 3 * kv_heads, dim), _draw(device, rows, 1, dim)
+    lengths = _index(device, *[past] * rows), _index(device, *[1] * rows)
+    slots = tables[:, past // 16] * 16 + past % 16
+    return lambda: decode_attention.self_attention_paged(
+        qkv, weight, 1e-6, angle, angle, cache, slots, tables, *lengths, is_decode=True
+    )
+
+
 def _decode_calls(dim: int) -> Callable[[torch.device], list[Call]]:
     def calls(device: torch.device) -> list[Call]:
         audio = _draw(device, 8, 2, 16, 1500, dim)
-        made = [
-            _paged(device, dim, rows, past, 1) for rows, past in ((1, 400), (1, 3000), (64, 400))
-        ]
+        shapes = ((1, 400), (1, 3000), (64, 400))
+        made = [_self_attention(device, rows, past, dim) for rows, past in shapes]
         for rows in (1, 64):
             q = _draw(device, rows, 1, 16, dim)
             slots, lengths = (

@@ -52,4 +52,5 @@ def paged_batch(
         block_tables=index(padded),
         past_lengths=index(past_lengths),
         query_lengths=index(query_lengths),
+        is_decode=num_tokens == len(query_lengths) and set(query_lengths) == {1},
     )

@@ -57,6 +57,40 @@ def check_paged(errors: Any, arguments: tuple[Tensor, ...]) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
+    ("heads", "kv_heads", "dim"), [(16, 8, 128), (14, 2, 64), (7, 1, 80), (32, 8, 128)]
+)
+def test_a_decode_step_from_the_projection_on(
+    heads: int,
+    kv_heads: int,
+    dim: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    sized: Sized,
+    errors: Any,
+) -> None:
+    for past in ([0], [sized(3000, 130)], [sized(400, 20), 0, 17] * sized(20, 1)):
+        _, cache, tables, pasts, news = paged(
+            device, [(n, 1) for n in past], heads, kv_heads, dim, dtype
+        )
+        qkv = draw(device, 2, len(past), heads + 2 * kv_heads, dim).to(dtype)
+        weight = draw(device, 3, heads + kv_heads, dim).to(dtype)
+        cos, sin = (draw(device, seed, len(past), 1, dim).to(dtype) for seed in (4, 5))
+        rows = torch.arange(len(past), device=device)
+        slots = tables[rows, pasts // 16] * 16 + pasts % 16
+        wide = cache.float()
+        ours, theirs = both("self_attention_paged")
+        single = (x.float() for x in (qkv, weight))
+        exact = theirs(*single, 1e-6, cos.float(), sin.float(), wide, slots, tables, pasts, news)
+        y = ours(qkv, weight, 1e-6, cos, sin, cache, slots, tables, pasts, news, is_decode=True)
+        limit = {torch.float32: 1e-4, torch.bfloat16: 1e-1, torch.float16: 1e-2}[dtype]
+        errors.close(y, exact, limit)
+        written = wide.isfinite()
+        assert torch.equal(cache.isfinite(), written)
+        errors.close(cache[written], wide[written], limit)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
     ("heads", "kv_heads", "dim"), [(16, 8, 128), (14, 2, 64), (7, 1, 80), (16, 16, 64)]
 )
 def test_decoding(

@@ -110,6 +110,40 @@ def test_attention_inputs(
     errors.close(caches[0][written], caches[1][written], limit)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("inner", "outs"), [(2048, 4096), (2048, 12_288), (6144, 2048), (1280, 51_866), (1023, 246)]
+)
+def test_products_of_few_rows(
+    inner: int, outs: int, dtype: torch.dtype, device: torch.device, sized: Sized, errors: Any
+) -> None:
+    inner, outs = sized(inner, inner // 8), sized(outs, min(outs, 64) & ~1)
+    weight = draw(device, 0, outs, inner) / inner**0.5
+    bias, norm = draw(device, 1, outs), draw(device, 2, inner)
+
+    def weights(kind: torch.dtype) -> kernels.LinearWeights:
+        return kernels.LinearWeights(
+            weight.to(dtype).to(kind), bias.to(dtype).to(kind), False, outs, inner
+        )
+
+    limit = {torch.float32: 2e-5, torch.bfloat16: 6e-2, torch.float16: 6e-3}[dtype]
+    for rows in (1, 2, 3, 4, 8):
+        x, change = (draw(device, seed, rows, inner).to(dtype) for seed in (3, 4))
+        ours, theirs = both("linear")
+        for activation in ("none", "gelu"):
+            exact = theirs(x.float(), weights(torch.float32), activation)
+            errors.close(ours(x, weights(dtype), activation), exact, limit)
+        ours, theirs = both("norm_linear")
+        for gated in (False, True):
+            factors = norm.to(dtype)
+            y, total = ours(x, change, factors, 1e-6, weights(dtype), gated=gated)
+            errors.close(total, x.float() + change.float())
+            exact, _ = theirs(
+                total.float(), None, factors.float(), 1e-6, weights(torch.float32), gated=gated
+            )
+            errors.close(y, exact, limit)
+
+
 @pytest.mark.parametrize("sections", [(24, 20, 20), (8, 8, 8)])
 def test_three_axes(
     sections: tuple[int, int, int], device: torch.device, sized: Sized, errors: Any
