@@ -9,6 +9,7 @@ the driver's share of a launch; how many operations are launched outside of grap
 
     ticks   the clients of `benchmarks.gpu_load`, one tick a second each, in random phase
     live    turns that are fed in pieces as the gateway does, ticking as they please
+    decode  as many answers side by side, a token of each a step
 
 The clock is made up: a step takes --step seconds of it, as on a card.
 """
@@ -34,7 +35,13 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks import machine
-from benchmarks.gpu_load import Client, asr_sessions, whisper_sessions
+from benchmarks.gpu_load import (
+    Client,
+    asr_sessions,
+    text_request,
+    whisper_request,
+    whisper_sessions,
+)
 from benchmarks.gpu_models import GEOMETRIES, random_weights, write_folder
 from benchmarks.no_device import Launches, Script, no_device
 from benchmarks.result_file import add_file_arguments, write_result
@@ -52,6 +59,7 @@ GEOMETRY = {"qwen3-asr": "qwen3-asr-0.6b", "whisper": "whisper-large-v3-turbo"}
 PIECE = SAMPLE_RATE // 10  # samples of a message
 SPOKEN, SILENT = 90, 10  # pieces
 NOISE_SECONDS = 64
+SESSIONS = (100, 400, 800)
 STAGES = {
     "messages": ("core.py", "submit"),
     "schedule": ("core.py", "_schedule"),
@@ -161,6 +169,25 @@ def speaking(load: Load, core: EngineCore, count: int) -> None:
         load.at(when, number, partial(speak, number, 0, when))
 
 
+def decoding(core: EngineCore, family: str, count: int) -> None:
+    """Answers that nothing ends while they are measured."""
+    runner: Any = core._runner
+    silence = np.zeros(SAMPLE_RATE, np.float32)
+    for number in range(count):
+        key = f"d{number}"
+        if family == "whisper":
+            request: Any = whisper_request(runner._tokenizer, key, silence, 30 * SAMPLE_RATE, 400)
+        else:
+            request = text_request(key, number, 400, 600, runner._decoder.vocab)
+        client = Client(key, partial(_itself, request), tokens=1024)
+        client.due = 0.0
+        core.add(key, Priority.LIVE, client)
+
+
+def _itself(request: Any) -> Any:
+    return request
+
+
 def build(family: str, folder: Path, options: argparse.Namespace) -> EngineCore:
     """As `benchmarks.gpu_bench` builds it."""
     config = EngineConfig(
@@ -188,8 +215,12 @@ def measured(
         core = build(family, folder, options)
         runner: Any = core._runner
         load = Load(core, options.step)
-        warm = 3.0
-        if load_name == "ticks":
+        warm, seconds = 3.0, options.seconds
+        if load_name == "decode":
+            decoding(core, family, count)
+            load.at(1e9, 0, lambda: None)
+            warm, seconds = 20 * options.step, 200 * options.step
+        elif load_name == "ticks":
             if family == "whisper":
                 clients = whisper_sessions(runner._tokenizer, options.window, count)
             else:
@@ -208,19 +239,19 @@ def measured(
             stack.enter_context(patch("engine.request.is_looping", is_looping))
             speaking(load, core, count)
         load.run(warm)
-        seconds = options.seconds
         found = load.run(warm + seconds)
-        counted = load.run(warm + seconds + 0.5, count_launches=True)
+        counted = load.run(warm + seconds + 20 * options.step, count_launches=True)
         profile = cProfile.Profile()
         stages: dict[str, float] = {}
         if options.profile:
             profile.enable()
-            profiled = load.run(warm + seconds + 2.5)
+            profiled = load.run(warm + seconds + 200 * options.step)
             profile.disable()
             stages = split(profile, profiled.ticks)
             if options.functions:
                 pstats.Stats(profile).sort_stats("tottime").print_stats(options.functions)
-        core.check()
+        if load_name != "decode":
+            core.check()
     total = sum(found.seconds.values())
     return {
         "family": family,
@@ -256,7 +287,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.host", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--family", action="append", choices=tuple(GEOMETRY))
-    parser.add_argument("--load", action="append", choices=("ticks", "live"))
+    parser.add_argument("--load", action="append", choices=("ticks", "live", "decode"))
     parser.add_argument("--sessions", type=int, action="append")
     parser.add_argument("--step", type=float, default=0.01, help="seconds of the device")
     parser.add_argument("--seconds", type=float, default=4.0, help="of the made-up clock")
@@ -272,8 +303,8 @@ def main(argv: list[str]) -> int:
     console = Console(highlight=False, width=200)
     rows = []
     for family in options.family or GEOMETRY:
-        for load in options.load or ("ticks", "live"):
-            for count in options.sessions or (100, 400, 800):
+        for load in options.load or ("ticks", "live", "decode"):
+            for count in options.sessions or ((8, 16, 64) if load == "decode" else SESSIONS):
                 rows.append(measured(family, load, count, options))
                 console.print(rows[-1])
     result = {"scenario": "host", **about, "runs": rows}

@@ -51,12 +51,16 @@ class AudioGraphs:
         if shape is None:
             eager: list[Tensor] = self.graphs.run("encode", None, lambda: self._model.encode(media))
             return eager
-        packed = np.zeros((sum(counts), *self._chunks.shape[1:]), np.float32)
+        packed = np.empty((sum(counts), *self._chunks.shape[1:]), np.float32)
         at = 0
         for medium in media:
-            for first in range(0, medium.features.shape[1], chunk):
-                part = medium.features[:, first : first + chunk]
-                packed[at, :, : part.shape[1]] = part
+            features = medium.features
+            full, rest = divmod(features.shape[1], chunk)
+            whole = features[:, : full * chunk].reshape(len(features), full, chunk)
+            packed[at : at + full] = whole.transpose(1, 0, 2)
+            at += full
+            if rest:
+                packed[at, :, :rest], packed[at, :, rest:] = features[:, full * chunk :], 0.0
                 at += 1
         self.graphs.staging.put(self._integers(frames, shape[0]), is_fixed=True)
         self._chunks[:at] = to_device(packed, torch.float32, self._chunks.device)

@@ -49,34 +49,34 @@ def block_digests(
     *,
     salt: bytes = b"",
     adapter: str = "",
+    known: Sequence[bytes] = (),
 ) -> list[bytes]:
     """Digests of the full blocks of tokens, in order. A partly filled last block has none.
 
-    salt: separates tenants. adapter: name of the weights' adapter, if any.
+    salt: separates tenants. adapter: name of the weights' adapter, if any. known: the digests of
+    the first blocks, which need not be computed again.
     """
     root = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for part in (salt, adapter.encode()):
         root.update(struct.pack("<I", len(part)) + part)
-    digests, parent = [], root.digest()
+    digests = list(known)
+    parent = digests[-1] if digests else root.digest()
     numbers = struct.pack(f"<{len(tokens)}q", *tokens)
     marks: dict[int, bytes] = {}  # block -> what names the media that overlap it
     for span in media:
-        for block in range(span.start // BLOCK_TOKENS, -(-_end(span) // BLOCK_TOKENS)):
+        first = max(span.start // BLOCK_TOKENS, len(digests))
+        for block in range(first, -(-(span.start + span.length) // BLOCK_TOKENS)):
             # Relative to the block: where in the media the block begins.
             offset = block * BLOCK_TOKENS - span.start
             mark = struct.pack("<qI", offset, len(span.digest)) + span.digest
             marks[block] = marks.get(block, b"") + mark
-    for block in range(len(tokens) // BLOCK_TOKENS):
+    for block in range(len(digests), len(tokens) // BLOCK_TOKENS):
         name = numbers[8 * BLOCK_TOKENS * block : 8 * BLOCK_TOKENS * (block + 1)]
         name += marks.get(block, b"")
         # In one piece: the same digest as of its parts, one after another.
         parent = hashlib.blake2b(parent + name, digest_size=DIGEST_BYTES).digest()
         digests.append(parent)
     return digests
-
-
-def _end(span: MediaSpan) -> int:
-    return span.start + span.length
 
 
 class BlockPool:

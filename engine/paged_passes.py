@@ -140,6 +140,8 @@ class PagedPasses:
             ends = np.cumsum([count for _, count in work])
             parts = [np.arange(end - n, end) for end, n in zip(ends, wanted, strict=True)]
             integers["wanted"] = np.concatenate(parts)
+            if pieces and shape is not None:
+                integers["places"] = _places(pieces)
         if self._last is not None:
             # A row's last logits are those behind all its tokens.
             lasts = np.cumsum(wanted) - 1
@@ -151,7 +153,7 @@ class PagedPasses:
         if is_decode:
             return self._decoded(fields, shape, len(work))
         hidden = self.graphs.run(
-            kind, self._with_media(shape, pieces), lambda: self._eager(fields, pieces)
+            kind, self._with_media(shape, fields, pieces), lambda: self._eager(fields, pieces)
         )
         return Logits(self._decoder.logits(hidden[fields["wanted"]]))
 
@@ -197,8 +199,7 @@ class PagedPasses:
             "new": gathered.query_lengths,
         }
         if not is_decode and self._parts:
-            places = [np.arange(first, last) for first, last, _ in pieces]
-            found = np.concatenate([*places, np.zeros(0, np.int64)])
+            found = _places(pieces)
             if shape is None:
                 integers["places"] = found
             else:
@@ -240,18 +241,20 @@ class PagedPasses:
             return self._hidden(fields)
         inputs = self._decoder.embed(self._ids(fields["tokens"]))
         width = inputs.shape[1]
-        for first, last, rows in pieces:
-            inputs[first:last] = rows[:, :width].to(inputs.dtype)
+        rows = _joined(pieces)
+        inputs.index_copy_(0, fields["places"], rows[:, :width].to(inputs.dtype))
         added: Added | None = None
-        if pieces[0][2].shape[1] > width:
-            added = fields["places"], torch.cat([rows[:, width:] for _, _, rows in pieces])
+        if rows.shape[1] > width:
+            added = fields["places"], rows[:, width:]
         return self._decoder.forward(inputs, _batch(fields), self._cache, added)
 
-    def _with_media(self, shape: Shape | None, pieces: Sequence[Piece]) -> Shape | None:
+    def _with_media(
+        self, shape: Shape | None, fields: Fields, pieces: Sequence[Piece]
+    ) -> Shape | None:
         """Puts the media where the graph of that shape reads them."""
-        if shape is not None:
-            for first, last, rows in pieces:
-                self._media_rows[first:last] = rows
+        if shape is not None and pieces:
+            rows = _joined(pieces).to(self._media_rows.dtype)
+            self._media_rows.index_copy_(0, fields["places"], rows)
         return shape
 
     def _prefill_region(self, fields: Fields) -> Tensor:
@@ -294,6 +297,16 @@ def _pieces(work: Sequence[Work], media: Media) -> list[Piece]:
                 pieces.append((base + first - low, base + last - low, rows))
         base += count
     return pieces
+
+
+def _places(pieces: Sequence[Piece]) -> Indices:
+    """Of their rows among the step's tokens."""
+    places = [np.arange(first, last) for first, last, _ in pieces]
+    return np.concatenate([*places, np.zeros(0, np.int64)])
+
+
+def _joined(pieces: Sequence[Piece]) -> Tensor:
+    return pieces[0][2] if len(pieces) == 1 else torch.cat([rows for _, _, rows in pieces])
 
 
 def _axes(work: Sequence[Work], places: Indices) -> Indices:

@@ -220,12 +220,16 @@ class PagedSequence:
         Only after execution: a block that was named when it was scheduled could be read by others
         before it was written.
         """
+        if written // BLOCK_TOKENS <= self.num_named:
+            return []
         full = int(min(written, self.request.lasting_tokens)) // BLOCK_TOKENS
         if full <= self.num_named:
             return []
         if full > len(self.digests):
             spans = [MediaSpan(m.digest, start, m.num_tokens) for start, m in self.request.media]
-            self.digests = block_digests(self.context[:written], spans, salt=self.request.salt)
+            self.digests = block_digests(
+                self.context[:written], spans, salt=self.request.salt, known=self.digests
+            )
         fresh = range(self.num_named, full)
         self.num_named = full
         return [(self.blocks[i], self.digests[i]) for i in fresh]
