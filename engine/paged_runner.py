@@ -17,6 +17,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from engine import warm_up
 from engine.acceleration import CPU, Acceleration
 from engine.encoder_cache import EncoderCache
 from engine.graphs import Graphs
@@ -97,6 +98,11 @@ class PagedRunner:
         """The graphs, if there are any, before the first step. progress: the share that is done."""
         for graphs in self._graphs:
             graphs.capture(progress)
+        if self._device.type == "cuda":
+            warm_up.run(self, warm_up.paged_requests())
+            for graphs in self._graphs:
+                graphs.num_runs.clear()
+            self.num_read = self.num_found = 0
 
     @property
     def _graphs(self) -> list[Graphs]:

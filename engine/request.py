@@ -75,6 +75,7 @@ class Phase(Enum):
     DETECT = "detect"  # head fed, waiting for the language
     PREFILL = "prefill"  # prompt, forced prefix and draft
     DECODE = "decode"  # one token at a time
+    ALIGN = "align"  # the text is complete, when its tokens were said is wanted
     DONE = "done"
 
 

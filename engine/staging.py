@@ -22,6 +22,10 @@ Shapes = Mapping[str, tuple[int, ...]]
 # Fields begin at multiples of so many integers: Triton compiles for pointers that are multiples of
 # 16 bytes, and a graph must not differ in that from the pass that warmed it up.
 ALIGNMENT = 16
+# Pinned buffers of a step's integers. A step has several passes (windows by length, prompts, single
+# tokens), and those of the step before may still be on their way: with few buffers the host would
+# wait for the device in the middle of its launches.
+BUFFERS = 16
 
 
 class Event(Protocol):
@@ -83,7 +87,7 @@ class SharedStaging:
 
 
 class PinnedStaging:
-    """Two pinned buffers in turn, each with the event of its last copy, and one on the device.
+    """Pinned buffers in turn, each with the event of its last copy, and one on the device.
 
     One pinned buffer would be overwritten while the copy of the step before is still on its way.
     One is enough on the device: copies and kernels are in one queue. It never grows, because
@@ -94,7 +98,7 @@ class PinnedStaging:
         assert capacity >= 1
         self._capacity = capacity
         self._target = memory.persistent([capacity], torch.int64)
-        self._buffers = [(memory.pinned(capacity), memory.event()) for _ in range(2)]
+        self._buffers = [(memory.pinned(capacity), memory.event()) for _ in range(BUFFERS)]
         self._turn = 0
 
     def put(self, arrays: Mapping[str, Integers], *, is_fixed: bool = False) -> dict[str, Tensor]:
@@ -107,7 +111,7 @@ class PinnedStaging:
                 for name, array in arrays.items()
             }
         buffer, copied = self._buffers[self._turn]
-        self._turn = 1 - self._turn
+        self._turn = (self._turn + 1) % len(self._buffers)
         copied.synchronize()
         host = buffer.numpy()
         for array, offset in zip(arrays.values(), offsets, strict=True):
@@ -141,7 +145,8 @@ def to_device(
 
 
 class Readback:
-    """Numbers on their way to the host: [n] float64 holds token ids and float32 numbers exactly."""
+    """Numbers on their way to the host: [n] float64 holds token ids and float32 numbers exactly.
+    On a CPU they are where they were, and must stay as they are until they are read."""
 
     def __init__(self, values: Tensor) -> None:
         self._done: torch.cuda.Event | None = None
@@ -154,7 +159,15 @@ class Readback:
 
     def read(self) -> list[float]:
         """Waits until they are here."""
+        numbers: list[float] = self._arrived().tolist()
+        return numbers
+
+    def array(self) -> NDArray[np.float32]:
+        """`read`, for many float32 numbers in their shape."""
+        numbers: NDArray[np.float32] = self._arrived().numpy()
+        return numbers
+
+    def _arrived(self) -> Tensor:
         if self._done is not None:
             self._done.synchronize()
-        numbers: list[float] = self._values.tolist()
-        return numbers
+        return self._values

@@ -59,7 +59,7 @@ class WhisperPasses:
         self._rules = rules
         self._self_cache = self_cache
         self._cross_cache = cross_cache
-        self._windows = windows
+        self.windows = tuple(sorted(set(windows)))
         self._filters = kernels.mel_filters(model.dims.num_mels).to(model.device)
         # The token that each row sampled last, for steps that are launched before it is read.
         self._last: Tensor | None = None
@@ -89,7 +89,7 @@ class WhisperPasses:
             for length in sorted({min(length, longest) for length in PROMPT_TOKENS})
         ]
         self.graphs.plan("prompt", prompts, self._hidden, fill)
-        for window in sorted(set(self._windows)):
+        for window in self.windows:
             batches: list[Shape] = [(size,) for size in ENCODER_ROWS if size <= rows] or [(1,)]
             self.graphs.plan(
                 f"encode {window}",

@@ -12,6 +12,7 @@ The language may be a hole that the first pass fills from the logits after the s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,14 @@ class LogitsRow:
     purpose: str  # "no_speech", "language", "token"
     history: tuple[int, ...] = ()
     num_said: int = 0
+
+
+class AlignedText(NamedTuple):
+    """tokens: num_start from the start token on, num_text of the text, and the end token."""
+
+    tokens: list[int]
+    num_start: int
+    num_text: int
 
 
 @dataclass(slots=True)
@@ -123,7 +132,10 @@ class WhisperSequence:
         return len(self.context) + self.unread - self.fed
 
     def demand(self) -> Demand:
-        """A Whisper prompt is short (448 tokens at most) and goes in one piece."""
+        """A Whisper prompt is short (448 tokens at most) and goes in one piece, and so does a text
+        that is aligned."""
+        if self.phase is Phase.ALIGN:
+            return Demand(len(self.aligned().tokens), divisible=False, waiting=self._depends)
         # Whether the answer may go on is known before the token that makes it as long as allowed.
         is_full = len(self.answer.tokens) + self.unread >= self.answer.max_tokens
         return Demand(
@@ -150,10 +162,19 @@ class WhisperSequence:
             rows.append(LogitsRow(known - 1 + i, "token", history, num_said))
         return rows
 
+    def aligned(self) -> AlignedText:
+        """What is read once more to find out when it was said. Only when the text is complete."""
+        assert self.phase is Phase.ALIGN
+        language = [] if self.language is None else [self.language]
+        start = [self.request.head[-1], *language, *self.request.tail]
+        text = [*self.request.prefix, *self.answer.tokens]
+        return AlignedText([*start, *text, self.end_token], len(start), len(text))
+
     def launch(self) -> None:
-        """A step that feeds the queries is on its way."""
+        """A step that feeds the queries, or the text that is aligned, is on its way."""
         assert not self._depends
-        if self.phase is Phase.DETECT or self._draft or self.request.timestamps:
+        depends = self.phase is Phase.DETECT or self.phase is Phase.ALIGN
+        if depends or self._draft or self.request.timestamps:
             self._depends = True
             return
         self.fed += self._num_known
@@ -177,7 +198,15 @@ class WhisperSequence:
         else:
             self.fed = len(self.context) - 1
         self._depends = False
-        self.phase = Phase.DONE if self.answer.stop else Phase.DECODE
+        self.phase = Phase.DECODE
+        if self.answer.stop:
+            self.phase = Phase.ALIGN if self.request.align else Phase.DONE
+
+    def absorb_times(self, times: tuple[tuple[float, float], ...]) -> None:
+        """When the tokens of prefix and answer were said: (start, end) seconds of the window."""
+        assert self.phase is Phase.ALIGN
+        self.token_times = times
+        self.phase = Phase.DONE
 
     def result(self) -> Result:
         """What came of the request. Only when done."""

@@ -16,18 +16,18 @@ import torch
 from torch import Tensor
 
 import kernels
+from engine import warm_up
 from engine.acceleration import CPU, Acceleration
 from engine.models.whisper import WhisperModel
-from engine.models.word_times import token_times
 from engine.request import Phase
 from engine.rules import Rule, TokenRules
 from engine.runner import NOT_FINITE, Failure, Outcome, isolated
 from engine.staging import Readback, to_device
 from engine.tokenizer import WhisperTokenizer
+from engine.whisper_alignment import ALIGNED_ROWS, WhisperAlignment
 from engine.whisper_passes import Logits, Wanted, WhisperPasses
 from engine.whisper_request import LogitsRow, WhisperRequest, WhisperSequence
-
-SAMPLES_PER_POSITION = 320  # of the encoder's output: 50 positions a second at 16 kHz
+from kernels.log_mel import HOP
 
 
 class WhisperRunner:
@@ -66,7 +66,12 @@ class WhisperRunner:
     @torch.inference_mode()
     def capture(self, progress: Callable[[float], None]) -> None:
         """The graphs, if there are any, before the first step. progress: the share that is done."""
-        self.passes.graphs.capture(progress)
+        graphs = self.passes.graphs
+        graphs.capture(progress)
+        if self._model.device.type == "cuda":
+            windows = self.passes.windows or (self._model.dims.max_frames * HOP,)
+            warm_up.run(self, warm_up.whisper_requests(self._tokenizer.sot, windows))
+            graphs.num_runs.clear()
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -98,13 +103,21 @@ class WhisperRunner:
         gone = {failure.key for failure in failures}
         ready = [sequence for sequence, _ in work if sequence.key not in gone]
         passes: list[WhisperPass] = []
+        complete = [s for s in ready if s.phase is Phase.ALIGN]
         for group in (
-            [s for s in ready if s.phase is not Phase.DECODE],
+            [s for s in ready if s.phase not in (Phase.DECODE, Phase.ALIGN)],
             [s for s in ready if s.phase is Phase.DECODE],
         ):
             for sequence, error in isolated(group, lambda part: passes.append(self._forward(part))):
                 failures.append(Failure.of(sequence.key, error, "the audio could not be decoded"))
-        return WhisperHandle(self, passes, failures)
+        alignments: list[WhisperAlignment] = []
+        for first in range(0, len(complete), ALIGNED_ROWS):
+            group = complete[first : first + ALIGNED_ROWS]
+            for sequence, error in isolated(
+                group, lambda part: alignments.append(self._align(part))
+            ):
+                failures.append(Failure.of(sequence.key, error, "words could not be timed"))
+        return WhisperHandle(self, passes, alignments, failures)
 
     def _encode(self, group: Seq[WhisperSequence]) -> None:
         self.passes.encode(group)
@@ -168,7 +181,7 @@ class WhisperRunner:
         for (i, row), token, logprob in zip(
             done.wanted, values[:count], values[count:], strict=True
         ):
-            if group[i].phase is Phase.DONE:
+            if group[i].phase in (Phase.ALIGN, Phase.DONE):
                 continue  # it ended while this step was on its way
             if logprob != logprob:
                 bad.add(i)
@@ -178,15 +191,13 @@ class WhisperRunner:
                 chosen[i].append(int(token))
                 scored[i].append(logprob)
         for i, sequence in enumerate(group):
-            if i in bad or sequence.phase is Phase.DONE:
+            if i in bad or sequence.phase in (Phase.ALIGN, Phase.DONE):
                 continue
             picked, logprobs = chosen[i], scored[i]
             if sequence.phase is Phase.DETECT:
                 sequence.absorb_language(picked[0])
                 continue
             sequence.absorb(picked, logprobs)
-            if sequence.answer.stop and sequence.request.align:
-                sequence.token_times = self._align(sequence)
         return [Failure(group[i].key, "model_error", NOT_FINITE) for i in sorted(bad)]
 
     def _scores(self, group: Seq[WhisperSequence], wanted: Wanted, logits: Tensor) -> Tensor:
@@ -205,25 +216,11 @@ class WhisperRunner:
             scores[n] = row
         return scores
 
-    def _align(self, sequence: WhisperSequence) -> tuple[tuple[float, float], ...]:
-        """(start, end) in seconds of the window for every prefix and result token."""
-        request, t = sequence.request, self._tokenizer
-        text = [*request.prefix, *sequence.answer.tokens]
-        language = [] if sequence.language is None else [sequence.language]
-        start = [t.sot, *language, *request.tail]
-        tokens = torch.tensor([[*start, *text, t.eot]], device=self._model.device)
-        weights = self._model.align(
-            tokens,
-            torch.tensor([tokens.shape[1]], device=self._model.device),
-            torch.tensor([sequence.slot], device=self._model.device),
-            self._cross_cache,
-            heads=self._alignment_heads,
-            audio_lengths=torch.tensor(
-                [-(-len(request.samples) // SAMPLES_PER_POSITION)], device=self._model.device
-            ),
+    def _align(self, group: Seq[WhisperSequence]) -> WhisperAlignment:
+        staging = self.passes.graphs.staging
+        return WhisperAlignment(
+            self._model, self._cross_cache, self._alignment_heads, staging, group
         )
-        starts, ends = token_times(weights[0].float().cpu().numpy(), len(start), len(text))
-        return tuple(zip(starts.tolist(), ends.tolist(), strict=True))
 
     # --- ends ------------------------------------------------------------------------------------
 
@@ -275,10 +272,15 @@ class WhisperHandle:
     """One launched step of a `WhisperRunner`."""
 
     def __init__(
-        self, runner: WhisperRunner, passes: list[WhisperPass], failures: list[Failure]
+        self,
+        runner: WhisperRunner,
+        passes: list[WhisperPass],
+        alignments: list[WhisperAlignment],
+        failures: list[Failure],
     ) -> None:
         self._runner = runner
         self._passes = passes
+        self._alignments = alignments
         self._failures = failures
 
     @torch.inference_mode()
@@ -286,4 +288,6 @@ class WhisperHandle:
         failures = list(self._failures)
         for done in self._passes:
             failures += self._runner.finish(done)
+        for alignment in self._alignments:
+            alignment.finish()
         return Outcome(failures)

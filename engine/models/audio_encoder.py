@@ -18,6 +18,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -25,6 +26,7 @@ from torch import Tensor
 from engine.models.loader import CheckpointError
 from engine.models.qwen3_weights import WeightSource, whole_number
 from engine.models.whisper_weights import EncoderLayer, FeedForward, Norm, SelfAttention
+from engine.staging import to_device
 from kernels import (
     LinearWeights,
     add_layer_norm_,
@@ -169,7 +171,7 @@ class AudioEncoder:
         counts = [dims.num_tokens(window.shape[1]) for window in windows]
         ends = list(accumulate(counts, initial=0))
         x = self._convolve(windows)
-        limits = torch.tensor(ends, device=x.device)
+        limits = to_device(ends, torch.int64, x.device)
         # Libraries prepare (and keep) code per shape, and an open window has any length.
         x = self.transform(F.pad(x, (0, 0, 0, -len(x) % PAD_MULTIPLE)), limits)
         return [x[a:b] for a, b in pairwise(ends)]
@@ -201,7 +203,8 @@ class AudioEncoder:
         The last chunk of a window is filled up with zeros, like the feature extractor does.
         """
         dims, weights = self.dims, self.weights
-        chunks, counts = [], []
+        chunks: list[Tensor] = []
+        counts: list[int] = []
         for window in windows:
             frames = window.shape[1]
             num = -(-frames // dims.chunk_frames)
@@ -210,10 +213,10 @@ class AudioEncoder:
             rest = frames - (num - 1) * dims.chunk_frames
             counts += [_halved(dims.chunk_frames)] * (num - 1) + [_halved(rest)]
         tokens = self.convolve(torch.cat(chunks))
-        real = torch.arange(tokens.shape[1], device=tokens.device) < torch.tensor(
-            counts, device=tokens.device
-        ).unsqueeze(1)
-        return tokens[real]
+        size = tokens.shape[1]
+        # By places, not by a mask: a device would have to tell how many tokens are left.
+        places = np.concatenate([np.arange(n) + i * size for i, n in enumerate(counts)])
+        return tokens.flatten(0, 1)[to_device(places, torch.int64, tokens.device)]
 
     def convolve(self, chunks: Tensor) -> Tensor:
         """chunks: [n, mels, chunk_frames], zeros behind the last frame of audio. Returns [n, tokens

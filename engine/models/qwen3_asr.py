@@ -26,6 +26,7 @@ from engine.models.qwen3_weights import (
     whole_number,
 )
 from engine.paged_request import Medium
+from engine.staging import to_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +133,9 @@ class Qwen3AsrModel:
     @torch.inference_mode()
     def encode(self, media: Sequence[Medium]) -> list[Tensor]:
         """Embeddings of log-mel windows, each of itself alone: [num_tokens, width] per window."""
-        windows = [torch.from_numpy(medium.features) for medium in media]
         device = self.decoder.device
-        return self.encoder.encode_windows([w.to(device, self.encoder.dtype) for w in windows])
+        windows = [to_device(medium.features, torch.float32, device) for medium in media]
+        return self.encoder.encode_windows([w.to(self.encoder.dtype) for w in windows])
 
     @torch.inference_mode()
     def embed(self, tokens: Tensor, places: Tensor, audio: Tensor) -> Tensor:

@@ -27,6 +27,7 @@ from engine.models.qwen3_weights import (
 )
 from engine.models.vision_encoder import VisionDims, VisionEncoder, read_vision_weights
 from engine.paged_request import Medium
+from engine.staging import to_device
 
 BODY, TOWER = "model.language_model", "model.visual"  # names in the checkpoint
 
@@ -128,7 +129,8 @@ class Qwen3VLModel:
     @torch.inference_mode()
     def encode(self, media: Sequence[Medium]) -> list[Tensor]:
         """Rows of visual tokens, each medium's of itself alone: [num_tokens, parts * width]."""
-        rows = self.encoder.encode([torch.from_numpy(medium.features) for medium in media])
+        device = self.encoder.device
+        rows = self.encoder.encode([to_device(m.features, torch.float32, device) for m in media])
         for medium, held in zip(media, rows, strict=True):
             assert len(held) == medium.num_tokens, (held.shape, medium.num_tokens)
         return rows

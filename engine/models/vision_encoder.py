@@ -24,6 +24,7 @@ from torch import Tensor
 from engine.models.loader import CheckpointError
 from engine.models.qwen3_weights import WeightSource, whole_number
 from engine.models.whisper_weights import Norm
+from engine.staging import to_device
 from kernels import (
     LinearWeights,
     add_layer_norm_,
@@ -230,7 +231,7 @@ class VisionEncoder:
 
     def _encode(self, media: Sequence[Tensor]) -> list[Tensor]:
         counts = [medium.shape[2] * medium.shape[3] // self.dims.patch**2 for medium in media]
-        bounds = torch.tensor(list(accumulate(counts, initial=0)), device=self.device)
+        bounds = to_device(list(accumulate(counts, initial=0)), torch.int64, self.device)
         rows = self.transform(*self.place(media), bounds)
         return list(torch.split(rows, [count // self.dims.merge**2 for count in counts]))
 

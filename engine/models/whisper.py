@@ -168,6 +168,7 @@ class WhisperModel:
         *,
         capture_heads: None = None,
         audio_lengths: Tensor | None = None,
+        positions_seen: int | None = None,
     ) -> Tensor: ...
 
     @overload
@@ -184,6 +185,7 @@ class WhisperModel:
         *,
         capture_heads: Sequence[Head],
         audio_lengths: Tensor | None = None,
+        positions_seen: int | None = None,
     ) -> tuple[Tensor, Tensor]: ...
 
     @torch.inference_mode()
@@ -200,6 +202,7 @@ class WhisperModel:
         *,
         capture_heads: Sequence[Head] | None = None,
         audio_lengths: Tensor | None = None,
+        positions_seen: int | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """One step: reads new tokens of several rows, each continuing its own cached text.
 
@@ -209,8 +212,10 @@ class WhisperModel:
         output means nothing.
         audio_lengths: [batch], looks at only so many encoder positions (default: all in the slot).
         capture_heads: (layer, head) pairs whose cross-attention weights are wanted too.
+        positions_seen: of the weights, at least max(audio_lengths), which is the default and has to
+        be read back from a device.
         Returns hidden [batch, queries, width], and with capture_heads also the weights
-        [batch, len(capture_heads), queries, positions], positions the longest of the batch.
+        [batch, len(capture_heads), queries, positions_seen] float32.
         """
         dims, weights = self.dims, self.weights
         if audio_lengths is None:
@@ -233,7 +238,9 @@ class WhisperModel:
             normed = _add_norm(layer.ffn.norm, linear(y.flatten(2), layer.cross.out), x)
             wanted = [head for at, head in capture_heads or () if at == index]
             if wanted:
-                looks = cross_attention_weights(q, audio, slots, audio_lengths, wanted, scale=1.0)
+                looks = cross_attention_weights(
+                    q, audio, slots, audio_lengths, wanted, scale=1.0, positions=positions_seen
+                )
                 captured.update({(index, h): looks[:, i] for i, h in enumerate(wanted)})
 
             normed = _add_norm(next_norm, _feed_forward(layer.ffn, normed), x)
@@ -265,12 +272,14 @@ class WhisperModel:
         *,
         heads: Sequence[Head],
         audio_lengths: Tensor | None = None,
+        positions: int | None = None,
     ) -> Tensor:
         """Where each token of a finished text looks in the audio of its slot (teacher forced).
 
         tokens: [batch, queries] int64 from the start-of-transcript token on, query_lengths: [batch]
         of them real; slots still filled. heads: the checkpoint's alignment heads.
         audio_lengths: [batch] encoder positions with real audio, without the window's padding.
+        positions: the most of them, where nothing may be read back from the device.
         Returns [batch, heads, queries, positions] float32; input of `word_times.token_times`.
         """
         batch, queries = tokens.shape
@@ -280,10 +289,10 @@ class WhisperModel:
             self.decoder_dtype, self.device,
         )  # fmt: skip
         rows = torch.arange(1, batch + 1, device=self.device)
-        positions = torch.arange(queries, device=self.device).expand(batch, queries)
+        places = torch.arange(queries, device=self.device).expand(batch, queries)
         _, weights = self.decode(
-            tokens, positions, rows, torch.zeros_like(rows), query_lengths, slots, scratch,
-            cross_cache, capture_heads=heads, audio_lengths=audio_lengths,
+            tokens, places, rows, torch.zeros_like(rows), query_lengths, slots, scratch,
+            cross_cache, capture_heads=heads, audio_lengths=audio_lengths, positions_seen=positions,
         )  # fmt: skip
         return weights
 

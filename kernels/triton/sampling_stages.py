@@ -84,7 +84,7 @@ def _by_row(kernel, scores: Tensor, out: Tensor, parameter: Tensor, **flags: boo
         kernel[(n,)](scores, out, parameter, vocab, SIZE=size, num_warps=warps, **flags)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def _add_kernel(scores_ptr, places_ptr, amounts_ptr, count, SIZE: tl.constexpr):
     index = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
     real = index < count
@@ -93,7 +93,7 @@ def _add_kernel(scores_ptr, places_ptr, amounts_ptr, count, SIZE: tl.constexpr):
     tl.atomic_add(scores_ptr + place, amount, mask=real)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def _penalty_kernel(scores_ptr, places_ptr, penalties_ptr, count, SIZE: tl.constexpr):
     index = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
     real = index < count

@@ -1,0 +1,53 @@
+"""Requests that nobody made. They use what no captured graph does, so that no kernel is compiled,
+and no table made, while somebody waits for an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from engine.paged_request import PagedRequest
+from engine.request import Phase, Priority
+from engine.runner import Failure, Runner, Running
+from engine.sampling import SamplingParams
+from engine.whisper_request import WhisperRequest
+
+R = TypeVar("R")
+S = TypeVar("S", bound=Running)
+
+# Together they use every stage of the sampler.
+SAMPLINGS = (
+    SamplingParams(logit_bias=((0, 1.0),), repetition_penalty=1.1, presence_penalty=0.1),
+    SamplingParams(temperature=1.0, top_k=2, top_p=0.9, min_p=0.1, seed=1, logprobs=1),
+)
+
+
+def paged_requests() -> list[PagedRequest]:
+    """Shorter than a block, so that nothing of them is found by others."""
+    return [
+        PagedRequest("", Priority.BATCH, (0, 1), max_new_tokens=2, sampling=sampling)
+        for sampling in SAMPLINGS
+    ]
+
+
+def whisper_requests(start_token: int, windows: Sequence[int]) -> list[WhisperRequest]:
+    """Silence of every window's length in samples, drawn with a temperature, words timed."""
+    return [
+        WhisperRequest(
+            "", Priority.BATCH, np.zeros(window, np.float32), window, (start_token,), None, False,
+            (), max_new_tokens=2, temperature=1.0, align=True,
+        )
+        for window in windows
+    ]  # fmt: skip
+
+
+def run(runner: Runner[R, S], requests: Sequence[R]) -> None:
+    """One after the other, each to its end. Failures are nobody's."""
+    for request in requests:
+        sequence = runner.place(request)
+        failures: list[Failure] = []
+        while sequence.phase is not Phase.DONE and not failures:
+            failures = runner.launch([(sequence, sequence.demand().known)]).wait().failures
+        runner.release(sequence)
