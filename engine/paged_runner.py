@@ -242,13 +242,13 @@ class PagedRunner:
                 self.passes.graphs.num_runs["encode eager"] += 1
             outputs = (self._encoder or self._model).encode(list(missing.values()))
             self.num_encoded += sum(medium.num_tokens for medium in missing.values())
-            # The encoder may write there again. One copy of all that nobody will ask for again; what
-            # is kept has memory of its own.
+            # The encoder may write there again. What nobody will ask for again is copied in one go,
+            # what is kept has memory of its own.
             passing = [m for m in missing.values() if not m.is_final]
             if passing:
                 of = dict(zip(missing, outputs, strict=True))
                 copy = torch.cat([of[m.digest] for m in passing])
-                parts = copy.split([len(of[m.digest]) for m in passing])
+                parts = torch.split(copy, [len(of[m.digest]) for m in passing])
                 known.update(zip((m.digest for m in passing), parts, strict=True))
             for medium, output in zip(missing.values(), outputs, strict=True):
                 if medium.is_final:
