@@ -110,9 +110,15 @@ def test_attention_inputs(
     errors.close(caches[0][written], caches[1][written], limit)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+# Each is compiled anew, for every number of rows and what is in the product: seconds.
 @pytest.mark.parametrize(
-    ("inner", "outs"), [(2048, 4096), (2048, 12_288), (6144, 2048), (1280, 51_866), (1023, 246)]
+    ("inner", "outs", "dtype"),
+    [
+        (2048, 12_288, torch.bfloat16),
+        (6144, 2048, torch.bfloat16),
+        (1280, 51_866, torch.float16),
+        *((1023, 246, dtype) for dtype in DTYPES),
+    ],
 )
 def test_products_of_few_rows(
     inner: int, outs: int, dtype: torch.dtype, device: torch.device, sized: Sized, errors: Any
@@ -127,7 +133,7 @@ def test_products_of_few_rows(
         )
 
     limit = {torch.float32: 2e-5, torch.bfloat16: 6e-2, torch.float16: 6e-3}[dtype]
-    for rows in (1, 2, 3, 4, 8):
+    for rows in (1, 3, 8):
         x, change = (draw(device, seed, rows, inner).to(dtype) for seed in (3, 4))
         ours, theirs = both("linear")
         for activation in ("none", "gelu"):
