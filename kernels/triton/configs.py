@@ -121,9 +121,9 @@ def launches_early() -> bool:
     """Whether kernels that can are launched before the ones in front of them have ended: they
     fetch what does not depend on those, then wait (programmatic dependent launch, since Hopper;
     CUDA programming guide). LOOKHEAR_EARLY_LAUNCH=off: never."""
-    if os.environ.get("LOOKHEAR_EARLY_LAUNCH", "auto") == "off" or not torch.cuda.is_available():
+    if os.environ.get("LOOKHEAR_EARLY_LAUNCH", "auto") == "off" or torch.version.cuda is None:
         return False
-    return torch.cuda.get_device_capability() >= (9, 0)
+    return torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0)
 
 
 def user_path(device: str) -> Path:

@@ -80,3 +80,27 @@ def test_packaged_tables_can_be_read() -> None:
     for path in packaged_path("x").parent.glob("*.json"):
         for rows in parsed(json.loads(path.read_text(encoding="utf-8"))).values():
             assert rows[-1][0] == math.inf
+
+
+@pytest.mark.parametrize(
+    ("cuda", "capability", "wanted", "expected"),
+    [
+        ("13.0", (9, 0), "auto", True),
+        ("13.0", (12, 0), "auto", True),
+        ("13.0", (8, 9), "auto", False),  # the instructions came with Hopper
+        ("13.0", (9, 0), "off", False),
+        (None, (9, 4), "auto", False),  # another maker's card, which torch calls CUDA too
+    ],
+)
+def test_launches_are_early_where_the_card_can(
+    cuda: str | None,
+    capability: tuple[int, int],
+    wanted: str,
+    expected: bool,
+    card: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    monkeypatch.setenv("LOOKHEAR_EARLY_LAUNCH", wanted)
+    assert configs.launches_early.__wrapped__() is expected
