@@ -102,4 +102,5 @@ class GrowingLogMel:
 
 @cache
 def _filters(num_mels: int) -> Tensor:
-    return kernels.mel_filters(num_mels)
+    with torch.inference_mode(False):  # of use everywhere
+        return kernels.mel_filters(num_mels).to_sparse()
