@@ -56,7 +56,8 @@ def log10_mel(samples: Tensor, filters: Tensor) -> Tensor:
         mel = mel.unflatten(1, power.shape[:2]).transpose(0, 1)
     else:
         mel = torch.matmul(filters, power.transpose(1, 2))
-    return mel.clamp_(min=POWER_FLOOR).log10_()
+    decades: Tensor = mel.clamp_(min=POWER_FLOOR).log10_()
+    return decades
 
 
 @cache
