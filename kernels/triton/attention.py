@@ -16,6 +16,8 @@ from kernels.triton.softmax import attended, joined, num_splits, scaled_exp2
 
 MIN_ROWS = 16  # of a product: what the tensor cores take
 MAX_ROWS = 128
+# From so many on it pays not to fetch the ragged last tile ahead; see `attended`.
+WHOLE_KEYS = 512
 
 
 def attention(
@@ -111,7 +113,7 @@ def attention_over(
         KEYS=keys,
         DIM=padded_dim,
         SPLITS=splits,
-        IS_WHOLE=rows > MIN_ROWS and dim == padded_dim,
+        IS_WHOLE=rows > MIN_ROWS and dim == padded_dim and max_keys >= WHOLE_KEYS,
         num_warps=warps,
         num_stages=stages,
     )
@@ -165,7 +167,7 @@ def windowed_attention(
         PRODUCT=rows,
         KEYS=keys,
         DIM=padded_dim,
-        IS_WHOLE=rows > MIN_ROWS and dim == padded_dim,
+        IS_WHOLE=False,
         num_warps=warps,
         num_stages=stages,
     )

@@ -61,7 +61,7 @@ DEFAULTS: Table = {
         (float("inf"), Tile(32, 4, 2)),
     ),
     "encoder attention": (
-        (64, Tile(64, 4, 3)),
+        (64, Tile(64, 8, 3)),  # 122 registers: two programs on a multiprocessor
         (128, Tile(64, 8, 2)),
         (float("inf"), Tile(32, 8, 2)),
     ),

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from kernels.paged_attention import Span
 from kernels.triton.configs import tile
-from kernels.triton.softmax import folded, folded_whole, joined, num_splits, product, scaled_exp2
+from kernels.triton.softmax import folded, joined, num_splits, product, scaled_exp2
 
 MIN_ROWS = 16  # of a product: what the tensor cores take
 PREFILL_ROWS = 64
@@ -105,9 +105,9 @@ def paged_attention(
         KEYS=keys,
         DIM=padded_dim,
         SPLITS=splits,
-        IS_WHOLE=not is_small and dim == padded_dim,
         num_warps=warps,
-        num_stages=stages,
+        # The table's entries are fetched a turn before the keys that they lead to.
+        num_stages=stages if is_small else max(stages, 3),
     )
     if splits > 1:
         joined(parts.flatten(1, 2), sums.flatten(2), out)
@@ -141,7 +141,6 @@ def _attend_kernel(
     KEYS: tl.constexpr,
     DIM: tl.constexpr,
     SPLITS: tl.constexpr,
-    IS_WHOLE: tl.constexpr,
 ):
     # Whose piece is this? Pieces are numbered row by row.
     number = tl.program_id(0)
@@ -192,33 +191,26 @@ def _attend_kernel(
         mixed = tl.zeros([PRODUCT, DIM], tl.float32)
         table = tables_ptr + row.to(tl.int64) * max_blocks
         held = cache_ptr + head * dim + column[None, :]
-        ragged = begin
-        if IS_WHOLE:  # as in `attended`: tiles that the first query sees all of
-            least = past + (number - first_piece) * PIECE + 1
-            ragged = begin + tl.maximum(tl.minimum(least, end) - begin, 0) // KEYS * KEYS
-            for start in range(begin, ragged, KEYS):
-                key = start + tl.arange(0, KEYS)
-                slot = tl.load(table + key // BLOCK).to(tl.int32) * BLOCK + key % BLOCK
-                step = slot.to(tl.int64) * (KV_HEADS * dim)
-                k = tl.load(held + step[:, None])
-                v = tl.load(held + cache_half + step[:, None])
-                scores = product(q, tl.trans(k))
-                best, weight, mixed = folded_whole(best, weight, mixed, scores, v, scale)
-        for start in tl.range(ragged, end, KEYS, num_stages=1 if IS_WHOLE else None):
+        last = tl.minimum(past + query + 1, end)[:, None]  # the first key that a query does not see
+        for start in range(begin, end, KEYS):
             key = start + tl.arange(0, KEYS)
             exists = key < end
-            block = tl.load(table + key // BLOCK, mask=exists, other=0)
+            if KEYS % BLOCK == 0:  # then the rest does not depend on the turn
+                entry = start // BLOCK + tl.arange(0, KEYS) // BLOCK
+                rest = tl.arange(0, KEYS) % BLOCK
+            else:
+                entry = key // BLOCK
+                rest = key % BLOCK
+            block = tl.load(table + entry, mask=exists, other=0)
             # int64: a cache has more than 2^31 elements.
-            slot = block.to(tl.int32) * BLOCK + key % BLOCK
+            slot = block.to(tl.int32) * BLOCK + rest
             step = slot.to(tl.int64) * (KV_HEADS * dim)
             # What lies beyond the row's length is not read: zero times a NaN would be a NaN.
             readable = exists[:, None] & in_head[None, :]
             k = tl.load(held + step[:, None], mask=readable, other=0.0)
             v = tl.load(held + cache_half + step[:, None], mask=readable, other=0.0)
-            scores = product(q, tl.trans(k)) * scale
-            visible = exists[None, :] & (key[None, :] <= past + query[:, None])
-            scores = tl.where(visible, scores, float("-inf"))
-            best, weight, mixed = folded(best, weight, mixed, scores, v)
+            scores = tl.where(key[None, :] < last, product(q, tl.trans(k)), float("-inf"))
+            best, weight, mixed = folded(best, weight, mixed, scores, v, scale)
         if SPLITS == 1:
             y = mixed / tl.where(weight > 0.0, weight, 1.0)[:, None]
             target = out_ptr + place[:, None] * dim + column[None, :]

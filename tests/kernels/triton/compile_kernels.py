@@ -1,7 +1,7 @@
 """Compiles every kernel for compute capability 9.0 without a GPU, and prints a line for each: its
-name and the bytes of shared memory that it takes; where it multiplies by warpgroups, also the bytes
-that spill from registers and whether those products wait for each other. For
-`test_compilation.py`."""
+name and the bytes of shared memory that it takes; where it multiplies by warpgroups, also its
+warps, the registers of a thread, the bytes that spill from them, and whether the products wait for
+each other. For `test_compilation.py`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def compile_all() -> None:
 
     def compile_only(self: Any, *args: Any, warmup: bool, **kwargs: Any) -> None:
         kernel = launch(self, *args, warmup=True, **kwargs)
-        print(self.__name__, kernel.metadata.shared, *assembled(kernel.asm["ptx"]))
+        print(self.__name__, kernel.metadata.shared, *assembled(kernel))
 
     JITFunction.run = compile_only
     for width, heads, kv_heads, dim in ((2048, 16, 8, 128), (1, 1, 1, 2)):
@@ -72,16 +72,17 @@ def compile_all() -> None:
     over_keys(tokens=1, heads=1, kv_heads=1, dim=2, blocks=1)
     over_slots(batch=1, queries=1, heads=20, keys=1500, dim=64)
     over_slots(batch=2, queries=200, heads=16, keys=200, dim=80)
-    encoders(batch=8, positions=1500, heads=20, dim=64)
     over_slots(batch=1, queries=1, heads=1, keys=1, dim=2)
     over_vocabulary(2, 151_936)
     over_vocabulary(1, 1)
     over_samples(batch=2, mels=128)
     over_samples(batch=1, mels=1)
+    encoders(batch=8, positions=1500, heads=20, dim=64)  # the last
 
 
-def assembled(ptx: str) -> list[str]:
+def assembled(kernel: Any) -> list[str]:
     """What the assembler says of a kernel that multiplies by warpgroups; nothing of another."""
+    ptx = kernel.asm["ptx"]
     if "wgmma.mma_async" not in ptx:
         return []
     with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
@@ -89,9 +90,10 @@ def assembled(ptx: str) -> list[str]:
         file.flush()
         command = [get_ptxas(90).path, "-v", "--gpu-name=sm_90a", file.name, "-o", "/dev/null"]
         said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    spilled = re.search(r"(\d+) bytes spill stores", said)
-    assert spilled is not None, said
-    return [spilled[1], "serial" if "are serialized" in said else "parallel"]
+    spilled, used = (re.search(p, said) for p in (r"(\d+) bytes spill stores", r"Used (\d+) reg"))
+    assert spilled is not None and used is not None, said
+    order = "serial" if "are serialized" in said else "parallel"
+    return [str(kernel.metadata.num_warps), used[1], spilled[1], order]
 
 
 def zeros(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:

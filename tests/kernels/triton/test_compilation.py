@@ -46,4 +46,7 @@ def test_attention_of_many_queries_keeps_the_tensor_cores_of_a_hopper_busy(
     by_warpgroups = [line for line in compiled if len(line) > 2]
     # Prefill, an encoder's attention over whole inputs and that inside windows.
     assert {line[0] for line in by_warpgroups} == {"_attend_kernel", "_window_kernel"}
-    assert {tuple(line[2:]) for line in by_warpgroups} == {("0", "parallel")}
+    assert {tuple(line[4:]) for line in by_warpgroups} == {("0", "parallel")}
+    # The encoders': two programs on a multiprocessor, one multiplies while one has exponentials.
+    registers = [32 * int(line[2]) * int(line[3]) for line in by_warpgroups[-2:]]
+    assert max(registers) <= 65_536 // 2
