@@ -289,7 +289,10 @@ def _pieces(work: Sequence[Work], media: Media) -> list[Piece]:
     base = 0
     for sequence, count in work:
         low, high = sequence.fed, sequence.fed + count
-        outputs = media.get(sequence.key, [])
+        placed = sequence.request.media
+        # Mostly what stands behind all media is read.
+        is_behind = not placed or low >= placed[-1][0] + placed[-1][1].num_tokens
+        outputs = [] if is_behind else media.get(sequence.key, [])
         for (start, medium), output in zip(sequence.request.media, outputs, strict=False):
             first, last = max(low, start), min(high, start + medium.num_tokens)
             if first < last:

@@ -75,33 +75,40 @@ class Rows:
         is_uniform: rows of padding have a token each, as real ones do; else none.
         """
         which, behind, new = (np.asarray(values, np.int64) for values in (rows, past, counts))
+        width = self._tables.shape[1]
+        if num_rows is None:
+            width = int((-(-(behind + new) // BLOCK_TOKENS)).max())
         if max(counts, default=0) == min(counts, default=0) == 1:  # decoding: a third of the time
-            owner, positions = np.arange(len(which)), behind
+            positions = behind
+            blocks = self._tables[which, positions // BLOCK_TOKENS]
         else:
             owner = np.repeat(np.arange(len(which)), new)
             first = np.cumsum(new) - new
             positions = np.arange(len(owner)) - first[owner] + behind[owner]
-        width = self._tables.shape[1]
-        if num_rows is None:
-            width = int((-(-(behind + new) // BLOCK_TOKENS)).max())
-        tables = self._tables[which, :width]
-        blocks = tables[owner, positions // BLOCK_TOKENS]
+            blocks = self._tables[which[owner], positions // BLOCK_TOKENS]
         assert (blocks != TRASH).all(), "a token has no block of its own"
         slots = blocks * BLOCK_TOKENS + positions % BLOCK_TOKENS
-        padding = 0 if num_tokens is None else num_tokens - len(slots)
-        assert padding >= 0, (num_tokens, len(slots))
-        if padding:
-            trash = TRASH * BLOCK_TOKENS + np.arange(padding) % BLOCK_TOKENS
-            slots, positions = np.append(slots, trash), np.append(positions, np.zeros_like(trash))
-        more = 0 if num_rows is None else num_rows - len(which)
-        assert more >= 0, (num_rows, len(which))
-        if more:
-            tables = np.concatenate([tables, np.full((more, width), TRASH, np.int64)])
-            behind = np.append(behind, np.zeros(more, np.int64))
-            new = np.append(new, np.full(more, int(is_uniform), np.int64))
+        tables = self._tables[which, :width]
+        count = len(slots) if num_tokens is None else num_tokens
+        assert count >= len(slots), (num_tokens, len(slots))
+        if count > len(slots):
+            trash = np.arange(count - len(slots)) % BLOCK_TOKENS  # TRASH is block 0
+            slots, positions = np.concatenate([slots, trash]), _padded(positions, count)
+        count = len(which) if num_rows is None else num_rows
+        assert count >= len(which), (num_rows, len(which))
+        if count > len(which):
+            tables, behind = _padded(tables, count), _padded(behind, count)
+            new = _padded(new, count, int(is_uniform))
         return Gathered(positions, slots, tables, behind, new)
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         assert len(set(self._free)) == len(self._free)
         assert all(self._widths[row] == 0 for row in self._free)
+
+
+def _padded(values: Indices, count: int, value: int = 0) -> Indices:
+    """values: [n, ...] -> [count, ...]."""
+    padded = np.full((count, *values.shape[1:]), value, np.int64)
+    padded[: len(values)] = values
+    return padded

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from math import prod
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ ALIGNMENT = 16
 # tokens), and those of the step before may still be on their way: with few buffers the host would
 # wait for the device in the middle of its launches.
 BUFFERS = 16
+MAX_LAYOUTS = 1024  # that are remembered
 
 
 class Event(Protocol):
@@ -69,7 +70,9 @@ class CudaMemory:
 class Staging(Protocol):
     """Takes the integers of a step to the device."""
 
-    def put(self, arrays: Mapping[str, Integers], *, is_fixed: bool = False) -> dict[str, Tensor]:
+    def put(
+        self, arrays: Mapping[str, Integers], *, is_fixed: bool = False
+    ) -> Mapping[str, Tensor]:
         """Tensors of the same names, shapes and values, valid until the next call. Shapes that are
         equal from the first field on have equal addresses, up to the first that differs; with
         is_fixed that is asserted, for the graph that is to read them."""
@@ -79,7 +82,9 @@ class Staging(Protocol):
 class SharedStaging:
     """For a CPU: no copy, no buffer."""
 
-    def put(self, arrays: Mapping[str, Integers], *, is_fixed: bool = False) -> dict[str, Tensor]:
+    def put(
+        self, arrays: Mapping[str, Integers], *, is_fixed: bool = False
+    ) -> Mapping[str, Tensor]:
         assert not is_fixed, "a graph reads a buffer of its own"
         return {
             name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()
@@ -100,10 +105,31 @@ class PinnedStaging:
         self._target = memory.persistent([capacity], torch.int64)
         self._buffers = [(memory.pinned(capacity), memory.event()) for _ in range(BUFFERS)]
         self._turn = 0
+        # Where fields lie, and the tensors: steps of equal shapes come again and again.
+        self._places: dict[tuple[tuple[str, tuple[int, ...]], ...], _Places] = {}
 
-    def put(self, arrays: Mapping[str, Integers], *, is_fixed: bool = False) -> dict[str, Tensor]:
-        shapes = {name: array.shape for name, array in arrays.items()}
-        offsets, size = _layout(shapes)
+    def _place(self, arrays: Mapping[str, Integers]) -> _Places:
+        key = tuple((name, array.shape) for name, array in arrays.items())
+        places = self._places.get(key)
+        if places is None:
+            shapes = dict(key)
+            offsets, size = _layout(shapes)
+            fields = {}
+            if size <= self._capacity:
+                fields = {
+                    name: self._target[offset : offset + prod(shape)].view(shape)
+                    for (name, shape), offset in zip(shapes.items(), offsets, strict=True)
+                }
+            if len(self._places) >= MAX_LAYOUTS:
+                self._places.clear()
+            places = self._places[key] = _Places(offsets, size, fields)
+        return places
+
+    def put(
+        self, arrays: Mapping[str, Integers], *, is_fixed: bool = False
+    ) -> Mapping[str, Tensor]:
+        places = self._place(arrays)
+        size = places.size
         if size > self._capacity:
             assert not is_fixed, (size, self._capacity)
             return {
@@ -114,14 +140,19 @@ class PinnedStaging:
         self._turn = (self._turn + 1) % len(self._buffers)
         copied.synchronize()
         host = buffer.numpy()
-        for array, offset in zip(arrays.values(), offsets, strict=True):
+        for array, offset in zip(arrays.values(), places.offsets, strict=True):
             host[offset : offset + array.size] = array.reshape(-1)
         self._target[:size].copy_(buffer[:size], non_blocking=True)
         copied.record()
-        return {
-            name: self._target[offset : offset + prod(shape)].view(shape)
-            for (name, shape), offset in zip(shapes.items(), offsets, strict=True)
-        }
+        return places.fields
+
+
+class _Places(NamedTuple):
+    """offsets: where each field begins. size: of all. fields: on the device, if they fit."""
+
+    offsets: list[int]
+    size: int
+    fields: Mapping[str, Tensor]
 
 
 def _layout(shapes: Shapes) -> tuple[list[int], int]:
