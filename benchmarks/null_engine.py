@@ -106,7 +106,7 @@ def main(argv: list[str]) -> int:
         def send(event: Event) -> None:
             connection.sendall(b"".join(codec.encode(event)))
 
-        send(Ready([card], config.max_live_turns, "none", "none"))
+        send(Ready([card], config.max_live_turns or 64, "none", "none"))
         while len(prefix := stream.read(PREFIX.size)) == PREFIX.size:
             header_bytes, payload_bytes = PREFIX.unpack(prefix)
             message = codec.decode(stream.read(header_bytes), stream.read(payload_bytes))

@@ -51,7 +51,7 @@ class Acceleration:
         return cls.on(
             device,
             graphs=config.cuda_graphs == "auto",
-            overlaps=config.overlap > 0,
+            overlaps=bool(config.overlap),
             graph_bytes=int(config.graph_gigabytes * 2**30),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import torch
 
 from engine.build_chat import build_qwen3, build_qwen3_vl
 from engine.build_speech import build_qwen3_asr, build_whisper
+from engine.capacity import card_memory, fitted
 from engine.config import EngineConfig
 from engine.core import EngineCore
 from engine.messages import ModelCard
@@ -18,6 +20,8 @@ from engine.models.hub import resolve_checkpoint
 from engine.models.registry import QWEN3, QWEN3_ASR, QWEN3_VL, WHISPER, architecture_of
 from engine.parts import Parts
 from engine.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[[str, float], None]  # a stage in words, the share of it that is done
 Builder = Callable[[EngineConfig, Path, str, Callable[[float], None]], Parts]
@@ -36,8 +40,11 @@ BUILDERS: dict[str, Builder] = {
 
 @dataclass(frozen=True, slots=True)
 class Built:
+    """config: as it was given, what it left to the device filled in."""
+
     core: EngineCore
     card: ModelCard
+    config: EngineConfig
     device: str
     dtype: str
 
@@ -47,6 +54,7 @@ def build_core(config: EngineConfig, progress: Progress) -> Built:
     device = _device(config.device)
     if ":" in device:
         torch.cuda.set_device(device)  # kernels are launched on the current one
+    config = fitted(config, card_memory(device))
     folder = resolve_checkpoint(config.model, progress)
     architecture = architecture_of(folder)
     build = BUILDERS[architecture]
@@ -55,8 +63,11 @@ def build_core(config: EngineConfig, progress: Progress) -> Built:
         torch.set_num_threads(config.threads)
     elif parts.num_parameters < SMALL_MODEL:
         torch.set_num_threads(1)
-    token_budget = max(config.token_budget, config.max_rows + 1)
-    scheduler = Scheduler(config.max_rows, parts.encoder_budget, token_budget)
+    if device == "cpu" and parts.num_parameters >= SMALL_MODEL and torch.cuda.is_available():
+        log.warning(
+            "device: %s is here and is not used; --device cuda does", torch.cuda.get_device_name()
+        )
+    scheduler = Scheduler(config.max_rows, parts.encoder_budget, config.token_budget)
     card = ModelCard(
         id=config.name,
         architecture=architecture,
@@ -69,8 +80,8 @@ def build_core(config: EngineConfig, progress: Progress) -> Built:
     )
     if device.startswith("cuda") and config.cuda_graphs != "off":
         parts.runner.capture(lambda share: progress(f"capturing graphs of {config.name}", share))
-    core = EngineCore(parts.desk, parts.runner, scheduler, overlap=config.overlap)
-    return Built(core, card, device, str(parts.dtype).removeprefix("torch."))
+    core = EngineCore(parts.desk, parts.runner, scheduler, overlap=config.overlap or 0)
+    return Built(core, card, config, device, str(parts.dtype).removeprefix("torch."))
 
 
 def _device(name: str) -> str:

@@ -18,7 +18,8 @@ def _require(ok: bool, field: str, value: object, expected: str) -> None:
 class EngineConfig:
     """Everything the engine is told at start.
 
-    model: repo id, local folder, or the name of a packaged checkpoint. Times are seconds.
+    model: repo id, local folder, or the name of a packaged checkpoint. Times are seconds. What is
+    left to the device (0, or None for overlap): see `engine.capacity`.
     """
 
     model: str = "demo-whisper"
@@ -27,8 +28,8 @@ class EngineConfig:
     # "float32", "bfloat16", "float16", or "auto": what this machine is fastest in.
     dtype: str = "auto"
     threads: int = 0  # torch intra-op threads; 0: one for a small model, else torch's choice
-    max_live_turns: int = 64  # turns that may be open at once, over all sessions
-    max_rows: int = 16  # requests decoded together in one step
+    max_live_turns: int = 0  # turns that may be open at once, over all sessions; 0: the device's
+    max_rows: int = 0  # requests decoded together in one step; 0: the device's
     max_audio_seconds: float = 3600.0  # of one turn or file
     tick_seconds: float = 0.25  # least new audio between two ticks of one turn
     # Encoder windows: "full" always encodes 30 s, as Whisper was published; "short" pads audio only
@@ -39,12 +40,12 @@ class EngineConfig:
     # An open segment is cut when it grows beyond this; 0: what suits the checkpoint.
     max_segment_seconds: float = 0.0
     freeze_windows: bool = True  # Qwen3-ASR: full windows are read once (off: for comparison)
-    token_budget: int = 512  # tokens fed to the decoder in one step, over all requests
+    token_budget: int = 0  # tokens fed to the decoder in one step, over all; 0: the device's
     max_context_tokens: int = 4096  # of one request with a paged cache, prompt and answer
     max_picture_tokens: int = 16_384  # of one image at most; less makes large ones smaller
     max_answer_tokens: int = 1024  # of an answer whose client names no limit
     max_answers: int = 64  # at once, over all sessions
-    kv_cache_gigabytes: float = 1.0  # GiB for the paged cache at most
+    kv_cache_gigabytes: float = 0.0  # GiB for the paged cache at most; 0: the device's
     agreeing_ticks: int = 2  # ticks in a row that must hear a word alike to commit it
     held_words: int = 1  # words at the edge of the audio that wait all the same
     # Probability that a token must have to be committed while somebody speaks; None: what suits the
@@ -53,7 +54,8 @@ class EngineConfig:
     draft_verification: bool = True  # check the last hypothesis in one pass
     cuda_graphs: str = "auto"  # "auto": captured at the start, on a GPU; "off": every pass is eager
     graph_gigabytes: float = 2.0  # GiB of GPU memory for graphs at most
-    overlap: int = 0  # steps launched before the one in front of them has been read, 0 or 1
+    # Steps launched before the one in front of them has been read, 0 or 1; None: the device's.
+    overlap: int | None = None
     heartbeat_seconds: float = 1.0
 
     def __post_init__(self) -> None:
@@ -76,10 +78,10 @@ class EngineConfig:
             self.graph_gigabytes,
             "0 to 4096 GiB",
         )
-        _require(self.overlap in (0, 1), "overlap", self.overlap, "0 or 1")
+        _require(self.overlap in (None, 0, 1), "overlap", self.overlap, "0 or 1")
         _require(self.threads >= 0, "threads", self.threads, "0 or more")
-        _require(self.max_live_turns >= 1, "max_live_turns", self.max_live_turns, "at least 1")
-        _require(self.max_rows >= 1, "max_rows", self.max_rows, "at least 1")
+        _require(self.max_live_turns >= 0, "max_live_turns", self.max_live_turns, "0 or more")
+        _require(self.max_rows >= 0, "max_rows", self.max_rows, "0 or more")
         _require(2 <= self.agreeing_ticks <= 8, "agreeing_ticks", self.agreeing_ticks, "2 to 8")
         _require(0 <= self.held_words <= 8, "held_words", self.held_words, "0 to 8")
         _require(
@@ -88,7 +90,8 @@ class EngineConfig:
             self.commit_probability,
             "0 to 1",
         )
-        _require(self.token_budget >= 16, "token_budget", self.token_budget, "at least 16")
+        budget = self.token_budget
+        _require(budget == 0 or budget >= 16, "token_budget", budget, "0, or at least 16")
         _require(
             self.max_context_tokens >= 256,
             "max_context_tokens",
@@ -97,11 +100,9 @@ class EngineConfig:
         )
         for name in ("max_picture_tokens", "max_answer_tokens", "max_answers"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        kv = self.kv_cache_gigabytes
         _require(
-            0.001 <= self.kv_cache_gigabytes <= 4096,
-            "kv_cache_gigabytes",
-            self.kv_cache_gigabytes,
-            "0.001 to 4096 GiB",
+            kv == 0 or 0.001 <= kv <= 4096, "kv_cache_gigabytes", kv, "0, or 0.001 to 4096 GiB"
         )
         _require(
             self.max_segment_seconds == 0 or 2 <= self.max_segment_seconds <= 120,

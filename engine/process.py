@@ -94,7 +94,7 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     channel.send(
         Ready(
             [built.card],
-            config.max_live_turns,
+            built.config.max_live_turns,
             built.device,
             built.dtype,
         )

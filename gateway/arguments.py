@@ -98,10 +98,11 @@ def serve_parser() -> argparse.ArgumentParser:
         help="an open segment is cut beyond this; 0: what suits the model "
         "(default: %(default)s)")  # fmt: skip
     add("--kv-cache-gigabytes", type=float, default=engine.kv_cache_gigabytes, metavar="GIB",
-        help="for keys and values of models with a paged cache "
-        "(default: %(default)s)")  # fmt: skip
+        help="for keys and values of models with a paged cache (0, the default: 1 on a CPU, "
+        "two fifths of what is free on a GPU)")  # fmt: skip
     add("--token-budget", type=int, default=engine.token_budget, metavar="N",
-        help="tokens read in one step, over all turns (default: %(default)s)")  # fmt: skip
+        help="tokens read in one step, over all turns (0, the default: 512 on a CPU, 2048 on "
+        "a GPU)")  # fmt: skip
     add("--cuda-graphs", default=engine.cuda_graphs, choices=["auto", "off"],
         help="on a GPU, capture steps at the start and replay them "
         "(default: %(default)s)")  # fmt: skip
@@ -109,11 +110,12 @@ def serve_parser() -> argparse.ArgumentParser:
         help="of GPU memory for captured steps (default: %(default)s)")  # fmt: skip
     add("--overlap", type=int, default=engine.overlap, choices=[0, 1],
         help="steps launched before the one in front of them has been read: 1 hides the "
-        "processor's work behind the GPU's (default: %(default)s)")  # fmt: skip
+        "processor's work behind the GPU's (default: 0 on a CPU, 1 on a GPU)")  # fmt: skip
     add("--max-live-turns", type=int, default=engine.max_live_turns, metavar="N",
-        help="turns open at once (default: %(default)s)")  # fmt: skip
+        help="turns open at once (0, the default: 64 on a CPU, 1024 on a GPU)")  # fmt: skip
     add("--max-rows", type=int, default=engine.max_rows, metavar="N",
-        help="turns decoded together in one step (default: %(default)s)")  # fmt: skip
+        help="turns decoded together in one step (0, the default: 16 on a CPU, 64 on a GPU of 40 "
+        "GiB, 32 on a smaller one)")  # fmt: skip
     return parser
 
 
