@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -25,13 +26,22 @@ class CudaGraph:
 
 class CudaBackend:
     """One pool for all graphs: replays follow each other in one stream, so what one leaves in it
-    the next may overwrite; outputs, which are held here, are not given to another."""
+    the next may overwrite; outputs, which are held here, are not given to another.
+
+    One stream for all captures and their warm-ups: cuBLAS keeps its workspace by stream, outside of
+    the pool, and every graph knows its address. It is never the stream of a replay or of eager
+    work, which has a workspace of its own.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._pool = torch.cuda.graph_pool_handle()
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._num_bytes = 0
+        self._failed: list[torch.cuda.CUDAGraph] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pool = torch.cuda.graph_pool_handle()
+        self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
 
     @property
     def num_bytes(self) -> int:
@@ -39,29 +49,44 @@ class CudaBackend:
 
     def capture(self, region: Callable[[], Output]) -> CudaGraph:
         with torch.inference_mode():
-            self._stream.wait_stream(torch.cuda.current_stream(self._device))
+            current = torch.cuda.current_stream(self._device)
+            self._stream.wait_stream(current)
             with torch.cuda.stream(self._stream):
                 for _ in range(WARM_UPS):
                     region()
             torch.cuda.synchronize(self._device)
-            gc.collect()
-            gc.freeze()  # the capture collects again, and a finaliser must not run within it
-            gc.disable()
             torch.cuda.empty_cache()  # as the capture does: only what it takes shall count
             before = torch.cuda.mem_get_info(self._device)[0]
             graph = torch.cuda.CUDAGraph()
             try:
-                # Of this thread alone: another's pinned allocation would end a global capture.
-                with torch.cuda.graph(
-                    graph,
-                    pool=self._pool,
-                    stream=self._stream,
-                    capture_error_mode="thread_local",
-                ):
+                with _no_finalisers(), self._capturing(graph):
                     output = region()
-            finally:
-                gc.enable()
-                gc.unfreeze()
+            except Exception:
+                # torch does not leave the stream of a capture that failed, and may go on giving out
+                # memory of its pool; a graph that goes takes cuBLAS's workspace of the stream with
+                # it (pytorch issues 190308, 193402), which those that succeeded know.
+                torch.cuda.set_stream(current)
+                self._failed.append(graph)
+                self._begin()
+                raise
             torch.cuda.synchronize(self._device)
             self._num_bytes += max(0, before - torch.cuda.mem_get_info(self._device)[0])
         return CudaGraph(graph, output)
+
+    def _capturing(self, graph: torch.cuda.CUDAGraph) -> torch.cuda.graph:
+        # Of this thread alone: another's pinned allocation would end a global capture.
+        return torch.cuda.graph(
+            graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
+        )
+
+
+@contextmanager
+def _no_finalisers() -> Iterator[None]:
+    """What a finaliser asks of the device, to unload a module say, would end a capture."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+import torch
+
 from engine.request import Demand, Phase, RequestError, Result
 
 
@@ -108,13 +110,15 @@ def isolated(
 ) -> list[tuple[T, RuntimeError]]:
     """Do the work for all at once; if that fails, for each alone. Returns those that fail alone.
 
-    So one request that cannot be carried out (out of memory, mostly) takes nobody with it.
+    So one request that cannot be carried out (out of memory, mostly) takes nobody with it. After an
+    error that leaves a device unusable (an illegal address) there is no next step: it is raised.
     """
     if not group:
         return []
     try:
         work(group)
     except RuntimeError as error:
+        _raise_if_lost(error)
         if len(group) == 1:
             return [(group[0], error)]
     else:
@@ -124,5 +128,12 @@ def isolated(
         try:
             work([item])
         except RuntimeError as error:
+            _raise_if_lost(error)
             failed.append((item, error))
     return failed
+
+
+def _raise_if_lost(error: RuntimeError) -> None:
+    """A device that is lost to this process says so again whatever it is asked."""
+    if isinstance(error, torch.AcceleratorError):
+        torch.cuda.synchronize()
