@@ -250,9 +250,26 @@ class Functions(TorchFunctionMode):
             return card.pin(args[0].clone())
         if func in HOST_READS:
             card.check_reading(args[0], func.__name__)
+        if func is torch.where and len(args) == 1:
+            card.check_reading(args[0], "where, of places")
+        if func is Tensor.new_tensor and card.holds(args[0]):
+            card.check_sending(torch.zeros(0), False)
+        if func in (Tensor.__getitem__, Tensor.__setitem__):
+            self._check_index(args[1])
+        if func is Tensor.__setitem__ and card.holds(args[0]) and isinstance(args[2], Tensor):
+            if not card.holds(args[2]) and args[2].dim() == 0:
+                card.check_sending(args[2], False)
         if func in (Tensor.cpu, Tensor.cuda, Tensor.to):
             return self._moved(func, args, kwargs)
         return NotImplemented
+
+    def _check_index(self, index: Any) -> None:
+        """Numbers among the indices are the host's business."""
+        for part in index if isinstance(index, tuple) else (index,):
+            ends = (part.start, part.stop, part.step) if isinstance(part, slice) else (part,)
+            for number in ends:
+                if isinstance(number, Tensor) and number.dim() == 0:
+                    self._card.check_reading(number, "a number as an index")
 
     def _moved(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """`to` and its relatives."""

@@ -42,7 +42,7 @@ class Launches:
         variant: list[Any] = [name, *sorted(options.items())]
         unspecialised = set(_declared(kernel, "do_not_specialize"))
         for key, value in bound.items():
-            if str(parameters[key].annotation).endswith("constexpr"):
+            if str(parameters[key].annotation).lower().endswith("constexpr"):
                 if isinstance(value, Tensor) or value is None:
                     raise Fault(f"{name}: {key}: expected a constant, got {value!r}")
                 variant.append(value)
