@@ -33,6 +33,14 @@ def close(ours: Tensor, theirs: Tensor) -> None:
     torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=tolerance)
 
 
+@pytest.fixture(params=["one loop", "two loops"])
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles that all queries see all of: among the others, or without masks as for many keys."""
+    if request.param == "two loops":
+        monkeypatch.setattr(module, "WHOLE_KEYS", 1)
+
+
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("queries", "keys", "heads", "dim"),
@@ -54,6 +62,7 @@ def test_of_nothing_is_nothing() -> None:
     )
 
 
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("offset", [None, 0, 40, 70])
 def test_lengths_hide_what_does_not_exist(offset: int | None, dtype: torch.dtype) -> None:
@@ -101,10 +110,16 @@ def test_over_slots(splits: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyP
     assert not wide[..., 123:].any()
 
 
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("pasts", "news", "queries"),
-    [([0, 70, 5], [1, 1, 1], 1), ([9, 0, 70], [3, 0, 5], 5), ([3], [40], 40)],
+    [
+        ([0, 70, 5], [1, 1, 1], 1),
+        ([9, 0, 70], [3, 0, 5], 5),
+        ([3], [40], 40),
+        ([0, 50], [20, 7], 20),
+    ],
 )
 def test_of_a_decoder_over_its_own_cache(
     pasts: list[int], news: list[int], queries: int, dtype: torch.dtype
