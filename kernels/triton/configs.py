@@ -70,7 +70,7 @@ DEFAULTS: Table = {
     "few rows": (
         (1, Tile(8, 4, 8)),
         (2, Tile(8, 4, 4)),
-        (4, Tile(4, 4, 4)),
+        (4, Tile(4, 4, 2)),
         (8, Tile(1, 1)),
         (float("inf"), Tile(1, 1)),
     ),

@@ -81,9 +81,13 @@ def compile_all() -> None:
 
 
 def assembled(kernel: Any) -> list[str]:
-    """What the assembler says of a kernel that multiplies by warpgroups; nothing of another."""
+    """What the assembler says of a kernel that multiplies by warpgroups: "wgmma", its warps,
+    registers, bytes spilled, order of the products; and of one that begins before the kernel in
+    front has ended: "early", loads of 16 bytes until it waits, registers, bytes spilled. Nothing of
+    another."""
     ptx = kernel.asm["ptx"]
-    if "wgmma.mma_async" not in ptx:
+    is_early = "griddepcontrol.wait" in ptx
+    if "wgmma.mma_async" not in ptx and not is_early:
         return []
     with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
         file.write(ptx)
@@ -92,8 +96,11 @@ def assembled(kernel: Any) -> list[str]:
         said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     spilled, used = (re.search(p, said) for p in (r"(\d+) bytes spill stores", r"Used (\d+) reg"))
     assert spilled is not None and used is not None, said
+    if is_early:
+        loads = re.findall(r"ld\.global\S*\.v4\.b32", ptx.partition("griddepcontrol.wait")[0])
+        return ["early", str(len(loads)), used[1], spilled[1]]
     order = "serial" if "are serialized" in said else "parallel"
-    return [str(kernel.metadata.num_warps), used[1], spilled[1], order]
+    return ["wgmma", str(kernel.metadata.num_warps), used[1], spilled[1], order]
 
 
 def zeros(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:

@@ -43,10 +43,21 @@ def test_every_kernel_compiles_and_fits(compiled: list[list[str]]) -> None:
 def test_attention_of_many_queries_keeps_the_tensor_cores_of_a_hopper_busy(
     compiled: list[list[str]],
 ) -> None:
-    by_warpgroups = [line for line in compiled if len(line) > 2]
+    by_warpgroups = [line for line in compiled if "wgmma" in line]
     # Prefill, an encoder's attention over whole inputs and that inside windows.
     assert {line[0] for line in by_warpgroups} == {"_attend_kernel", "_window_kernel"}
-    assert {tuple(line[4:]) for line in by_warpgroups} == {("0", "parallel")}
+    assert {tuple(line[5:]) for line in by_warpgroups} == {("0", "parallel")}
     # The encoders': two programs on a multiprocessor, one multiplies while one has exponentials.
-    registers = [32 * int(line[2]) * int(line[3]) for line in by_warpgroups[-2:]]
+    registers = [32 * int(line[3]) * int(line[4]) for line in by_warpgroups[-2:]]
     assert max(registers) <= 65_536 // 2
+
+
+def test_products_of_few_rows_fetch_weights_while_the_kernel_before_still_runs(
+    compiled: list[list[str]],
+) -> None:
+    early = [line for line in compiled if "early" in line]
+    assert {line[0] for line in early} == {"_few_rows_kernel", "_decode_kernel", "_join_kernel"}
+    # The first are those of one row of a real width: two outputs a warp, 2048 inputs of each.
+    products = [line for line in early if line[0] == "_few_rows_kernel"][:3]
+    assert min(int(line[3]) for line in products) >= 16
+    assert {line[5] for line in products} == {"0"}
