@@ -45,6 +45,7 @@ RESULT = Path(__file__).parent / "results" / "gpu-bench.json"
 SECONDS = 900.0
 BATCHES = (1, 8, 64)
 PROMPT = 400  # tokens in front of a decoded answer: a minute of speech and its text
+LIVE_ROWS = 192
 STEPS = 100
 MODES: dict[str, dict[str, Any]] = {
     "eager": {"cuda_graphs": "off", "overlap": 0},
@@ -159,6 +160,9 @@ class Bench:
         limits: dict[str, Any] = {"max_rows": max(self.batches), "max_context_tokens": 1024}
         if not self.is_tiny:
             memory = self.result["device"].get("memory_gib", 16.0)
+            # A tick takes some ten steps: with a row for each, 800 a second want 80 rows if a step
+            # takes 10 ms, and 160 if it takes 20.
+            limits |= {"max_rows": LIVE_ROWS}
             limits |= {"kv_cache_gigabytes": memory / 2, "token_budget": 2048}
             limits |= {"graph_gigabytes": 6.0, "max_live_turns": 2048}
             # A Whisper's windows: 8, 22 and 30 s. More would only be more graphs to capture.

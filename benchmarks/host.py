@@ -20,6 +20,7 @@ import argparse
 import cProfile
 import heapq
 import pstats
+import statistics
 import sys
 import tempfile
 import time
@@ -87,6 +88,14 @@ class Sum:
     ticks: int = 0
     rows: int = 0
     launches: int = 0
+    yardstick: list[float] = field(default_factory=list)
+
+
+def yardstick() -> float:
+    """Seconds of work that is always the same: this machine's speed depends on its neighbours."""
+    start = time.thread_time()
+    sum(i * i for i in range(2000))
+    return time.thread_time() - start
 
 
 class Load:
@@ -97,6 +106,9 @@ class Load:
         self._clock = 0.0
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self.sum = Sum()
+
+    def now(self) -> float:
+        return self._clock
 
     def at(self, when: float, number: int, act: Callable[[], None]) -> None:
         heapq.heappush(self._due, (when, number, act))
@@ -124,6 +136,8 @@ class Load:
                 core.step()
             found.seconds["step"] += time.thread_time() - start
             found.steps += 1
+            if found.steps % 20 == 0:
+                found.yardstick.append(yardstick())
             found.rows += len(running)
             self._clock += self._step
         found.ticks = core.stats()["requests"] - began
@@ -137,11 +151,13 @@ def ticking(load: Load, core: EngineCore, clients: Sequence[Client]) -> None:
     def tick(number: int, when: float) -> None:
         client = clients[number]
         assert not client.failure, client.failure
-        client.due = 0.0
-        core.changed(client.key)
+        if client.due is None:  # else it has waited for a second
+            client.due = when
+            core.changed(client.key)
         load.at(when + 1.0, number, partial(tick, number, when + 1.0))
 
     for number, client in enumerate(clients):
+        client.now = load.now
         core.add(client.key, Priority.LIVE, client)
         load.at(phases[number], number, partial(tick, number, phases[number]))
 
@@ -216,6 +232,7 @@ def measured(
         runner: Any = core._runner
         load = Load(core, options.step)
         warm, seconds = 3.0, options.seconds
+        clients: list[Client] = []
         if load_name == "decode":
             decoding(core, family, count)
             load.at(1e9, 0, lambda: None)
@@ -239,7 +256,11 @@ def measured(
             stack.enter_context(patch("engine.request.is_looping", is_looping))
             speaking(load, core, count)
         load.run(warm)
+        for client in clients:
+            client.latencies.clear()
         found = load.run(warm + seconds)
+        heard = [latency for client in clients for latency in client.latencies]
+        latency = float(np.quantile(heard, 0.95)) if heard else 0.0
         counted = load.run(warm + seconds + 20 * options.step, count_launches=True)
         profile = cProfile.Profile()
         stages: dict[str, float] = {}
@@ -264,6 +285,8 @@ def measured(
         "rows_per_step": round(found.rows / max(1, found.steps), 1),
         "launches_per_step": round(counted.launches / max(1, counted.steps), 1),
         "host_share": round(total / seconds, 3),
+        **({"p95_ms": round(1e3 * latency, 1)} if latency else {}),
+        "yardstick_us": round(1e6 * statistics.mean(found.yardstick or [0.0]), 1),
         **({"profiled_us_per_tick": stages} if stages else {}),
     }
 

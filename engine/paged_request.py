@@ -97,6 +97,11 @@ class PagedRequest:
         return len(self.tokens) + self.max_new_tokens
 
 
+# What most running requests ask for in most steps.
+ONE_MORE = Demand(1)
+HELD = Demand(1, waiting=True)
+
+
 @dataclass(slots=True)
 class PagedSequence:
     """A running request. blocks: its block table, reserved for prompt and answer as a whole.
@@ -164,6 +169,8 @@ class PagedSequence:
 
     def demand(self) -> Demand:
         waiting = self.is_waiting or self._is_held
+        if self.phase is Phase.DECODE and self.num_known == 1:
+            return HELD if waiting else ONE_MORE
         return Demand(self.num_known, len(self._draft), waiting=waiting)
 
     def queries(self, count: int) -> list[int]:

@@ -193,8 +193,9 @@ class PagedRunner:
         self._rows.free(sequence.row)
         self._outputs.pop(sequence.key, None)
         self._waiting.pop(sequence.key, None)
-        for digest in [d for d, key in self._computing.items() if key == sequence.key]:
-            del self._computing[digest]
+        for digest in sequence.digests:
+            if self._computing.get(digest) == sequence.key:
+                del self._computing[digest]
         self._wake()
 
     def forget(self, key: str) -> None:
@@ -226,7 +227,9 @@ class PagedRunner:
     def _encode(self, sequences: Sequence[PagedSequence]) -> None:
         """Embeddings of the media of prompts that begin; those of all of them in one batch."""
         missing: dict[bytes, Medium] = {}
-        begun = [s for s in sequences if s.key not in self._outputs and s.request.media]
+        begun = [s for s in sequences if s.request.media and s.key not in self._outputs]
+        if not begun:
+            return
         known: dict[bytes, Tensor] = {}
         for sequence in begun:
             for start, medium in sequence.request.media:
@@ -262,11 +265,9 @@ class PagedRunner:
     def _forward(self, work: Sequence[Work]) -> PagedPass:
         wanted = [sequence.num_logits(count) for sequence, count in work]
         logits = self.passes.run(work, wanted, self._outputs)
-        rows = [
-            row
-            for (sequence, count), number in zip(work, wanted, strict=True)
-            for row in _sampling_rows(sequence, count, number)
-        ]
+        rows: list[SamplingRow] = []
+        for (sequence, count), number in zip(work, wanted, strict=True):
+            rows += _sampling_rows(sequence, count, number)
         choice = self._sampler.launch(logits.values, rows, logits.greedy)
         self.passes.keep(choice.tokens)
         shares = []
@@ -292,7 +293,7 @@ class PagedRunner:
                 sequence = share.sequence
                 if sequence.phase is Phase.DONE:
                     continue  # it ended while this step was on its way
-                if bad.intersection(range(part.start, part.stop)):
+                if bad and bad.intersection(range(part.start, part.stop)):
                     failures.append(Failure(sequence.key, "model_error", NOT_FINITE))
                     continue
                 written = share.written
@@ -385,6 +386,8 @@ def _sampling_rows(sequence: PagedSequence, count: int, wanted: int) -> list[Sam
     said = len(answer.tokens) + sequence.unread
     place = len(request.tokens) + said
     if not params.penalises:
+        if wanted == 1:
+            return [SamplingRow(params, place, (), said)]
         return [SamplingRow(params, place + i, (), said + i) for i in range(wanted)]
     draft = sequence.queries(count)[count - wanted + 1 :]
     return [

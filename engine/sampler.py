@@ -100,7 +100,8 @@ class Choice:
         if self._values is None:
             return Sampled([], [], None, [])
         n, values = len(self._rows), self._values.read()
-        bad = [i for i in range(n) if math.isnan(values[n + i])]
+        tokens, logprobs = [int(token) for token in values[:n]], values[n : 2 * n]
+        bad = [i for i, logprob in enumerate(logprobs) if logprob != logprob]
         top: list[list[tuple[int, float]]] | None = None
         asking = [i for i, row in enumerate(self._rows) if row.params.logprobs]
         if asking:
@@ -110,7 +111,7 @@ class Choice:
             for place, i in enumerate(asking):
                 part = slice(place * self._count, (place + 1) * self._count)
                 top[i] = _best(ids[part], logs[part])[: self._rows[i].params.logprobs]
-        return Sampled([int(token) for token in values[:n]], values[n : 2 * n], top, bad)
+        return Sampled(tokens, logprobs, top, bad)
 
 
 class Sampler:

@@ -149,7 +149,7 @@ class WhisperPasses:
     def decode(self, group: Sequence[WhisperSequence], wanted: Wanted) -> Logits:
         """One pass over all queries of the group. The logits lie in memory that the next pass may
         write."""
-        longest = max(len(sequence.queries()) for sequence in group)
+        longest = max(sequence.num_queries for sequence in group)
         is_decode = longest == 1 and len(wanted) == len(group)
         kind = "decode" if is_decode else "prompt"
         shape = self.graphs.fit(kind, len(group), longest)

@@ -47,9 +47,9 @@ class WhisperRequest:
 
 @dataclass(frozen=True, slots=True)
 class LogitsRow:
-    """One position whose logits are wanted. index: offset in the fed queries. history: text tokens
-    before it, those that are known; num_said: their number, unread ones included (0: the first one
-    after the forced prefix)."""
+    """One position whose logits are wanted. index: offset in the fed queries. num_said: text tokens
+    before it, unread ones included (0: the first one after the forced prefix); history: these
+    tokens, if timestamps are wanted, for nothing else depends on them."""
 
     index: int
     purpose: str  # "no_speech", "language", "token"
@@ -142,6 +142,10 @@ class WhisperSequence:
             self._num_known, len(self._draft), divisible=False, waiting=self._depends or is_full
         )
 
+    @property
+    def num_queries(self) -> int:
+        return self._num_known + len(self._draft)
+
     def queries(self) -> list[int]:
         """Token ids to feed in this step, at positions fed, fed+1, ...; UNREAD for what was sampled
         last, if nobody has read it."""
@@ -155,10 +159,11 @@ class WhisperSequence:
         rows = [LogitsRow(start, "no_speech")] if start >= 0 else []
         if self.phase is Phase.DETECT:
             return [*rows, LogitsRow(known - 1, "language")]
-        draft = self._draft
+        draft, said = self._draft, self.answer.tokens
         for i in range(len(draft) + 1):
-            history = (*self.answer.tokens, *draft[:i])
-            num_said = len(history) + self.unread
+            # Only timestamps depend on what was said before.
+            history = (*said, *draft[:i]) if self.request.timestamps else ()
+            num_said = len(said) + i + self.unread
             rows.append(LogitsRow(known - 1 + i, "token", history, num_said))
         return rows
 
