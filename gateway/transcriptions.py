@@ -210,7 +210,7 @@ def _text(form: FormData, name: str) -> str | None:
 
 
 def _settings(form: FormData, engine: Engine, task: str) -> TranscriptionSettings:
-    card = served(_text(form, "model") or None, engine, "transcribe")
+    card = served(_text(form, "model") or None, engine, task)
     language = language_code(_text(form, "language")) if task == "transcribe" else None
     if language is not None and card.languages and language not in card.languages:
         known = f"one of {', '.join(card.languages)}"

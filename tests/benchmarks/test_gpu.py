@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+import torch
 
-from benchmarks import gpu_bench, gpu_check
+from benchmarks import gpu_bench, gpu_check, gpu_profile
 from benchmarks.gpu_load import Client, tick_latencies
 from benchmarks.gpu_models import GEOMETRIES, decoder_bytes, write_folder
 from benchmarks.gpu_tables import table
@@ -106,10 +107,23 @@ def test_a_result_becomes_a_table_whatever_is_missing() -> None:
     assert "500" in text and "no time left" in text
 
 
+def test_a_profile_names_what_took_the_time() -> None:
+    x = torch.ones(300, 300)
+    found = gpu_profile.profiled(lambda: [x @ x for _ in range(5)], "cpu")
+    assert ["aten::mm", 5] in [row[:2] for row in found["kernels"]]
+    times = [row[2] for row in found["kernels"]]
+    assert times == sorted(times, reverse=True) and sum(times) <= found["busy_ms"] + 0.01
+    models = {"m": {"encoder": found, "decode": {"graphs + overlap": {"decode 1": found}}}}
+    text = gpu_profile.table({"models": models, "failures": ["n: start: no time left"]})
+    assert text.count("aten::mm") == 2 and "m, decode 1" in text and "no time left" in text
+
+
 def test_without_a_device_one_line_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert gpu_check.main([]) == 1
     assert gpu_check.main(["--allow-missing"]) == 0
     assert gpu_bench.main([]) == 1
+    assert gpu_profile.main([]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in lines] == ["gpu-check", "gpu-check", "gpu-bench"]
+    programs = ["gpu-check", "gpu-check", "gpu-bench", "gpu-profile"]
+    assert [line.partition(":")[0] for line in lines] == programs
     assert all(line.endswith("expected a CUDA device, torch sees none") for line in lines)

@@ -43,7 +43,14 @@ from tests.gateway.fake_chat import VISION, FakeChat
 
 WORD_SAMPLES = SAMPLE_RATE // 10
 CARDS = [
-    ModelCard("fake/whisper", "whisper", ["de", "en", "fr"], 1_700_000_000, 1_800_000),
+    ModelCard(
+        "fake/whisper",
+        "whisper",
+        ["de", "en", "fr"],
+        1_700_000_000,
+        1_800_000,
+        abilities=["transcribe", "translate"],
+    ),
     ModelCard("fake-english", "whisper", [], 1_700_000_000, 900_000),
 ]
 

@@ -190,6 +190,19 @@ async def test_engine_refusals(
     assert (error["code"], error["message"], error["param"]) == (code, message, param)
 
 
+async def test_a_translation_goes_to_a_model_that_translates(
+    shared: Running, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared.engine, "models", list(reversed(shared.engine.models)))
+    answer = await post(http, "translations")
+    assert answer.status_code == 200
+    assert shared.engine.files[-1].settings.model == "fake/whisper"
+    refused = await post(http, "translations", model="fake-english")
+    assert refused.status_code == 400
+    expected = "model: expected one that can translate ('fake/whisper'), got 'fake-english'"
+    assert refused.json()["error"]["message"] == expected
+
+
 async def test_a_file_goes_to_the_model_it_names(shared: Running, http: httpx.AsyncClient) -> None:
     await post(http)
     await post(http, model="fake-english")

@@ -46,7 +46,7 @@ def test_engines_are_built_and_the_programs_load_without_the_rest() -> None:
     run(
         """
 from pathlib import Path
-import benchmarks.gpu_check, benchmarks.gpu_bench
+import benchmarks.gpu_check, benchmarks.gpu_bench, benchmarks.gpu_profile
 from engine.build import build_core
 from engine.config import EngineConfig
 import kernels.tune
