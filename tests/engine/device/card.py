@@ -351,6 +351,8 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def _storage(tensor: Tensor) -> int:
     with torch._C.DisableTorchFunction():
+        if tensor.layout is not torch.strided:
+            return -1  # the host's: nothing sparse is ever sent
         return int(tensor.untyped_storage()._cdata)
 
 

@@ -130,15 +130,13 @@ def imagine(monkeypatch: pytest.MonkeyPatch, in_flight: int = 0) -> tuple[Card, 
     monkeypatch.setattr(torch.cuda, "Event", lambda *_, **__: Event(card, in_flight))
     known: dict[Any, Any] = {}
     for name, module in list(sys.modules.items()):
-        if name.startswith("kernels.triton."):
-            for held in vars(module).values():
-                if hasattr(held, "cache_clear"):  # tables on a device
-                    held.cache_clear()
-        elif name.split(".")[0] in ("engine", "kernels"):
-            for key, held in list(vars(module).items()):
-                if callable(held) and "twin" in getattr(held, "__dict__", {}):
-                    known.setdefault(held, _imagined(card, held))
-                    monkeypatch.setattr(module, key, known[held])
+        package = name.split(".")[0]
+        for key, held in list(vars(module).items()) if package in ("engine", "kernels") else ():
+            if package == "kernels" and hasattr(held, "cache_clear"):
+                held.cache_clear()  # tables on another card
+            elif "twin" in getattr(held, "__dict__", {}) and not name.startswith("kernels.triton"):
+                known.setdefault(held, _imagined(card, held))
+                monkeypatch.setattr(module, key, known[held])
     return card, launches
 
 
