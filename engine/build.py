@@ -61,7 +61,9 @@ def build_core(config: EngineConfig, progress: Progress) -> Built:
     parts = build(config, folder, device, lambda share: progress(f"loading {config.name}", share))
     if config.threads:
         torch.set_num_threads(config.threads)
-    elif parts.num_parameters < SMALL_MODEL:
+    elif parts.num_parameters < SMALL_MODEL or device.startswith("cuda"):
+        # What is left to the processor beside a GPU is log-mel of a second at a time: too little to
+        # be shared, and the threads would wait for it in a loop.
         torch.set_num_threads(1)
     if device == "cpu" and parts.num_parameters >= SMALL_MODEL and torch.cuda.is_available():
         log.warning(

@@ -1,0 +1,33 @@
+"""The host's part of a tick, on a device that is none: everybody is served, and by graphs."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from benchmarks.host import measured
+
+
+def options(**changes: object) -> argparse.Namespace:
+    values: dict[str, object] = {
+        "step": 0.02,
+        "seconds": 1.0,
+        "rows": 8,
+        "window": 8,
+        "overlap": 1,
+        "profile": True,
+        "functions": 0,
+    }
+    return argparse.Namespace(**{**values, **changes})
+
+
+@pytest.mark.parametrize("family", ["qwen3-asr", "whisper"])
+@pytest.mark.parametrize("load", ["ticks", "live"])
+def test_everybody_ticks_once_a_second(family: str, load: str) -> None:
+    found = measured(family, load, 5, options())
+    assert 4.0 <= found["ticks_per_second"] <= 6.0
+    assert found["us_per_tick"] > 0.0 and found["launches_per_step"] > 0.0
+    assert set(found["profiled_us_per_tick"]) >= {"schedule", "launch", "wait", "commit"}
+    if load == "ticks":
+        assert 20.0 <= found["p95_ms"] < 1000.0
