@@ -16,8 +16,9 @@ from kernels.triton.softmax import attended, joined, num_splits, scaled_exp2
 
 MIN_ROWS = 16  # of a product: what the tensor cores take
 MAX_ROWS = 128
-# From so many on it pays not to fetch the ragged last tile ahead; see `attended`.
-WHOLE_KEYS = 512
+# From so many on, tiles without masks are worth a ragged last one that is not fetched ahead (see
+# `attended`); and with two loops two programs of the encoder have room on a multiprocessor.
+WHOLE_KEYS = 256
 
 
 def attention(

@@ -77,7 +77,8 @@ def compile_all() -> None:
     over_vocabulary(1, 1)
     over_samples(batch=2, mels=128)
     over_samples(batch=1, mels=1)
-    encoders(batch=8, positions=1500, heads=20, dim=64)  # the last
+    for positions in (1500, 400):  # the last ones
+        encoders(batch=8, positions=positions, heads=20, dim=64)
 
 
 def assembled(kernel: Any) -> list[str]:
