@@ -114,6 +114,7 @@ def attention_over(
         KEYS=keys,
         DIM=padded_dim,
         SPLITS=splits,
+        IS_PADDED=dim < padded_dim,
         IS_WHOLE=rows > MIN_ROWS and dim == padded_dim and max_keys >= WHOLE_KEYS,
         num_warps=warps,
         num_stages=stages,
@@ -168,6 +169,7 @@ def windowed_attention(
         PRODUCT=rows,
         KEYS=keys,
         DIM=padded_dim,
+        IS_PADDED=dim < padded_dim,
         IS_WHOLE=False,
         num_warps=warps,
         num_stages=stages,
@@ -209,6 +211,7 @@ def _attend_kernel(
     KEYS: tl.constexpr,
     DIM: tl.constexpr,
     SPLITS: tl.constexpr,
+    IS_PADDED: tl.constexpr,
     IS_WHOLE: tl.constexpr,
 ):
     head = tl.program_id(1).to(tl.int64)
@@ -250,6 +253,7 @@ def _attend_kernel(
         PRODUCT,
         KEYS,
         DIM,
+        IS_PADDED,
         IS_WHOLE,
     )
     line = (row * queries + query) * heads + head
@@ -287,6 +291,7 @@ def _window_kernel(
     PRODUCT: tl.constexpr,
     KEYS: tl.constexpr,
     DIM: tl.constexpr,
+    IS_PADDED: tl.constexpr,
     IS_WHOLE: tl.constexpr,
 ):
     # Whose piece is this? Pieces are numbered window by window.
@@ -330,6 +335,7 @@ def _window_kernel(
             PRODUCT,
             KEYS,
             DIM,
+            IS_PADDED,
             IS_WHOLE,
         )
         y = mixed / tl.where(weight > 0.0, weight, 1.0)[:, None]

@@ -105,6 +105,7 @@ def paged_attention(
         KEYS=keys,
         DIM=padded_dim,
         SPLITS=splits,
+        IS_PADDED=dim < padded_dim,
         num_warps=warps,
         # The table's entries are fetched a turn before the keys that they lead to.
         num_stages=stages if is_small else max(stages, 3),
@@ -141,6 +142,7 @@ def _attend_kernel(
     KEYS: tl.constexpr,
     DIM: tl.constexpr,
     SPLITS: tl.constexpr,
+    IS_PADDED: tl.constexpr,
 ):
     # Whose piece is this? Pieces are numbered row by row.
     number = tl.program_id(0)
@@ -194,21 +196,19 @@ def _attend_kernel(
         last = tl.minimum(past + query + 1, end)[:, None]  # the first key that a query does not see
         for start in range(begin, end, KEYS):
             key = start + tl.arange(0, KEYS)
-            exists = key < end
-            if KEYS % BLOCK == 0:  # then the rest does not depend on the turn
-                entry = start // BLOCK + tl.arange(0, KEYS) // BLOCK
-                rest = tl.arange(0, KEYS) % BLOCK
-            else:
-                entry = key // BLOCK
-                rest = key % BLOCK
-            block = tl.load(table + entry, mask=exists, other=0)
+            # What lies beyond the row's length is not read, zero times a NaN would be a NaN: the
+            # last key again, which costs less than masks.
+            real_key = tl.minimum(key, end - 1).to(tl.uint32)
+            block = tl.load(table + real_key // BLOCK)
             # int64: a cache has more than 2^31 elements.
-            slot = block.to(tl.int32) * BLOCK + rest
+            slot = block.to(tl.uint32) * BLOCK + real_key % BLOCK
             step = slot.to(tl.int64) * (KV_HEADS * dim)
-            # What lies beyond the row's length is not read: zero times a NaN would be a NaN.
-            readable = exists[:, None] & in_head[None, :]
-            k = tl.load(held + step[:, None], mask=readable, other=0.0)
-            v = tl.load(held + cache_half + step[:, None], mask=readable, other=0.0)
+            if IS_PADDED:
+                k = tl.load(held + step[:, None], mask=in_head[None, :], other=0.0)
+                v = tl.load(held + cache_half + step[:, None], mask=in_head[None, :], other=0.0)
+            else:
+                k = tl.load(held + step[:, None])
+                v = tl.load(held + cache_half + step[:, None])
             scores = tl.where(key[None, :] < last, product(q, tl.trans(k)), float("-inf"))
             best, weight, mixed = folded(best, weight, mixed, scores, v, scale)
         if SPLITS == 1:

@@ -68,14 +68,16 @@ def attended(
     PRODUCT: tl.constexpr,
     KEYS: tl.constexpr,
     DIM: tl.constexpr,
+    IS_PADDED: tl.constexpr,
     IS_WHOLE: tl.constexpr,
 ):
     """Queries of one head over keys `begin` .. `end` of one row and head, at k_ptr and v_ptr.
 
     q: [PRODUCT, DIM] in the keys' dtype; visible: [PRODUCT], query i sees keys below visible[i].
-    IS_WHOLE: tiles that every query sees all of have a loop of their own, without masks: a third
-    fewer instructions, for many keys. dim is DIM then. The ragged tiles, one or two, come last: if
-    they came first, the assembler would have Hopper's products wait for each other in the loop.
+    IS_PADDED: dim is less than DIM. IS_WHOLE: not so, and tiles that every query sees all of have
+    a loop of their own, without masks: fewer instructions, for many keys. The ragged tiles, one or
+    two, come last: if they came first, the assembler would have Hopper's products wait for each
+    other in the loop.
     Returns `folded`'s three. Keys outside are not read: zero times a NaN would be a NaN.
     """
     column = tl.arange(0, DIM)
@@ -100,11 +102,16 @@ def attended(
             v_place += KEYS * v_step
     for start in tl.range(ragged, end, KEYS, num_stages=1 if IS_WHOLE else None):
         key = start + tl.arange(0, KEYS)
-        readable = (key < end)[:, None]
-        if not IS_WHOLE:
-            readable = readable & (column < dim)[None, :]
-        k = tl.load(k_ptr + key[:, None] * k_step + column[None, :], mask=readable, other=0.0)
-        v = tl.load(v_ptr + key[:, None] * v_step + column[None, :], mask=readable, other=0.0)
+        # Beyond the end the last key again: it costs less than masks.
+        real_key = tl.minimum(key, end - 1)[:, None]
+        k_place = k_ptr + real_key * k_step + column[None, :]
+        v_place = v_ptr + real_key * v_step + column[None, :]
+        if IS_PADDED:
+            k = tl.load(k_place, mask=(column < dim)[None, :], other=0.0)
+            v = tl.load(v_place, mask=(column < dim)[None, :], other=0.0)
+        else:
+            k = tl.load(k_place)
+            v = tl.load(v_place)
         scores = product(q, tl.trans(k))
         if IS_WHOLE:  # written so, it takes 24 registers less: two programs have room where one had
             seen = (key < end)[None, :] & (key[None, :] < visible[:, None])
