@@ -88,6 +88,7 @@ class Sum:
     ticks: int = 0
     rows: int = 0
     launches: int = 0
+    encoded: int = 0  # tokens of audio
     yardstick: list[float] = field(default_factory=list)
 
 
@@ -116,6 +117,7 @@ class Load:
     def run(self, until: float, count_launches: bool = False) -> Sum:
         self.sum = found = Sum()
         core, began = self._core, self._core.stats()["requests"]
+        encoded = core.stats().get("media_tokens_encoded", 0)
         running: dict[str, Any] = core._running
         while self._clock < until:
             start = time.thread_time()
@@ -141,6 +143,7 @@ class Load:
             found.rows += len(running)
             self._clock += self._step
         found.ticks = core.stats()["requests"] - began
+        found.encoded = core.stats().get("media_tokens_encoded", 0) - encoded
         return found
 
 
@@ -284,6 +287,7 @@ def measured(
         "us_per_step": round(1e6 * found.seconds["step"] / max(1, found.steps), 1),
         "rows_per_step": round(found.rows / max(1, found.steps), 1),
         "launches_per_step": round(counted.launches / max(1, counted.steps), 1),
+        "encoded_tokens_per_tick": round(found.encoded / max(1, found.ticks), 1),
         "host_share": round(total / seconds, 3),
         **({"p95_ms": round(1e3 * latency, 1)} if latency else {}),
         "yardstick_us": round(1e6 * statistics.mean(found.yardstick or [0.0]), 1),

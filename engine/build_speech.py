@@ -42,7 +42,7 @@ TEXT_TOKENS_PER_SECOND = 10
 # What Qwen3-ASR hears in a few syllables is often wrong twice alike, but seldom with certainty.
 ASR_PROBABILITY = 0.5
 MAX_CAPTURED_WINDOWS = 32  # of Whisper's encoder
-ENCODER_CACHE_BYTES = 64 * 2**20
+ENCODER_CACHE_BYTES = 64 * 2**20  # at least
 
 
 def _live_config(config: EngineConfig, cap: float, roll: float, probability: float) -> LiveConfig:
@@ -162,7 +162,7 @@ def build_qwen3_asr(
         max_rows=config.max_rows,
         num_blocks=_num_blocks(config, model, cap, context),
         max_context=context,
-        encoder_bytes=ENCODER_CACHE_BYTES,
+        encoder_bytes=_encoder_bytes(config, model),
         media_encoder=AudioGraphs(model, acceleration) if acceleration.backend else None,
         acceleration=acceleration,
     )
@@ -195,6 +195,16 @@ def _num_blocks(config: EngineConfig, model: Qwen3AsrModel, cap: float, context:
     longest = math.ceil(context / BLOCK_TOKENS)
     useful = longest + (config.max_rows + config.max_live_turns) * segment
     return 1 + max(longest, min(useful, int(config.kv_cache_gigabytes * 2**30) // block_bytes))
+
+
+def _encoder_bytes(config: EngineConfig, model: Qwen3AsrModel) -> int:
+    """For the embeddings of the last closed window of every open turn, and of those closed before
+    until they are forgotten: of a closed window, the tokens of the last block are read anew in
+    every tick, and without them the whole window would be encoded for that, also in every tick."""
+    dims = model.encoder.dims
+    element = torch.empty(0, dtype=model.encoder.dtype).element_size()
+    window = dims.num_tokens(dims.window_frames) * dims.out_width * element
+    return max(ENCODER_CACHE_BYTES, config.max_live_turns * window * 3 // 2)
 
 
 def _spoken(folder: Path) -> list[str]:

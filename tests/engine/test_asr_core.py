@@ -309,3 +309,17 @@ def test_a_file_and_a_turn_say_how_long_they_were(served_asr: Path) -> None:
     events = play(core, scripts()["f"], scripts()["b"])
     durations = {e.duration for e in events if isinstance(e, TurnCompleted | FileTranscribed)}
     assert durations == {7.0, 2.2} and SAMPLE_RATE == 16_000
+
+
+def test_no_closed_window_is_encoded_twice_however_many_speak(
+    served_asr: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last tokens are read in every tick: the cache has room for a window of every turn."""
+
+    def encoded(least: int) -> int:
+        monkeypatch.setattr("engine.build_speech.ENCODER_CACHE_BYTES", least)
+        core = make_core(served_asr, max_live_turns=6)
+        play(core, *(turn(f"s{i}", i, 4.5) for i in range(6)))
+        return core.stats()["media_tokens_encoded"]
+
+    assert encoded(0) == encoded(2**30)
