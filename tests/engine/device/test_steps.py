@@ -32,7 +32,7 @@ from tests.engine.traces import (
     whisper_trace,
 )
 
-WAYS = [(False, 0), (False, 1), (True, 0), (True, 1)]
+WAYS = [(False, 1), (True, 0), (True, 1)]
 IDS = [f"{'graphs' if graphs else 'eager'}, overlap {overlap}" for graphs, overlap in WAYS]
 
 
