@@ -78,7 +78,7 @@ def no_device() -> Iterator[None]:
     zeros = torch.zeros(4096, 4096)
 
     def of(config: EngineConfig, device: str) -> Acceleration:
-        return Acceleration(config.overlap > 0, NoMemory(), NoBackend(), 2**40)
+        return Acceleration(bool(config.overlap), NoMemory(), NoBackend(), 2**40)
 
     def scores(count: int, vocab: int) -> Tensor:
         return torch.zeros(1, 1).expand(count, vocab)

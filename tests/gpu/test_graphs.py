@@ -3,7 +3,7 @@ captured shape, with arrivals, aborts, drafts and noise; the same traces run on 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -113,7 +113,7 @@ def test_a_graph_reads_what_was_copied_in_for_this_step(
     staging = runner.passes.graphs.staging
     put = staging.put
 
-    def poisoned(*args: object, **kwargs: bool) -> dict[str, torch.Tensor]:
+    def poisoned(*args: object, **kwargs: bool) -> Mapping[str, torch.Tensor]:
         staging._target.fill_(2**20)  # type: ignore[attr-defined]
         runner.passes._media_rows.fill_(torch.nan)
         return put(*args, **kwargs)  # type: ignore[arg-type]
