@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test check bench-live bench-offline gpu-check gpu-bench clean
+.PHONY: demo test check bench-live bench-offline gpu-check gpu-bench gpu-profile clean
 
 demo: $(VENV)/.server
 	@$(BIN)/lookhear demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
@@ -32,6 +32,9 @@ gpu-check:
 
 gpu-bench:
 	$(HAS_TORCH) -m benchmarks.gpu_bench $(ARGS)
+
+gpu-profile:
+	$(HAS_TORCH) -m benchmarks.gpu_profile $(ARGS)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"lookhear needs Python 3.11 or newer, this is {sys.version.split()[0]}")'
