@@ -23,7 +23,9 @@ from engine.models.qwen3_asr import Qwen3AsrModel
 from engine.paged_request import Medium
 from engine.staging import Integers, to_device
 
-CHUNKS = (1, 2, 4, 8, 16, 32, 64)  # of one pass; eight closed windows are 64
+# Of one pass; eight closed windows are 64. A dozen ticks in a step are some 50, and what is padded
+# is computed too.
+CHUNKS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96)
 
 
 class AudioGraphs:
@@ -43,7 +45,29 @@ class AudioGraphs:
         self.graphs.plan("encode", shapes, self._region, lambda shape: self._integers([], shape[0]))
 
     def encode(self, media: Sequence[Medium]) -> list[Tensor]:
-        """Per medium [num_tokens, width], in memory that the next call may write."""
+        """Per medium [num_tokens, width], in memory that the next call may write. In several passes
+        if it is too much for the largest graph."""
+        encoded: list[Tensor] = []
+        for group in self._groups(media):
+            if encoded:  # this pass writes where the one before did
+                encoded = [rows.clone() for rows in encoded]
+            encoded += self._encode(group)
+        return encoded
+
+    def _groups(self, media: Sequence[Medium]) -> list[list[Medium]]:
+        """In order, as many in each as the largest graph takes, but one at least."""
+        groups: list[list[Medium]] = []
+        room = 0
+        for medium in media:
+            count = -(-medium.features.shape[1] // self._encoder.dims.chunk_frames)
+            if not groups or count > room:
+                groups.append([])
+                room = CHUNKS[-1]
+            groups[-1].append(medium)
+            room -= count
+        return groups
+
+    def _encode(self, media: Sequence[Medium]) -> list[Tensor]:
         chunk = self._encoder.dims.chunk_frames
         frames = [medium.features.shape[1] for medium in media]
         counts = [-(-number // chunk) for number in frames]

@@ -198,13 +198,13 @@ def test_audio_of_any_length_and_number_goes_through_graphs(
     encoder = AudioGraphs(asr, recorded())
     with torch.inference_mode():
         encoder.graphs.capture(quiet)
-        for frames in ([1], [100], [101], [200], [200, 37], [8, 200, 160, 99], [200] * 33):
+        for frames in ([1], [100], [101], [200], [200, 37], [8, 200, 160, 99], [200, 70] * 66):
             media = [sound(asr, i, number)[1] for i, number in enumerate(frames)]
             ours, theirs = encoder.encode(media), asr.encode(media)
             for mine, expected, medium in zip(ours, theirs, media, strict=True):
                 assert len(mine) == medium.num_tokens
                 torch.testing.assert_close(mine, expected, rtol=1e-4, atol=1e-5)
-    assert encoder.graphs.num_runs == {"encode graph": 6, "encode eager": 1}
+    assert encoder.graphs.num_runs == {"encode graph": 6 + 3}
 
 
 def test_what_fits_no_graph_runs_eager_and_is_counted(
