@@ -165,8 +165,8 @@ class Bench:
             limits |= {"max_rows": LIVE_ROWS}
             limits |= {"kv_cache_gigabytes": memory / 2, "token_budget": 2048}
             limits |= {"graph_gigabytes": 6.0, "max_live_turns": 2048}
-            # A Whisper's windows: 8, 22 and 30 s. More would only be more graphs to capture.
-            limits |= {"window_step_seconds": 22.0, "min_window_seconds": 8.0}
+            # A Whisper's windows: 8, 16, 24 and 30 s. More would only be more graphs to capture.
+            limits |= {"window_step_seconds": 8.0, "min_window_seconds": 8.0}
         self.section(
             f"{name}: {mode}: start",
             into.setdefault("start_seconds", {}),

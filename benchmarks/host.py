@@ -212,7 +212,7 @@ def build(family: str, folder: Path, options: argparse.Namespace) -> EngineCore:
     config = EngineConfig(
         model=str(folder), served_name="bench", dtype="float32", threads=1,
         max_rows=options.rows, max_context_tokens=1024, token_budget=2048, max_live_turns=2048,
-        kv_cache_gigabytes=8.0, window_step_seconds=22.0, min_window_seconds=8.0,
+        kv_cache_gigabytes=8.0, window_step_seconds=8.0, min_window_seconds=8.0,
         max_segment_seconds=24.0 if family == "qwen3-asr" else 0.0,
         tick_seconds=1.0, overlap=options.overlap,
     )  # fmt: skip

@@ -32,8 +32,9 @@ Piece = tuple[int, int, Tensor]  # tokens [first, last) of a step, rows of the m
 # Prompts are padded to so many tokens: libraries prepare (and keep) code per shape, and a tick has
 # as many tokens as it happens to have.
 PREFILL_MULTIPLE = 16
-# A tick reads the open window and the text behind it; drafts of a few tokens are the smallest.
-PREFILL_BUCKETS = (16, 32, 64, 128, 192, 256, 384, 512, 768, 1024)
+# A tick reads the open window and the text behind it; drafts of a few tokens are the smallest, and
+# what hundreds of sessions ask for in one step, a dozen ticks and more, the largest.
+PREFILL_BUCKETS = (16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 
 
 class PagedDims(Protocol):

@@ -211,7 +211,7 @@ def test_what_fits_no_graph_runs_eager_and_is_counted(
     asr: Qwen3AsrModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_opaque(monkeypatch, *MODELS)
-    requests = [paged_request(asr, f"r{i}", i, before=350, max_new_tokens=3) for i in range(4)]
+    requests = [paged_request(asr, f"r{i}", i, before=380, max_new_tokens=3) for i in range(6)]
     visits = [Visit(r.key, once(r)) for r in requests]
     expected = play(paged_runner(asr), visits, max_rows=ROWS)
     runner = paged_runner(asr, recorded())

@@ -247,8 +247,9 @@ def paged_trace(model: Qwen3AsrModel) -> list[Visit]:
     for i, before in enumerate((1, 9, 15, 16, 17, 40, 100, 150, 230, 300, 420)):
         request = paged_request(model, f"long{i}", 50 + i, before=before, max_new_tokens=8)
         visits.append(Visit(f"long{i}", once(request), comes=70 + 6 * i))
-    for i, comes in enumerate((140, 140, 150, 150, 150)):  # two at once, then three
-        request = paged_request(model, f"many{i}", 70 + i, before=330, max_new_tokens=3)
+    together = (140,) * 2 + (150,) * 3 + (160,) * 4 + (170,) * 5  # at once
+    for i, comes in enumerate(together):
+        request = paged_request(model, f"many{i}", 170 + i, before=330, max_new_tokens=3)
         visits.append(Visit(f"many{i}", once(request), comes=comes))
     warm = SamplingParams(temperature=0.8, seed=3, top_k=40)
     strict = SamplingParams(repetition_penalty=1.3, frequency_penalty=0.4)
