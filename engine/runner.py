@@ -105,35 +105,37 @@ class Runner(Protocol, Generic[R, S]):
 T = TypeVar("T")
 
 
-def isolated(
-    group: Sequence[T], work: Callable[[Sequence[T]], None]
-) -> list[tuple[T, RuntimeError]]:
+def isolated(group: Sequence[T], work: Callable[[Sequence[T]], None]) -> list[tuple[T, Exception]]:
     """Do the work for all at once; if that fails, for each alone. Returns those that fail alone.
 
-    So one request that cannot be carried out (out of memory, mostly) takes nobody with it. After an
+    So one request that cannot be carried out (out of memory, mostly, or a kernel that cannot be
+    compiled for it) takes nobody with it. What is not of torch or Triton is our bug. After an
     error that leaves a device unusable (an illegal address) there is no next step: it is raised.
     """
     if not group:
         return []
     try:
         work(group)
-    except RuntimeError as error:
-        _raise_if_lost(error)
+    except Exception as error:
+        _raise_if_fatal(error)
         if len(group) == 1:
             return [(group[0], error)]
     else:
         return []
-    failed: list[tuple[T, RuntimeError]] = []
+    failed: list[tuple[T, Exception]] = []
     for item in group:
         try:
             work([item])
-        except RuntimeError as error:
-            _raise_if_lost(error)
+        except Exception as error:
+            _raise_if_fatal(error)
             failed.append((item, error))
     return failed
 
 
-def _raise_if_lost(error: RuntimeError) -> None:
-    """A device that is lost to this process says so again whatever it is asked."""
+def _raise_if_fatal(error: Exception) -> None:
+    # Triton's own errors are no RuntimeErrors, and Triton may not be there.
+    is_triton = type(error).__module__.partition(".")[0] == "triton"
+    if not (is_triton or isinstance(error, RuntimeError)):
+        raise error
     if isinstance(error, torch.AcceleratorError):
-        torch.cuda.synchronize()
+        torch.cuda.synchronize()  # a device that is lost says so again whatever it is asked

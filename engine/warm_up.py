@@ -3,6 +3,7 @@ and no table made, while somebody waits for an answer."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -13,6 +14,8 @@ from engine.request import Phase, Priority
 from engine.runner import Failure, Runner, Running
 from engine.sampling import SamplingParams
 from engine.whisper_request import WhisperRequest
+
+log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 S = TypeVar("S", bound=Running)
@@ -44,10 +47,12 @@ def whisper_requests(start_token: int, windows: Sequence[int]) -> list[WhisperRe
 
 
 def run(runner: Runner[R, S], requests: Sequence[R]) -> None:
-    """One after the other, each to its end. Failures are nobody's."""
+    """One after the other, each to its end. What fails is said, and may still serve others."""
     for request in requests:
         sequence = runner.place(request)
         failures: list[Failure] = []
         while sequence.phase is not Phase.DONE and not failures:
             failures = runner.launch([(sequence, sequence.demand().known)]).wait().failures
+        if failures:
+            log.warning("warming up: %s: %s", failures[0].code, failures[0].message)
         runner.release(sequence)

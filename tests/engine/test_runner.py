@@ -42,3 +42,18 @@ def test_an_error_of_the_device_is_raised_if_it_stays(
             isolated([1, 2], work)
     else:
         assert [item for item, _ in isolated([1, 2], work)] == [1, 2]
+
+
+def test_kernels_that_cannot_be_compiled_are_one_requests_failure_bugs_are_not() -> None:
+    errors = pytest.importorskip("triton.errors")
+
+    def compiles(group: Sequence[int]) -> None:
+        if 2 in group:
+            raise errors.TritonError("out of resources: shared memory")
+
+    def is_wrong(group: Sequence[int]) -> None:
+        raise TypeError("expected a tensor, got None")
+
+    assert [item for item, _ in isolated([1, 2, 3], compiles)] == [2]
+    with pytest.raises(TypeError):
+        isolated([1, 2], is_wrong)
