@@ -198,7 +198,8 @@ def decoding(core: EngineCore, family: str, count: int) -> None:
             request: Any = whisper_request(runner._tokenizer, key, silence, 30 * SAMPLE_RATE, 400)
         else:
             request = text_request(key, number, 400, 600, runner._decoder.vocab)
-        client = Client(key, partial(_itself, request), tokens=1024)
+        tokens = 0 if family == "whisper" else 1024
+        client = Client(key, partial(_itself, request), tokens=tokens)
         client.due = 0.0
         core.add(key, Priority.LIVE, client)
 
@@ -277,21 +278,27 @@ def measured(
         if load_name != "decode":
             core.check()
     total = sum(found.seconds.values())
+    ticks, steps = max(1, found.ticks), max(1, found.steps)
+    per_tick: dict[str, Any] = {}
+    if load_name != "decode":
+        per_tick = {
+            "ticks_per_second": round(found.ticks / seconds, 1),
+            "us_per_tick": round(1e6 * total / ticks, 1),
+            "us_per_tick_messages": round(1e6 * found.seconds["submit"] / ticks, 1),
+            "encoded_tokens_per_tick": round(found.encoded / ticks, 1),
+            **({"p95_ms": round(1e3 * latency, 1)} if latency else {}),
+            **({"profiled_us_per_tick": stages} if stages else {}),
+        }
     return {
         "family": family,
         "load": load_name,
         "sessions": count,
-        "ticks_per_second": round(found.ticks / seconds, 1),
-        "us_per_tick": round(1e6 * total / max(1, found.ticks), 1),
-        "us_per_tick_messages": round(1e6 * found.seconds["submit"] / max(1, found.ticks), 1),
-        "us_per_step": round(1e6 * found.seconds["step"] / max(1, found.steps), 1),
-        "rows_per_step": round(found.rows / max(1, found.steps), 1),
+        "us_per_step": round(1e6 * found.seconds["step"] / steps, 1),
+        "rows_per_step": round(found.rows / steps, 1),
         "launches_per_step": round(counted.launches / max(1, counted.steps), 1),
-        "encoded_tokens_per_tick": round(found.encoded / max(1, found.ticks), 1),
         "host_share": round(total / seconds, 3),
-        **({"p95_ms": round(1e3 * latency, 1)} if latency else {}),
         "yardstick_us": round(1e6 * statistics.mean(found.yardstick or [0.0]), 1),
-        **({"profiled_us_per_tick": stages} if stages else {}),
+        **per_tick,
     }
 
 
