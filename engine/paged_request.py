@@ -10,7 +10,8 @@ Chunks may end anywhere, also inside the placeholders of one medium.
 
 A step may be launched before the token that the last one sampled was read: that token is *unread*,
 fed from where it lies on the device. A request whose next step depends on what was sampled (how
-much of a draft is right, which tokens a penalty is for) is *held* until it is known.
+much of a draft is right, which tokens a penalty is for, where the answer is in its grammar) is
+*held* until it is known.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.grammar import Grammar, GrammarMatcher
 from engine.kv_cache import BLOCK_TOKENS, DIGEST_BYTES, MediaSpan, block_digests
 from engine.models.mrope import Grid, PromptPositions
 from engine.request import UNREAD, Answer, Demand, Phase, Priority, Result
@@ -71,7 +73,7 @@ class PagedRequest:
     media: (first placeholder's place in tokens, medium), in order. final_tokens: of the prompt,
     that will be the same in the owner's next request; their blocks are kept for it (a soft pin).
     salt: separates tenants in the prefix cache. model_ends: whether the checkpoint's end tokens end
-    it too, besides those of sampling.
+    it too, besides those of sampling. grammar: what the answer keeps to; then there is no draft.
     """
 
     key: str
@@ -85,6 +87,7 @@ class PagedRequest:
     salt: bytes = b""
     guard_loops: bool = True
     model_ends: bool = True
+    grammar: Grammar | None = None
 
     @property
     def lasting_tokens(self) -> float:
@@ -124,6 +127,7 @@ class PagedSequence:
     context: list[int] = field(init=False)
     answer: Answer = field(init=False)
     positions: PromptPositions | None = field(init=False, default=None)
+    matcher: GrammarMatcher | None = field(init=False, default=None)
     _depends: bool = field(init=False, default=False)  # on what was launched
 
     def __post_init__(self) -> None:
@@ -131,6 +135,9 @@ class PagedSequence:
         grids = [Grid(start, *m.grid) for start, m in request.media if m.grid is not None]
         if grids:
             self.positions = PromptPositions.of(len(request.tokens), grids)
+        if request.grammar is not None:
+            assert not request.draft
+            self.matcher = request.grammar.start()
         self.context = list(request.tokens)
         self.answer = Answer(
             end_tokens=(self.end_tokens if request.model_ends else frozenset())
@@ -190,7 +197,8 @@ class PagedSequence:
         """A step that feeds count tokens is on its way."""
         assert not self._is_held
         wanted = self.num_logits(count)
-        if wanted > 1 or (wanted == 1 and self.request.sampling.penalises):
+        looks_back = self.request.sampling.penalises or self.matcher is not None
+        if wanted > 1 or (wanted == 1 and looks_back):
             self._depends = True
             return
         self.fed += count
@@ -207,7 +215,11 @@ class PagedSequence:
         """Take the tokens sampled behind the last known token and the draft's, in the step that
         was launched first of those not read."""
         draft = self._draft[: len(sampled) - 1]
-        self.context += self.answer.take(sampled, logprobs, draft, tops)
+        taken = self.answer.take(sampled, logprobs, draft, tops)
+        self.context += taken
+        if self.matcher is not None:
+            for token in taken:
+                self.matcher.accept(token)
         if self.unread:
             self.unread -= 1
         else:

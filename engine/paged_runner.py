@@ -387,10 +387,11 @@ def _sampling_rows(sequence: PagedSequence, count: int, wanted: int) -> list[Sam
     place = len(request.tokens) + said
     if not params.penalises:
         if wanted == 1:
-            return [SamplingRow(params, place, (), said)]
+            return [SamplingRow(params, place, (), said, sequence.matcher)]
         return [SamplingRow(params, place + i, (), said + i) for i in range(wanted)]
     draft = sequence.queries(count)[count - wanted + 1 :]
+    history, matcher = (*request.tokens, *answer.tokens), sequence.matcher
     return [
-        SamplingRow(params, place + i, (*request.tokens, *answer.tokens, *draft[:i]), said + i)
+        SamplingRow(params, place + i, (*history, *draft[:i]), said + i, matcher)
         for i in range(wanted)
     ]

@@ -2,7 +2,8 @@
 
 Stages, each skipped without a tensor operation if no row uses it::
 
-    allowed tokens -> suppressed, stop before min_tokens, bias -> repetition -> presence, frequency
+    grammar -> allowed tokens -> suppressed, stop before min_tokens, bias
+      -> repetition -> presence, frequency
       -> (log probabilities are those of this distribution, at temperature 1)
       -> greedy: the best token, the lowest id among equals
          drawn:  temperature -> min-p -> top-k -> top-p -> Gumbel-max
@@ -17,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from torch import Tensor
 
 from engine.sampling import MAX_LOGPROBS, SamplingParams
 from engine.staging import Readback, to_device
+from kernels.grammar_mask import WORD, allow_bits_
 from kernels.sampling import argmax, token_logprobs, top_logprobs
 from kernels.sampling_noise import draw
 from kernels.sampling_stages import (
@@ -39,24 +41,36 @@ from kernels.sampling_stages import (
 )
 
 
+class TokenMask(Protocol):
+    """Which tokens may come next. See `engine.grammar`."""
+
+    def fill(self, bits: NDArray[np.int32]) -> None:
+        """bits: [ceil(vocab / 32)] int32, written whole; a set bit lets a token through."""
+        ...
+
+
 class SamplingRow(NamedTuple):
     """One position whose next token is wanted.
 
     position: what the noise is keyed by besides the seed: the place of the wanted token in its
     context. history: prompt and output tokens before it; only read if `params.penalises`.
     num_output: how many tokens of output there are before it, the last ones of the history.
+    grammar: what lets through the tokens that may come here; None: all may.
     """
 
     params: SamplingParams
     position: int
     history: Sequence[int] = ()
     num_output: int = 0
+    grammar: TokenMask | None = None
 
     @property
     def edits(self) -> bool:
         """Whether this row's logits are changed before the choice."""
         params = self.params
-        return params.edits or (self.num_output < params.min_tokens and bool(params.stop_tokens))
+        if self.grammar is not None or params.edits:
+            return True
+        return self.num_output < params.min_tokens and bool(params.stop_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +177,7 @@ class Sampler:
         if not any(row.edits for row in rows):
             return logits
         scores = logits.clone(memory_format=torch.contiguous_format)
+        self._keep_grammars(scores, rows)
         self._allow_only(scores, rows)
         self._apply(add_, scores, self._biases(rows))
         penalising = [i for i, row in enumerate(rows) if row.params.penalises]
@@ -170,6 +185,16 @@ class Sampler:
             self._apply(penalise_repeats_, scores, self._repetitions(rows, penalising))
             self._apply(add_, scores, self._occurrences(rows, penalising))
         return scores
+
+    def _keep_grammars(self, scores: Tensor, rows: Sequence[SamplingRow]) -> None:
+        masks = [(i, row.grammar) for i, row in enumerate(rows) if row.grammar is not None]
+        if not masks:
+            return
+        bits = np.zeros((len(masks), -(-self._vocab_size // WORD)), np.int32)
+        for mine, (_, grammar) in zip(bits, masks, strict=True):
+            grammar.fill(mine)
+        index = self._tensor([i for i, _ in masks], torch.int64)
+        allow_bits_(scores, index, self._tensor(bits, torch.int32))
 
     def _allow_only(self, scores: Tensor, rows: Sequence[SamplingRow]) -> None:
         limited = [i for i, row in enumerate(rows) if row.params.allowed_tokens is not None]
@@ -293,7 +318,11 @@ class Sampler:
 
     def _tensor(
         self,
-        values: Sequence[int] | Sequence[float] | NDArray[np.int64] | NDArray[np.float32],
+        values: Sequence[int]
+        | Sequence[float]
+        | NDArray[np.int64]
+        | NDArray[np.int32]
+        | NDArray[np.float32],
         dtype: torch.dtype,
     ) -> Tensor:
         return to_device(values, dtype, self._device)

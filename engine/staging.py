@@ -163,7 +163,11 @@ def _layout(shapes: Shapes) -> tuple[list[int], int]:
 
 
 def to_device(
-    values: Sequence[int] | Sequence[float] | NDArray[np.int64] | NDArray[np.float32],
+    values: Sequence[int]
+    | Sequence[float]
+    | NDArray[np.int64]
+    | NDArray[np.int32]
+    | NDArray[np.float32],
     dtype: torch.dtype,
     device: torch.device,
 ) -> Tensor:

@@ -11,6 +11,7 @@ from engine.chat.prompt import ChatPrompt
 from engine.chat.stop_texts import StopTexts
 from engine.chat.thinking import ThinkingSplitter
 from engine.detokenizer import IncrementalDetokenizer
+from engine.grammar import Grammar
 from engine.messages import (
     AnswerCompleted,
     AnswerFailed,
@@ -32,7 +33,8 @@ STOPPED = "stop"  # why a sequence ended that said a stop text
 
 
 class ChatAnswer(Streamer):
-    """key: its name in the core. prompt, sampling: what is asked, and how it is decoded."""
+    """key: its name in the core. prompt, sampling: what is asked, and how it is decoded. grammar:
+    what it keeps to, thinking included."""
 
     def __init__(
         self,
@@ -41,12 +43,14 @@ class ChatAnswer(Streamer):
         prompt: ChatPrompt,
         sampling: SamplingParams,
         tokenizer: QwenTokenizer,
+        grammar: Grammar | None = None,
     ) -> None:
         self._key = key
         self._message = message
         self._prompt = prompt
         self._sampling = sampling
         self._tokenizer = tokenizer
+        self._grammar = grammar
         self._has_request = False
         self._done = False
         self._has_started = False
@@ -86,6 +90,7 @@ class ChatAnswer(Streamer):
             sampling=self._sampling,
             guard_loops=False,
             model_ends=False,
+            grammar=self._grammar,
         )
 
     def follow(self, sequence: PagedSequence) -> list[Event]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from engine.chat.answer import Ahead, ChatAnswer
 from engine.chat.generation import GenerationDefaults
 from engine.chat.pictures import PartError
-from engine.chat.prompt import ChatPrompter
+from engine.chat.prompt import ChatPrompt, ChatPrompter
 from engine.desk import Book
+from engine.grammar import Grammar, Grammars, Thinking
 from engine.messages import (
     AnswerFailed,
+    AnswerSettings,
     CancelAnswer,
     ChatMessage,
     DropPicture,
@@ -50,6 +52,7 @@ class ChatDesk:
         self._vocab = vocab
         self._max_answer = max_answer
         self._max_answers = max_answers
+        self._grammars = Grammars(prompter.tokenizer, vocab, end_tokens)
 
     def take(self, message: Message, book: Book) -> list[Event]:
         eyes = self._prompter.eyes
@@ -120,7 +123,27 @@ class ChatDesk:
             self._end_tokens,
             self._vocab,
         )
-        return ChatAnswer(key, message, prompt, sampling, prompter.tokenizer)
+        grammar = self._grammar(settings, prompt)
+        return ChatAnswer(key, message, prompt, sampling, prompter.tokenizer, grammar)
+
+    def _grammar(self, settings: AnswerSettings, prompt: ChatPrompt) -> Grammar | None:
+        if settings.schema is None:
+            return None
+        # When the schema is complete nothing but the end is left.
+        if settings.ignore_end:
+            raise RequestError("invalid_value", "ignore_end: expected false with a schema")
+        if settings.min_tokens:
+            raise RequestError(
+                "invalid_value",
+                f"min_tokens: expected 0 with a schema, got {settings.min_tokens}",
+            )
+        if prompt.is_thinking:
+            thinking = Thinking.OPEN
+        elif self._grammars.thinks and settings.template.get("enable_thinking") is not False:
+            thinking = Thinking.FREE
+        else:
+            thinking = Thinking.NONE
+        return self._grammars.compile(settings.schema, thinking)
 
     def _check(self, messages: list[ChatMessage]) -> None:
         if not messages:

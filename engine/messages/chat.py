@@ -65,7 +65,8 @@ class AnswerSettings:
     max_tokens: of the answer at most; None: as many as fit. seed: drawn by the gateway if the
     client named none. stop: texts that end the answer and are not part of it. logit_bias: by token
     id in digits. logprobs: alternatives wanted per token; None: no log probabilities at all.
-    template: variables of the chat template, such as enable_thinking.
+    template: variables of the chat template, such as enable_thinking. schema: JSON Schema, as JSON
+    text, that the answer keeps to; its thinking is free.
     """
 
     model: str
@@ -85,6 +86,7 @@ class AnswerSettings:
     ignore_end: bool = False
     logprobs: int | None = None
     template: dict[str, Any] = field(default_factory=dict)
+    schema: str | None = None
 
 
 # --- gateway -> engine ---------------------------------------------------------------------------
@@ -185,7 +187,8 @@ class AnswerText:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCompleted:
-    """reason: "stop" (the model's own end, or a stop text), or "length"."""
+    """reason: "stop" (the model's own end, or a stop text), or "length". With a schema the text is
+    complete, and keeps to it, if it is the model's own end."""
 
     session: str
     answer: str

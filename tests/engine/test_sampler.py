@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.generation import logits_process
@@ -20,6 +21,18 @@ from engine.sampling import SamplingParams
 
 CPU = torch.device("cpu")
 FEW = settings(max_examples=50, deadline=None)
+
+
+class Mask:
+    """Lets through the tokens that it was told."""
+
+    def __init__(self, tokens: Sequence[int]) -> None:
+        self.tokens = tokens
+
+    def fill(self, bits: NDArray[np.int32]) -> None:
+        bits[:] = 0
+        for token in self.tokens:
+            bits.view(np.uint32)[token // 32] |= np.uint32(1 << token % 32)
 
 
 def rounded(rows: int, vocab: int, seed: int) -> Tensor:
@@ -32,7 +45,9 @@ def rounded(rows: int, vocab: int, seed: int) -> Tensor:
 def sampling_rows(draw: st.DrawFn, vocab: int) -> SamplingRow:
     token = st.integers(0, vocab - 1)
     tokens = st.lists(token, unique=True, max_size=6).map(tuple)
-    some = draw(st.sets(st.sampled_from(["bias", "masks", "penalties", "cuts", "stop", "top"])))
+    some = draw(
+        st.sets(st.sampled_from(["bias", "masks", "grammar", "penalties", "cuts", "stop", "top"]))
+    )
     fields: dict[str, Any] = {"temperature": draw(st.sampled_from([0.0, 1e-60, 0.3, 1.0, 2.0]))}
     if "bias" in some:
         fields["logit_bias"] = tuple((t, draw(st.floats(-5, 5))) for t in draw(tokens))
@@ -53,11 +68,12 @@ def sampling_rows(draw: st.DrawFn, vocab: int) -> SamplingRow:
         fields["min_tokens"] = 3
     if "top" in some:
         fields["logprobs"] = draw(st.integers(0, 20))
+    grammar = Mask([*draw(tokens), vocab - 1]) if "grammar" in some else None
     params = SamplingParams(seed=draw(st.integers(-9, 9)), **fields)
     params.validate(vocab)
     history = draw(st.lists(token, max_size=8))
     num_output = draw(st.integers(0, len(history)))
-    return SamplingRow(params, draw(st.integers(0, 99)), tuple(history), num_output)
+    return SamplingRow(params, draw(st.integers(0, 99)), tuple(history), num_output, grammar)
 
 
 @FEW
@@ -122,6 +138,8 @@ def edited_by_hand(scores: Any, row: SamplingRow) -> Any:
     output = row.history[len(row.history) - row.num_output :]
     for token in range(len(scores)):
         if params.allowed_tokens is not None and token not in params.allowed_tokens:
+            scores[token] = -np.inf
+        if isinstance(row.grammar, Mask) and token not in row.grammar.tokens:
             scores[token] = -np.inf
         if token in (params.suppressed_tokens or ()):
             scores[token] = -np.inf
