@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from benchmarks import gpu_bench
+from benchmarks.gpu_load import tick_latencies
+from benchmarks.gpu_models import GEOMETRIES, build, random_weights, write_folder
 from engine.core import EngineCore
 from tests.engine.device.card import Phase
 from tests.engine.device.driver import install
@@ -42,3 +44,51 @@ def test_every_section_comes_to_its_end(tmp_path: Path, monkeypatch: pytest.Monk
     assert set(model["decode"]) == {"eager", "graphs", "graphs + overlap", "transformers"}
     assert model["passes"]["graphs + overlap"]["graph_passes"] > 0
     assert launches.num > 1000 and card.num["replays"] > 20
+
+
+@pytest.mark.parametrize("name", ["whisper-large-v3-turbo", "qwen3-asr-0.6b"])
+def test_at_true_size_every_pass_of_live_sessions_is_captured_and_compiled(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two layers, the others are alike."""
+    card, launches = imagine(monkeypatch, in_flight=1, computes=False)
+    install(monkeypatch, card)
+    geometry = GEOMETRIES[name]
+    write_folder(geometry, tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(cut(json.loads(config.read_text()))))
+    bench = gpu_bench.Bench(gpu_bench._parser().parse_args([]), [])
+    bench._folder = tmp_path
+    limits = {"max_rows": 4, "max_context_tokens": 1024, "kv_cache_gigabytes": 0.1}
+    windows = {"window_step_seconds": 8.0, "min_window_seconds": 8.0}
+    with random_weights(), present(card):
+        core = build(tmp_path, "cuda", **limits, **windows, overlap=1).core
+        launch = core._runner.launch
+
+        def watched(work: Any) -> Any:
+            with card.launching():
+                return launch(work)
+
+        monkeypatch.setattr(core._runner, "launch", watched)
+        with card.during(Phase.SERVING):
+            for window in (30, 8) if geometry.family == "whisper" else (8,):
+                for count in (1, 5):
+                    make = bench.clients(geometry, core, window)
+                    tick_latencies(core, make(count), seconds=1.0)
+        stats = core.stats()
+    assert stats["graph_passes"] > 5 and stats["eager_passes"] == 0
+    assert launches.late == [], "compiled while somebody waits"
+
+
+def cut(config: dict[str, Any]) -> dict[str, Any]:
+    """Two layers of everything."""
+    changed: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, dict):
+            value = cut(value)
+        elif key in ("num_hidden_layers", "encoder_layers", "decoder_layers"):
+            value = min(value, 2)
+        elif key == "layer_types":
+            value = value[:2]
+        changed[key] = value
+    return changed

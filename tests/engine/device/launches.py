@@ -115,9 +115,12 @@ def _number(what: str, value: Any, is_unspecialised: bool) -> Any:
     return size if is_unspecialised else (size, value == 1, value % 16 == 0)
 
 
-def imagine(monkeypatch: pytest.MonkeyPatch, in_flight: int = 0) -> tuple[Card, Launches]:
+def imagine(
+    monkeypatch: pytest.MonkeyPatch, in_flight: int = 0, *, computes: bool = True
+) -> tuple[Card, Launches]:
     """Every operation that has a Triton twin checks its launches on the card's tensors, and events
-    are the card's. in_flight: steps that may be on their way while another is launched."""
+    are the card's. in_flight: steps that may be on their way while another is launched. computes:
+    else what is much work gives zeros, so that a model may have its true size."""
     from triton.runtime.jit import KernelInterface
 
     card = Card()
@@ -135,17 +138,41 @@ def imagine(monkeypatch: pytest.MonkeyPatch, in_flight: int = 0) -> tuple[Card, 
             if package == "kernels" and hasattr(held, "cache_clear"):
                 held.cache_clear()  # tables on another card
             elif "twin" in getattr(held, "__dict__", {}) and not name.startswith("kernels.triton"):
-                known.setdefault(held, _imagined(card, held))
+                known.setdefault(held, _imagined(card, held, computes))
                 monkeypatch.setattr(module, key, known[held])
+    if not computes:
+        for name, stand_in in (("linear", _linear), ("conv1d", _conv), ("conv2d", _conv)):
+            monkeypatch.setattr(torch.nn.functional, name, stand_in)
     return card, launches
 
 
-def _imagined(card: Card, operation: Any) -> Callable[..., Any]:
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return x.new_zeros(*x.shape[:-1], weight.shape[0])
+
+
+def _conv(x: Tensor, weight: Tensor, *_: Any, stride: Any = 1, padding: Any = 0) -> Tensor:
+    axes = x.dim() - 2
+    strides, paddings = (n if isinstance(n, tuple) else (n,) * axes for n in (stride, padding))
+    sizes = [
+        (size + 2 * around - wide) // step + 1
+        for size, wide, step, around in zip(
+            x.shape[2:], weight.shape[2:], strides, paddings, strict=True
+        )
+    ]
+    return x.new_zeros(len(x), weight.shape[0], *sizes)
+
+
+def _imagined(card: Card, operation: Any, computes: bool) -> Callable[..., Any]:
     @wraps(operation)
     def chosen(*args: Any, **kwargs: Any) -> Any:
         if card.is_paused or not card.holds(args[0]):
             return operation(*args, **kwargs)
         ours = operation.twin()(*args, **kwargs)
+        if not computes:
+            for tensor in [ours] if isinstance(ours, Tensor) else ours or ():
+                if not any(tensor is given for given in args):
+                    tensor.zero_()
+            return ours
         with card.paused():
             real = operation.__wrapped__(*args, **kwargs)
         return filled(card, ours, real, lambda: str(operation.__name__))
