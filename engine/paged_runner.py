@@ -100,6 +100,7 @@ class PagedRunner:
             graphs.capture(progress)
         if self._device.type == "cuda":
             warm_up.run(self, warm_up.paged_requests())
+            warm_up.mask(self._sampler, self._decoder.vocab, self._device)
             for graphs in self._graphs:
                 graphs.num_runs.clear()
             self.num_read = self.num_found = 0

@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from engine.paged_request import PagedRequest
 from engine.request import Phase, Priority
 from engine.runner import Failure, Runner, Running
+from engine.sampler import Sampler, SamplingRow
 from engine.sampling import SamplingParams
 from engine.whisper_request import WhisperRequest
 
@@ -25,6 +28,19 @@ SAMPLINGS = (
     SamplingParams(logit_bias=((0, 1.0),), repetition_penalty=1.1, presence_penalty=0.1),
     SamplingParams(temperature=1.0, top_k=2, top_p=0.9, min_p=0.1, seed=1, logprobs=1),
 )
+
+
+class AnyToken:
+    """A grammar of anything. See `engine.sampler.TokenMask`."""
+
+    def fill(self, bits: NDArray[np.int32]) -> None:
+        bits.fill(-1)
+
+
+def mask(sampler: Sampler, vocab: int, device: torch.device) -> None:
+    """What a grammar lets through is masked by a kernel, too."""
+    row = SamplingRow(SamplingParams(), 0, grammar=AnyToken())
+    sampler.sample(torch.zeros((1, vocab), device=device), [row])
 
 
 def paged_requests() -> list[PagedRequest]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from engine.sampler import Sampler, SamplingRow
 from engine.sampling import SamplingParams
@@ -12,6 +13,16 @@ from tests.engine.device.card import CUDA, Phase
 from tests.engine.device.launches import imagine, present
 
 VOCAB = 300
+
+
+class Third:
+    """A grammar of every third token."""
+
+    def fill(self, bits: NDArray[np.int32]) -> None:
+        allowed = np.arange(32 * len(bits)) % 3 == 0
+        bits[:] = np.packbits(allowed, bitorder="little").view(np.int32)
+
+
 KINDS = (
     SamplingParams(),
     SamplingParams(temperature=0.9, seed=3),
@@ -27,7 +38,10 @@ KINDS = (
 def test_it_chooses_as_on_a_cpu(
     kinds: tuple[SamplingParams, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [SamplingRow(params, 40 + i, (5, 9, 5, i), 2) for i, params in enumerate(kinds)]
+    rows = [
+        SamplingRow(params, 40 + i, (5, 9, 5, i), 2, Third() if i % 3 == 2 else None)
+        for i, params in enumerate(kinds)
+    ]
     values = np.random.default_rng(7).normal(size=(len(rows), VOCAB)).astype(np.float32) * 3
     expected = Sampler(VOCAB, torch.device("cpu")).sample(torch.from_numpy(values.copy()), rows)
     card, launches = imagine(monkeypatch)

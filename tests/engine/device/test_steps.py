@@ -56,6 +56,10 @@ def assert_all_compiled(device: Device) -> None:
         assert device.launches.late == []
 
 
+def compiled(device: Device) -> set[str]:
+    return {str(variant[0]) for variant in device.launches.variants}
+
+
 # --- Qwen3-ASR -----------------------------------------------------------------------------------
 
 
@@ -74,6 +78,7 @@ def test_speech_of_qwen3(device: Device, served_asr: Path, asr_on_a_cpu: Played)
     assert_same(played, asr_on_a_cpu)
     assert device.launches.num > 1000
     assert (device.card.num["replays"] > 100) == device.graphs
+    assert {"_allow_kernel", "_cut_kernel", "_add_kernel"} <= compiled(device)
     assert_all_compiled(device)
 
 
