@@ -54,9 +54,9 @@ def build_core(config: EngineConfig, progress: Progress) -> Built:
     device = _device(config.device)
     if ":" in device:
         torch.cuda.set_device(device)  # kernels are launched on the current one
-    config = fitted(config, card_memory(device))
     folder = resolve_checkpoint(config.model, progress)
     architecture = architecture_of(folder)
+    config = fitted(config, card_memory(device), architecture)
     build = BUILDERS[architecture]
     parts = build(config, folder, device, lambda share: progress(f"loading {config.name}", share))
     if config.threads:

@@ -114,8 +114,8 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--max-live-turns", type=int, default=engine.max_live_turns, metavar="N",
         help="turns open at once (0, the default: 64 on a CPU, 1024 on a GPU)")  # fmt: skip
     add("--max-rows", type=int, default=engine.max_rows, metavar="N",
-        help="turns decoded together in one step (0, the default: 16 on a CPU, 64 on a GPU of 40 "
-        "GiB, 32 on a smaller one)")  # fmt: skip
+        help="turns decoded together in one step (0, the default: 16 on a CPU, 192 on a GPU of 40 "
+        "GiB, a Whisper's 64, half as many on a smaller one)")  # fmt: skip
     return parser
 
 
