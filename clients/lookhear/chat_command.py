@@ -8,6 +8,7 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -44,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", metavar="TEXT", help="how to answer")
     parser.add_argument("--max-tokens", metavar="N", type=int, help="of an answer")
     parser.add_argument("--temperature", metavar="T", type=float, help="0: always the same")
+    parser.add_argument(
+        "--json-schema", metavar="FILE", help="the answer is JSON that keeps to this schema"
+    )
     parser.add_argument("--json", action="store_true", help="an event per line")
 
 
@@ -52,11 +56,16 @@ def check(parsed: argparse.Namespace) -> None:
     for medium in (*parsed.image, *parsed.video, *([parsed.audio] if parsed.audio else [])):
         if medium != "-" and not is_url(medium):
             require_file(medium)
+    parsed.extra = None
+    if parsed.json_schema is not None:
+        parsed.extra = {"response_format": _response_format(parsed.json_schema)}
     if parsed.audio is not None:
         if parsed.question is not None:
             raise UsageError("chat: expected a QUESTION or --audio, got both")
         if parsed.video:
             raise UsageError("chat: --audio goes with --image, not with --video")
+        if parsed.json_schema is not None:
+            raise UsageError("chat: --json-schema goes with a QUESTION, not with --audio")
         if is_url(parsed.audio):
             raise UsageError(f"chat: --audio: expected a file, got {parsed.audio}")
         return
@@ -80,6 +89,22 @@ def _piped_question() -> str:
     return question
 
 
+def _response_format(path: str) -> dict[str, Any]:
+    """Of the schema in a file."""
+    require_file(path)
+    try:
+        schema = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise SourceError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise SourceError(
+            f"{path}: expected a JSON Schema, got what is no JSON ({error})"
+        ) from None
+    if not isinstance(schema, dict):
+        raise SourceError(f"{path}: expected a JSON Schema, an object; got {schema!r:.40}")
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+
+
 def served_models(parsed: argparse.Namespace) -> Sequence[str]:
     """What a private server is to serve."""
     return [parsed.model or LOOKS, *([HEARS] if parsed.audio is not None else [])]
@@ -93,6 +118,7 @@ def run(parsed: argparse.Namespace, url: str) -> int:
         "model": parsed.model,
         "max_tokens": parsed.max_tokens,
         "temperature": parsed.temperature,
+        "extra": parsed.extra,
     }
     console = Console(highlight=False)
     with Client(url, parsed.api_key) as client:

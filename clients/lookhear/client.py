@@ -175,7 +175,7 @@ class AsyncClient:
         question: text, with media as paths, bytes or URLs; or all the messages so far in the OpenAI
         format (`message` makes them). detail: "low", "high" or "auto", for the pictures. model:
         None is the server's first that can chat. extra: further fields of the request (top_k,
-        chat_template_kwargs, …). timeout: seconds that the server may be silent.
+        response_format, …). timeout: seconds that the server may be silent.
 
         Iterating raises SourceError, ConnectionFailed, ProtocolError, and ServerError or one of its
         kinds (AuthenticationError, ModelNotFound, InvalidRequest).

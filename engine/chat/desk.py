@@ -137,12 +137,13 @@ class ChatDesk:
                 "invalid_value",
                 f"min_tokens: expected 0 with a schema, got {settings.min_tokens}",
             )
+        thinking = Thinking.NONE
         if prompt.is_thinking:
             thinking = Thinking.OPEN
-        elif self._grammars.thinks and settings.template.get("enable_thinking") is not False:
-            thinking = Thinking.FREE
-        else:
-            thinking = Thinking.NONE
+        elif self._prompter.template.asks_for_thinking and self._grammars.thinks:
+            # Not for others: where nothing else may come, they would try it, and never end.
+            if settings.template.get("enable_thinking", True):
+                thinking = Thinking.FREE
         return self._grammars.compile(settings.schema, thinking)
 
     def _check(self, messages: list[ChatMessage]) -> None:

@@ -63,7 +63,7 @@ class ChatPrompter:
         self.tokenizer = tokenizer
         self.eyes = eyes
         self.max_tokens = max_tokens
-        self._template = template
+        self.template = template
         longest_first = sorted(tokenizer.added, key=len, reverse=True)
         self._specials = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
 
@@ -109,7 +109,7 @@ class ChatPrompter:
         self, messages: Sequence[ChatMessage], variables: Mapping[str, Any] | None
     ) -> list[Frame | Written]:
         lists = self.eyes is not None
-        return self._template.render(messages, lists=lists, variables=variables)
+        return self.template.render(messages, lists=lists, variables=variables)
 
     def _fill(
         self,

@@ -64,7 +64,9 @@ class Written:
 
 
 class ChatTemplate:
-    """source: the Jinja template. tokens: variables such as bos_token. origin: named in errors."""
+    """source: the Jinja template. tokens: variables such as bos_token. origin: named in errors.
+
+    asks_for_thinking: whether thinking can be asked for, by its variable `enable_thinking`."""
 
     def __init__(self, source: str, tokens: Mapping[str, str], origin: Path) -> None:
         environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
@@ -78,6 +80,8 @@ class ChatTemplate:
         except jinja2.TemplateError as error:
             raise CheckpointError(f"{origin}: expected a chat template, got {error}") from error
         self._tokens = dict(tokens)
+        # Of models that were trained both ways, and begin their thinking themselves.
+        self.asks_for_thinking = "enable_thinking" in source
 
     @classmethod
     def from_folder(cls, folder: Path) -> ChatTemplate:

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from engine.messages import AnswerSettings
+from gateway.chat.response_format import CheckedFormat
 from gateway.errors import ApiError
 from gateway.realtime.checks import Text, WireModel, describe, described, shown
 
@@ -26,6 +27,7 @@ MAX_DEPTH = 16  # of chat_template_kwargs
 TEMPLATE_OWN = ("messages", "add_generation_prompt", "self")  # not the client's to set
 INT64 = 1 << 63
 INT32 = 1 << 31
+ONLY_SCHEMAS = "this server constrains answers by response_format"
 
 # What a client may not ask for yet -> the values that ask for nothing, and why not.
 ABSENT: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -33,15 +35,11 @@ ABSENT: dict[str, tuple[tuple[Any, ...], str]] = {
     "tool_choice": ((None, "none"), "this server does not call tools yet"),
     "functions": ((None, []), "this server does not call functions yet"),
     "function_call": ((None, "none"), "this server does not call functions yet"),
-    "response_format": (
-        (None, {"type": "text"}),
-        "this server does not constrain answers to JSON or a schema yet",
-    ),
-    "structured_outputs": ((None, {}), "this server does not constrain answers yet"),
-    "guided_json": ((None,), "this server does not constrain answers yet"),
-    "guided_regex": ((None,), "this server does not constrain answers yet"),
-    "guided_choice": ((None,), "this server does not constrain answers yet"),
-    "guided_grammar": ((None,), "this server does not constrain answers yet"),
+    "structured_outputs": ((None, {}), ONLY_SCHEMAS),
+    "guided_json": ((None,), ONLY_SCHEMAS),
+    "guided_regex": ((None,), ONLY_SCHEMAS),
+    "guided_choice": ((None,), ONLY_SCHEMAS),
+    "guided_grammar": ((None,), ONLY_SCHEMAS),
     "modalities": ((None, [], ["text"]), "this server answers in text only"),
     "audio": ((None,), "this server answers in text only"),
     "prediction": ((None,), "this server takes no predicted outputs"),
@@ -68,6 +66,7 @@ FIELDS = {
     "ignore_end": "ignore_eos",
     "logprobs": "top_logprobs",
     "template": "chat_template_kwargs",
+    "schema": "response_format",
     "messages": "messages",
 }
 
@@ -163,6 +162,7 @@ class ChatBody(WireModel):
     stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
     ignore_eos: bool | None = None
     chat_template_kwargs: TemplateVariables | None = None
+    response_format: CheckedFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +196,7 @@ class Parameters:
             ignore_end=bool(body.ignore_eos),
             logprobs=(body.top_logprobs or 0) if body.logprobs else None,
             template=dict(body.chat_template_kwargs or {}),
+            schema=body.response_format.schema_text() if body.response_format else None,
         )
 
 

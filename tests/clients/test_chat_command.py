@@ -74,6 +74,37 @@ def test_json_is_one_event_per_line(chat: ChatServer, capsys: pytest.CaptureFixt
     assert events[-1]["text"] == "A circle." and events[-1]["usage"]["cached"] == 64
 
 
+def test_an_answer_keeps_to_a_schema(
+    chat: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "schema.json"
+    file.write_text('{"type": "array"}')
+    assert cli.main(["chat", "--server", chat.url, "--json-schema", str(file), "What?"]) == 0
+    schema = {"name": "answer", "schema": {"type": "array"}}
+    expected = {"type": "json_schema", "json_schema": schema}
+    assert chat.requests[0]["response_format"] == expected
+    assert capsys.readouterr().out == "A circle.\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "no such file: "),
+        (b"{", "expected a JSON Schema, got what is no JSON"),
+        (b"\xff", "expected a JSON Schema, got what is no JSON"),
+        (b"[1]", "expected a JSON Schema, an object; got [1]"),
+    ],
+)
+def test_schemas_that_cannot_be_read(
+    content: bytes | None, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "schema.json"
+    if content is not None:
+        file.write_bytes(content)
+    assert cli.main(["chat", "--server", "http://127.0.0.1:1", "--json-schema", str(file)]) == 1
+    assert words in capsys.readouterr().err
+
+
 def test_the_question_comes_through_a_pipe(
     chat: ChatServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

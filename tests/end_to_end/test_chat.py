@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import httpx
+import pydantic
 import pytest
 import pytest_asyncio
+from openai import AsyncOpenAI
 
 from tests.gateway.chatting import URL, ask, client, frames, image, png, text, user
 from tests.gateway.running import Running
@@ -18,6 +21,7 @@ from tests.gateway.strict import check_chunks, check_completion
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+QUOTE, BRACE = "1", "92"  # what ends strings and objects, in this vocabulary
 QUESTION = user(image(png(64, 48)), text("what is it"))
 
 
@@ -25,6 +29,11 @@ QUESTION = user(image(png(64, 48)), text("what is it"))
 async def http(seeing: Running) -> AsyncIterator[httpx.AsyncClient]:
     async with client(seeing) as it:
         yield it
+
+
+def schema(schema: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    known = {"name": "s", "schema": schema}
+    return {"response_format": {"type": "json_schema", "json_schema": known}, **fields}
 
 
 async def question(http: httpx.AsyncClient, **fields: Any) -> httpx.Response:
@@ -65,6 +74,9 @@ async def test_choices_and_log_probabilities(http: httpx.AsyncClient) -> None:
     [
         ({"logit_bias": {"999999": 1}}, "logit_bias", "invalid_value"),
         ({"stop_token_ids": [99999]}, "stop_token_ids", "invalid_value"),
+        (schema({"type": "array", "uniqueItems": True}), "response_format", "invalid_value"),
+        (schema({}, min_tokens=1), "min_tokens", "invalid_value"),
+        (schema({}, ignore_eos=True), "ignore_eos", "invalid_value"),
         ({"messages": [user("a " * 2000)]}, "messages", "context_length_exceeded"),
         (
             {"messages": [user(image(png(2000, 2)))]},
@@ -88,6 +100,50 @@ async def test_what_the_engine_refuses(
         assert error["code"] == code
         assert error["param"].startswith(param)
     check_completion((await question(http)).json())
+
+
+class Form(pydantic.BaseModel):
+    """Short enough for any weights."""
+
+    kind: Literal["circle", "square"]
+    count: Annotated[int, pydantic.Field(ge=0, le=99)]
+    names: Annotated[
+        list[Annotated[str, pydantic.Field(max_length=4)]], pydantic.Field(max_length=2)
+    ]
+
+
+async def test_the_openai_package_gets_what_it_has_a_type_for(seeing: Running) -> None:
+    async with AsyncOpenAI(api_key="none", base_url=f"{seeing.http}/v1", max_retries=0) as sdk:
+        asked: Any = {
+            "model": "vl",
+            "messages": [QUESTION],
+            "response_format": Form,
+            "max_completion_tokens": 300,
+            "temperature": 1.5,
+            "seed": 4,
+        }
+        whole = await sdk.chat.completions.parse(**asked)
+        assert isinstance(whole.choices[0].message.parsed, Form)
+        assert whole.choices[0].finish_reason == "stop"
+        async with sdk.chat.completions.stream(**asked) as stream:
+            streamed = await stream.get_final_completion()
+        assert streamed.choices[0].message.parsed == whole.choices[0].message.parsed
+        assert streamed.choices[0].message.content == whole.choices[0].message.content
+
+
+async def test_any_object_and_several_choices(http: httpx.AsyncClient) -> None:
+    answer = await question(
+        http,
+        n=3,
+        temperature=1.0,
+        seed=2,
+        max_tokens=400,
+        response_format={"type": "json_object"},
+        logit_bias={QUOTE: 8, BRACE: 8},
+    )
+    for choice in check_completion(answer.json()).choices:
+        assert choice.finish_reason == "stop"
+        assert isinstance(json.loads(choice.message.content or ""), dict)
 
 
 async def test_the_engine_dies_in_the_middle_of_an_answer(

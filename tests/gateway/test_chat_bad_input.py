@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import json
 import struct
 import zlib
 from collections.abc import AsyncIterator
@@ -189,6 +190,50 @@ async def test_a_message_that_cannot_be_used(
     assert words in await refused(http, f"messages[1]{at}", user("hello"), message)
 
 
+NAMED = {"name": "form"}
+
+
+def schema_format(**fields: Any) -> dict[str, Any]:
+    known = {**NAMED, "schema": {"type": "object"}, **fields}
+    known = {name: value for name, value in known.items() if value is not ...}
+    return {"response_format": {"type": "json_schema", "json_schema": known}}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(levels):
+        schema = {"items": schema}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("format", "schema"),
+    [
+        (None, None),
+        ({"type": "text"}, None),
+        ({"type": "json_object"}, {"type": "object"}),
+        (
+            {
+                "type": "json_schema",
+                "json_schema": {
+                    **NAMED,
+                    "schema": {"enum": ["\u00e9", 1]},
+                    "strict": True,
+                    "description": "?",
+                },
+            },
+            {"enum": ["\u00e9", 1]},
+        ),
+    ],
+)
+def test_response_formats_become_schemas(
+    format: dict[str, Any] | None, schema: dict[str, Any] | None
+) -> None:
+    settings = parse_parameters({"messages": [user("a")], "response_format": format}).settings("m")
+    got = None if settings.schema is None else json.loads(settings.schema)
+    assert got == schema
+
+
 @pytest.mark.parametrize(
     ("fields", "param", "words"),
     [
@@ -233,12 +278,39 @@ async def test_a_message_that_cannot_be_used(
         ({"tools": [{"type": "function"}]}, "tools", "does not call tools yet"),
         ({"tool_choice": "auto"}, "tool_choice", "does not call tools yet"),
         ({"functions": [{}]}, "functions", "functions"),
-        ({"response_format": {"type": "json_object"}}, "response_format", "schema yet"),
-        ({"response_format": {"type": "json_schema"}}, "response_format", "schema yet"),
+        ({"response_format": "json_object"}, "response_format", "an object"),
+        ({"response_format": {"type": "json"}}, "response_format.type", "'json_schema'"),
+        ({"response_format": {"type": "json_schema"}}, "response_format", "json_schema with it"),
+        (
+            {"response_format": {"type": "json_object", "json_schema": {**NAMED, "schema": {}}}},
+            "response_format",
+            "no json_schema with it",
+        ),
+        (schema_format(name="two words"), "response_format.json_schema.name", "letters"),
+        (schema_format(schema=[]), "response_format.json_schema.schema", "an object"),
+        (schema_format(schema=...), "response_format.json_schema.schema", "a value"),
+        (schema_format(strict=1), "response_format.json_schema.strict", "boolean"),
+        (schema_format(schema=nested(70)), "response_format.json_schema.schema", "64 levels"),
+        (schema_format(schema=nested(900)), "response_format.json_schema.schema", "64 levels"),
+        (
+            schema_format(schema={"const": "x" * 70_000}),
+            "response_format.json_schema.schema",
+            "at most 65536 bytes of JSON, got 70012",
+        ),
+        (
+            schema_format(schema={"const": float("nan")}),
+            "response_format.json_schema.schema",
+            "not finite",
+        ),
+        (
+            schema_format(schema={"const": ["\ud800"]}),
+            "response_format.json_schema.schema",
+            "surrogate",
+        ),
         ({"modalities": ["text", "audio"]}, "modalities", "text only"),
         ({"audio": {"voice": "alloy"}}, "audio", "text only"),
         ({"prediction": {"type": "content"}}, "prediction", "predicted"),
-        ({"guided_json": {}}, "guided_json", "constrain"),
+        ({"guided_json": {}}, "guided_json", "by response_format"),
     ],
 )
 def test_parameters_that_cannot_be_used(fields: dict[str, Any], param: str, words: str) -> None:

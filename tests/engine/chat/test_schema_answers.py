@@ -234,8 +234,10 @@ def thought(events: list[Event]) -> str:
     return "".join(e.text for e in events if isinstance(e, AnswerText) and e.is_reasoning)
 
 
-def test_a_model_may_think_first_unless_it_was_told_not_to(thinker: Path) -> None:
-    core = make_core(thinker)
+def test_a_model_may_think_first_unless_it_was_told_not_to(thinker: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(thinker, tmp_path / "both")
+    (folder / "chat_template.jinja").write_text("{#- enable_thinking -#}" + TEMPLATE)
+    core = make_core(folder)
     eager: dict[str, Any] = {"logit_bias": think_bias(thinker, begin=50, end=3), "temperature": 1.0}
     core.submit(asked(FORM, "first", max_tokens=400, **eager))
     core.submit(asked(FORM, "told", template={"enable_thinking": False}, **eager, max_tokens=400))
@@ -246,6 +248,15 @@ def test_a_model_may_think_first_unless_it_was_told_not_to(thinker: Path) -> Non
         assert done.reason == "stop"
         assert bool(thought(mine)) == (done.usage.reasoning > 0) == thinks
         assert keeps_to(json.loads(text(events, name)), FORM)
+
+
+def test_a_model_that_does_not_think_does_not_begin_with_it(thinker: Path) -> None:
+    """Though its vocabulary has the tags, and of what may come first it likes them best."""
+    core = make_core(thinker)
+    eager = think_bias(thinker, begin=50)
+    core.submit(asked(FORM, logit_bias=eager, temperature=1.0, max_tokens=400))
+    events = rest(core)
+    assert not thought(events) and keeps_to(json.loads(text(events)), FORM)
 
 
 def test_a_schema_begins_behind_the_thinking_that_a_template_opens(
