@@ -176,7 +176,10 @@ class Grammars:
                     f"for the byte {min(words.missing):#04x}"
                 )
             self._words = LLTokenizer(
-                TokenizerWrapper(words), n_vocab=self._vocab, eos_token=self._end_tokens
+                TokenizerWrapper(words),
+                n_vocab=self._vocab,
+                eos_token=self._end_tokens,
+                slices=LLTokenizer.json_slices(),  # half the time where any object may come
             )
         return self._words
 

@@ -68,6 +68,9 @@ class ResponseFormat(WireModel):
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchema | None = None
 
+    def on_wire(self) -> dict[str, Any]:
+        return self.model_dump(by_alias=True, exclude_unset=True)
+
     def schema_text(self) -> str | None:
         """The schema that the answer keeps to, as JSON text."""
         if self.type == "json_object":

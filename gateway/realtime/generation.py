@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from engine.messages import AnswerSettings, ModelCard
 from gateway.chat.parameters import INT32, Stops, TemplateVariables
+from gateway.chat.response_format import CheckedFormat, ResponseFormat
 from gateway.realtime.camera import CameraSettings
 from gateway.realtime.checks import Text, WireModel, invalid, shown
 from gateway.realtime.models import chat_model
@@ -82,6 +83,7 @@ class SamplingPatch(WireModel):
     seed: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
     stop: Stops | None = None
     chat_template_kwargs: TemplateVariables | None = None
+    response_format: CheckedFormat | None = None
     reasoning: bool | None = None
 
 
@@ -150,6 +152,7 @@ class Sampling:
     seed: int | None = None
     stop: list[str] = field(default_factory=list)
     chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
+    response_format: ResponseFormat = ResponseFormat(type="text")
     reasoning: bool = False  # the client wants to see the model's thinking
 
     def merged(self, patch: SamplingPatch) -> Sampling:
@@ -164,7 +167,10 @@ class Sampling:
         """What differs from the defaults."""
         default = Sampling()
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: v for name, v in values.items() if v != getattr(default, name)}
+        changed = {name: v for name, v in values.items() if v != getattr(default, name)}
+        if "response_format" in changed:
+            changed["response_format"] = self.response_format.on_wire()
+        return changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +243,7 @@ class ConverseSettings:
             seed=seed if sampling.seed is None else sampling.seed,
             stop=list(sampling.stop),
             template=dict(sampling.chat_template_kwargs),
+            schema=sampling.response_format.schema_text(),
         )
 
     def on_wire(self) -> dict[str, Any]:

@@ -238,6 +238,7 @@ async def test_an_image_larger_than_the_context(talk: Client) -> None:
         ("lookhear.chat_template_kwargs", {"x": 1 << 70}, "64 bits"),
         ("lookhear.chat_template_kwargs", {"x": "\ud800"}, "surrogate"),
         ("lookhear.chat_template_kwargs", {"messages": []}, "variables of the chat template"),
+        ("lookhear.response_format", {"type": "json_schema"}, "json_schema with it"),
     ],
 )
 async def test_settings_that_no_engine_can_be_told(
@@ -254,6 +255,22 @@ async def test_settings_that_no_engine_can_be_told(
         assert error["param"] == f"{kind}.{field}"
         assert error["message"].startswith(f"{kind}.{field}: expected ")
         assert words in error["message"]
+
+
+async def test_answers_keep_to_a_schema_of_the_session_or_of_a_response(
+    strictly: Running, talk: Client
+) -> None:
+    schemas = [{"type": "array"}, {"type": "object"}]
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schemas[0]}}
+    updated = await update(talk, lookhear={"response_format": form})
+    assert updated["lookhear"]["response_format"] == form
+    assert await ask(talk, said("Hi")) == "you said Hi"
+    for format in ({"type": "json_object"}, None):
+        fields = {"lookhear": {"response_format": format}}
+        await talk.send("response.create", response={"input": [said("Hi")], **fields})
+        await talk.until("response.done")
+    told = [start.settings.schema for start in strictly.engine.chat.started]
+    assert [None if text is None else json.loads(text) for text in told] == [*schemas, None]
 
 
 async def test_sampling_is_set_as_in_chat_completions(strictly: Running, talk: Client) -> None:
