@@ -20,15 +20,29 @@ import hashlib
 import math
 import os
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.grammar import Grammar, GrammarMatcher
 from engine.kv_cache import BLOCK_TOKENS, DIGEST_BYTES, MediaSpan, block_digests
 from engine.models.mrope import Grid, PromptPositions
 from engine.request import UNREAD, Answer, Demand, Phase, Priority, Result
-from engine.sampling import SamplingParams
+from engine.sampling import SamplingParams, TokenMask
+
+
+class Matcher(TokenMask, Protocol):
+    """Where one answer is in its grammar."""
+
+    def accept(self, token: int) -> None:
+        """The next token of the answer."""
+        ...
+
+
+class Grammar(Protocol):
+    """What answers keep to. See `engine.grammar`."""
+
+    def start(self) -> Matcher: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +141,7 @@ class PagedSequence:
     context: list[int] = field(init=False)
     answer: Answer = field(init=False)
     positions: PromptPositions | None = field(init=False, default=None)
-    matcher: GrammarMatcher | None = field(init=False, default=None)
+    matcher: Matcher | None = field(init=False, default=None)
     _depends: bool = field(init=False, default=False)  # on what was launched
 
     def __post_init__(self) -> None:

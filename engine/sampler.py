@@ -18,14 +18,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.sampling import MAX_LOGPROBS, SamplingParams
+from engine.sampling import MAX_LOGPROBS, SamplingParams, TokenMask
 from engine.staging import Readback, to_device
 from kernels.grammar_mask import WORD, allow_bits_
 from kernels.sampling import argmax, token_logprobs, top_logprobs
@@ -39,14 +39,6 @@ from kernels.sampling_stages import (
     penalise_repeats_,
     temper,
 )
-
-
-class TokenMask(Protocol):
-    """Which tokens may come next. See `engine.grammar`."""
-
-    def fill(self, bits: NDArray[np.int32]) -> None:
-        """bits: [ceil(vocab / 32)] int32, written whole; a set bit lets a token through."""
-        ...
 
 
 class SamplingRow(NamedTuple):

@@ -8,8 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 MAX_LOGPROBS = 20  # alternatives per token, as in the OpenAI API
+
+
+class TokenMask(Protocol):
+    """Which tokens may come next."""
+
+    def fill(self, bits: NDArray[np.int32]) -> None:
+        """bits: [ceil(vocab / 32)] int32, written whole; a set bit lets a token through."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.core import EngineCore
 from engine.desk import Book
@@ -234,9 +235,30 @@ def ticks(
     return make
 
 
+class Staircase:
+    """A grammar that needs no library: in place n, token t may follow token s if 3 divides
+    t - s - n. vocab: tokens there are."""
+
+    def __init__(self, vocab: int) -> None:
+        self._vocab = vocab
+        self._last = self._place = 0
+
+    def start(self) -> Staircase:
+        return Staircase(self._vocab)
+
+    def fill(self, bits: NDArray[np.int32]) -> None:
+        may_come = np.arange(32 * len(bits)) % 3 == (self._last + self._place) % 3
+        may_come[self._vocab :] = False
+        bits[:] = np.packbits(may_come, bitorder="little").view(np.int32)
+
+    def accept(self, token: int) -> None:
+        assert token % 3 == (self._last + self._place) % 3, "what may not come was chosen"
+        self._last, self._place = token, self._place + 1
+
+
 def paged_trace(model: Qwen3AsrModel) -> list[Visit]:
     """Every batch size up to six, prompts of every bucket, chunks, drafts, noise, penalties,
-    owners that leave or have heard enough."""
+    grammars, owners that leave or have heard enough."""
     visits = []
     for i in range(6):  # one more every few steps, then fewer again
         request = paged_request(
@@ -259,6 +281,12 @@ def paged_trace(model: Qwen3AsrModel) -> list[Visit]:
         visits.append(Visit(f"gone{i}", once(request), comes=9 + i, leaves=13 + 3 * i))
         request = paged_request(model, f"enough{i}", 95 + i, max_new_tokens=40)
         visits.append(Visit(f"enough{i}", once(request), comes=30 + i, ends_after=2 + 3 * i))
+    for i, sampling in enumerate((SamplingParams(), warm, strict)):
+        request = paged_request(
+            model, f"rule{i}", 99 + i, sampling=sampling, max_new_tokens=20 - 5 * i,
+            grammar=Staircase(model.decoder.vocab),
+        )  # fmt: skip
+        visits.append(Visit(f"rule{i}", once(request), comes=5 + 12 * i))
     return visits
 
 
