@@ -134,14 +134,14 @@ class Grammars:
         except (ValueError, RecursionError) as error:
             raise _refused(f"JSON, {error}") from None
         if not isinstance(parsed, dict):
-            raise _refused("an object of JSON Schema")
+            raise _refused("a JSON Schema, an object")
         parsed.pop("x-guidance", None)  # how the library writes is not the client's
         if math.lcm(*_multiples(parsed)) > MAX_MULTIPLE:
             raise _refused(f"values of multipleOf with a common multiple up to {MAX_MULTIPLE}")
         try:
             text = LLMatcher.grammar_from_json_schema(json.dumps(parsed), overrides=_STYLE)  # type: ignore[arg-type]
         except ValueError as error:
-            raise _refused(f"one that answers can keep to; {_shortened(str(error))}") from None
+            raise _refused(f"a schema that answers can keep to; {_shortened(str(error))}") from None
         limits = LLParserLimits(max_lexer_states=MAX_LEXER_STATES, verbose_errors=False)
         matcher = LLMatcher(
             self._vocabulary(), self._with_thinking(text, thinking), log_level=0, limits=limits
@@ -149,7 +149,7 @@ class Grammars:
         if not matcher.is_error():
             matcher.compute_bitmask()  # some find out only now that nothing is left to write
         if matcher.is_error():
-            raise _refused(f"one that answers can keep to; {_shortened(matcher.get_error())}")
+            raise _refused(f"a schema that answers can keep to; {_shortened(matcher.get_error())}")
         return Grammar(matcher)
 
     def _with_thinking(self, text: str, thinking: Thinking) -> str:

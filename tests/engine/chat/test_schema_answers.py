@@ -159,7 +159,7 @@ def test_stop_texts_end_an_answer_as_ever(core: EngineCore) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"schema": '{"type": "strin"}'}, "schema: expected one that answers can keep to"),
+        ({"schema": '{"type": "strin"}'}, "schema: expected a schema that answers can keep to"),
         ({"min_tokens": 3}, "min_tokens: expected 0 with a schema, got 3"),
         ({"ignore_end": True}, "ignore_end: expected false with a schema"),
     ],
