@@ -409,7 +409,7 @@ async def test_models_that_do_not_chat(http: httpx.AsyncClient) -> None:
     assert (wrong_way.status_code, wrong_way.json()["error"]["param"]) == (400, "model")
     cards = (await http.get("/v1/models")).json()["data"]
     assert [card["abilities"] for card in cards] == [
-        ["transcribe"], ["transcribe"], ["chat", "image", "video"],
+        ["transcribe", "translate"], ["transcribe"], ["chat", "image", "video"],
     ]  # fmt: skip
     async with running() as deaf, client(deaf) as other:
         answer = await ask(other, user("a"), model=...)
