@@ -222,7 +222,7 @@ class PagedRunner:
                 passes.append(self._forward(part))
 
         for (sequence, _), error in isolated(ready, run):
-            failures.append(Failure.of(sequence.key, error, "the prompt could not be read"))
+            failures.append(Failure.of(sequence.key, error, "the step could not be carried out"))
         return PagedHandle(self, passes, failures)
 
     def _encode(self, sequences: Sequence[PagedSequence]) -> None:
