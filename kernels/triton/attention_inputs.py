@@ -58,6 +58,19 @@ def norm_rope_write(
 
 
 @triton.jit
+def turned(a, b, weight_a, weight_b, cos_a, cos_b, sin_a, sin_b, pairs, eps):
+    """Heads normalised and rotated, in halves: a, b: [heads, pairs], of any dtype, 0 beyond the
+    real ones; the others broadcast to that, in float32. Returns both halves in a's dtype."""
+    kind = a.dtype
+    left, right = a.to(tl.float32), b.to(tl.float32)
+    mean = (tl.sum(left * left, 1) + tl.sum(right * right, 1))[:, None] / (2 * pairs)
+    shrink = 1.0 / tl.sqrt(mean + eps)
+    left = ((left * shrink).to(kind).to(tl.float32) * weight_a).to(kind).to(tl.float32)
+    right = ((right * shrink).to(kind).to(tl.float32) * weight_b).to(kind).to(tl.float32)
+    return (left * cos_a + right * sin_a).to(kind), (right * cos_b + left * sin_b).to(kind)
+
+
+@triton.jit
 def _inputs_kernel(
     qkv_ptr,
     weight_ptr,
@@ -85,24 +98,17 @@ def _inputs_kernel(
     source = qkv_ptr + token * token_stride + head * head_stride + pair
     a = tl.load(source, mask=real, other=0.0)
     b = tl.load(source + pairs, mask=real, other=0.0)
-    kind = a.dtype
 
-    left, right = a.to(tl.float32), b.to(tl.float32)
-    mean = (tl.sum(left * left, 1) + tl.sum(right * right, 1))[:, None] / (2 * pairs)
-    shrink = 1.0 / tl.sqrt(mean + eps)
     factor = weight_ptr + head * 2 * pairs + pair
     weight_a = tl.load(factor, mask=is_turned & exists, other=0.0).to(tl.float32)
     weight_b = tl.load(factor + pairs, mask=is_turned & exists, other=0.0).to(tl.float32)
-    left = ((left * shrink).to(kind).to(tl.float32) * weight_a).to(kind).to(tl.float32)
-    right = ((right * shrink).to(kind).to(tl.float32) * weight_b).to(kind).to(tl.float32)
 
     angle = token * 2 * pairs + pair  # that of b is pairs further
     cos_a = tl.load(cos_ptr + angle, mask=exists, other=0.0).to(tl.float32)
     cos_b = tl.load(cos_ptr + angle + pairs, mask=exists, other=0.0).to(tl.float32)
     sin_a = tl.load(sin_ptr + angle, mask=exists, other=0.0).to(tl.float32)
     sin_b = tl.load(sin_ptr + angle + pairs, mask=exists, other=0.0).to(tl.float32)
-    turned_a = (left * cos_a + right * sin_a).to(kind)
-    turned_b = (right * cos_b + left * sin_b).to(kind)
+    turned_a, turned_b = turned(a, b, weight_a, weight_b, cos_a, cos_b, sin_a, sin_b, pairs, eps)
     # Values are neither normalised nor turned.
     a = tl.where(is_turned, turned_a, a)
     b = tl.where(is_turned, turned_b, b)

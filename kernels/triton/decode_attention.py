@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.paged_attention import Span
-from kernels.triton.attention_inputs import norm_rope_write
+from kernels.triton.attention_inputs import norm_rope_write, turned
 from kernels.triton.configs import launches_early, tile
 from kernels.triton.paged_attention import MIN_ROWS, paged_attention
 from kernels.triton.softmax import folded, joined, num_splits, product, scaled_exp2
@@ -116,22 +116,14 @@ def self_attention_paged(
 
 
 @triton.jit
-def _turned(x_ptr, weight_ptr, cos_a, cos_b, sin_a, sin_b, real, pairs, eps):
-    """Halves of heads, normalised and rotated, in float32 of numbers of x's dtype. x_ptr and
-    weight_ptr: to the first halves; the others are pairs further."""
+def _prepared(x_ptr, weight_ptr, cos_a, cos_b, sin_a, sin_b, real, pairs, eps):
+    """`turned` heads. x_ptr, weight_ptr: [heads, pairs], to the first halves; the others are pairs
+    further. Returns both halves in x's dtype."""
     a = tl.load(x_ptr, mask=real, other=0.0)
     b = tl.load(x_ptr + pairs, mask=real, other=0.0)
-    kind = a.dtype
-    left, right = a.to(tl.float32), b.to(tl.float32)
-    mean = (tl.sum(left * left, 1) + tl.sum(right * right, 1))[:, None] / (2 * pairs)
-    shrink = 1.0 / tl.sqrt(mean + eps)
     weight_a = tl.load(weight_ptr, mask=real, other=0.0).to(tl.float32)
     weight_b = tl.load(weight_ptr + pairs, mask=real, other=0.0).to(tl.float32)
-    left = ((left * shrink).to(kind).to(tl.float32) * weight_a).to(kind).to(tl.float32)
-    right = ((right * shrink).to(kind).to(tl.float32) * weight_b).to(kind).to(tl.float32)
-    turned_a = (left * cos_a + right * sin_a).to(kind)
-    turned_b = (right * cos_b + left * sin_b).to(kind)
-    return turned_a, turned_b
+    return turned(a, b, weight_a, weight_b, cos_a, cos_b, sin_a, sin_b, pairs, eps)
 
 
 @triton.jit(do_not_specialize=["rows", "max_blocks"])
@@ -186,7 +178,7 @@ def _decode_kernel(
     token = qkv_ptr + row * token_stride
     lane = head * GROUP + line
     real = (line < GROUP) & exists
-    q_a, q_b = _turned(
+    q_a, q_b = _prepared(
         token + lane * head_stride + pair,
         weight_ptr + lane * dim + pair,
         cos_a, cos_b, sin_a, sin_b, real, pairs, eps,
@@ -221,7 +213,7 @@ def _decode_kernel(
 
     if split == SPLITS - 1:  # and the new key, which no other part sees
         own = heads + head
-        k_a, k_b = _turned(
+        k_a, k_b = _prepared(
             token + own * head_stride + pair,
             weight_ptr + own * dim + pair,
             cos_a, cos_b, sin_a, sin_b, exists, pairs, eps,
