@@ -75,8 +75,11 @@ SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|audio_start|>", "<|
 ADDED = (*SPECIAL, "<|audio_pad|>", "<tool_call>", "<asr_text>", "<timestamp>")
 
 
-def write_qwen_tokenizer(folder: Path) -> None:
-    """vocab.json, merges.txt and tokenizer_config.json, as the original checkpoints have them."""
+def write_qwen_tokenizer(folder: Path, *tags: str) -> dict[str, int]:
+    """vocab.json, merges.txt and tokenizer_config.json, as the original checkpoints have them.
+
+    tags: added tokens besides the usual ones. Returns the ids of all added tokens.
+    """
     from tokenizers import pre_tokenizers
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -85,19 +88,18 @@ def write_qwen_tokenizer(folder: Path) -> None:
         vocab[merge.replace(" ", "")] = len(vocab)
     added = {
         str(len(vocab) + i): {"content": text, "special": text in (*SPECIAL, "<|audio_pad|>")}
-        for i, text in enumerate(ADDED)
+        for i, text in enumerate((*ADDED, *tags))
     }
     (folder / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
     (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(MERGES), encoding="utf-8")
     config = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": added}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    return {str(entry["content"]): int(index) for index, entry in added.items()}
 
 
 def build_served_qwen3_asr(folder: Path, *, seed: int = 0, **audio: Any) -> Any:
     """A random Qwen3-ASR with a tokenizer that its ids fit, as an engine can serve it."""
-    write_qwen_tokenizer(folder)
-    added = json.loads((folder / "tokenizer_config.json").read_text())["added_tokens_decoder"]
-    ids = {entry["content"]: int(index) for index, entry in added.items()}
+    ids = write_qwen_tokenizer(folder)
     from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 
     config = Qwen3ASRConfig(

@@ -209,14 +209,7 @@ TEMPLATE = """\
 def thinker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Qwen3 whose vocabulary has the tags of thinking; its template has none."""
     folder = tmp_path_factory.mktemp("thinker")
-    write_qwen_tokenizer(folder)
-    path = folder / "tokenizer_config.json"
-    config = json.loads(path.read_text())
-    added = config["added_tokens_decoder"]
-    for tag in ("<think>", "</think>"):
-        added[str(max(map(int, added)) + 1)] = {"content": tag, "special": False}
-    path.write_text(json.dumps(config))
-    ids = {entry["content"]: int(index) for index, entry in added.items()}
+    ids = write_qwen_tokenizer(folder, "<think>", "</think>")
     end_tokens = [ids["<|im_end|>"], ids["<|endoftext|>"]]
     build_random_qwen3(folder, vocab_size=max(ids.values()) + 1, eos_token_id=end_tokens)
     assert set(end_tokens).isdisjoint(END_TOKENS)
