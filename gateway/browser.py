@@ -12,11 +12,11 @@ from starlette.responses import FileResponse, Response
 from gateway.catalogue import packaged_folder
 
 HEADERS = {
-    # Our own files only; the page talks to nobody but this server. It plays what it was given
-    # (blob:).
+    # Our own files only; the page talks to nobody but this server. It plays what it was given, and
+    # makes the script of its audio thread itself (blob:).
     "content-security-policy": (
-        "default-src 'self'; media-src 'self' blob:; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
+        "default-src 'self'; script-src 'self' blob:; media-src 'self' blob:; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",

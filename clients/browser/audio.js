@@ -1,33 +1,40 @@
 // Sound for a session: the microphone, or a file that is played.
 
 import { checkDevices } from "./problems.js";
+import { recorderModule } from "./recorder.js";
 
 // Calls onPiece(pcm, level) for every 40 ms of what `connect(context, recorder)` plugs in.
 async function record(connect, onPiece) {
-  let context = new AudioContext({ sampleRate: 24000 });
-  let source;
-  const plug = async () => {
-    await context.audioWorklet.addModule("worklet.js");
-    const recorder = new AudioWorkletNode(context, "recorder", { numberOfOutputs: 0 });
-    recorder.port.onmessage = ({ data }) => onPiece(data.pcm, data.level);
-    source = await connect(context, recorder);
+  const module = recorderModule();
+  const recordAt = async (options) => {
+    const context = new AudioContext(options);
+    try {
+      await context.audioWorklet.addModule(module);
+      const recorder = new AudioWorkletNode(context, "recorder", { numberOfOutputs: 0 });
+      recorder.port.onmessage = ({ data }) => onPiece(data.pcm, data.level);
+      const source = await connect(context, recorder);
+      await context.resume();
+      return { context, source };
+    } catch (error) {
+      await context.close();
+      throw error;
+    }
   };
   try {
-    await plug();
-  } catch (error) {
-    await context.close();
-    // Some browsers cannot join a microphone to a context of another rate.
-    if (error.name !== "NotSupportedError") throw error;
-    context = new AudioContext();
-    await plug();
+    const { context, source } = await recordAt({ sampleRate: 24000 }).catch((error) => {
+      // Some browsers cannot join a microphone to a context of another rate.
+      if (error.name !== "NotSupportedError") throw error;
+      return recordAt({});
+    });
+    return {
+      async stop() {
+        source.stop();
+        await context.close();
+      },
+    };
+  } finally {
+    URL.revokeObjectURL(module);
   }
-  await context.resume();
-  return {
-    async stop() {
-      source.stop();
-      await context.close();
-    },
-  };
 }
 
 // onGone: it was unplugged, or taken away.

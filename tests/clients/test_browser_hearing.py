@@ -202,15 +202,21 @@ async def test_a_page_that_is_given_no_devices(page: Page) -> None:
     await page.until(IDLE)
 
 
-async def test_a_server_that_has_gone(browser: Browser) -> None:
+async def test_what_is_said_to_a_server_that_has_gone(browser: Browser) -> None:
     async with running() as gateway, browser.page(gateway.http) as page:
-        await page.until("!document.querySelector('#toggle').disabled")
+        await page.until(READY)
         await gateway.stop()
         await page.click("#toggle")
         notice = "document.querySelector('#notice').innerText"
-        # The first attempt may fail before the microphone is open, and there is nothing to keep.
         await page.until(f"/server is away.*What is said meanwhile is kept/s.test({notice})")
         await page.until("document.querySelector('#state').dataset.state == 'lost'")
+        await page.until("document.querySelector('#level').value > 0")
+        async with running(port=gateway.port):
+            await page.until("document.querySelector('#notice').hidden")
+            await page.until(HEARD)
+            await page.click("#toggle")
+            await page.until(IDLE)
+            assert [error for error in page.errors if "net::ERR_" not in error] == []
 
 
 async def test_nothing_can_be_fetched_from_elsewhere(browser: Browser, gateway: Running) -> None:

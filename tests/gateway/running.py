@@ -52,8 +52,9 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def running(
-    config: GatewayConfig | None = None, engine: FakeEngine | None = None
+    config: GatewayConfig | None = None, engine: FakeEngine | None = None, port: int = 0
 ) -> AsyncIterator[Running]:
+    """port: 0 for one that is free."""
     engine = engine or FakeEngine()
     started = asyncio.Event()
 
@@ -62,7 +63,7 @@ async def running(
 
     app = create_app(config or GatewayConfig(port=0), engine, load)
     server = make_server(app)
-    with bind("127.0.0.1", 0) as listening:
+    with bind("127.0.0.1", port) as listening:
         # Small, so that a client that does not read is noticed soon.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
         port = listening.getsockname()[1]
