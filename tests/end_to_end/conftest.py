@@ -94,7 +94,7 @@ async def seeing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runn
 def engine_pid(server: ServerProcess) -> int:
     """The process that the gateway started for the model."""
     listing = subprocess.run(
-        ["ps", "-A", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=True
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=True
     ).stdout
     for line in listing.splitlines():
         pid, parent, command = line.split(maxsplit=2)

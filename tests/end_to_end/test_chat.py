@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import httpx
 import pydantic
@@ -15,6 +14,8 @@ import pytest
 import pytest_asyncio
 from openai import AsyncOpenAI
 
+from engine.client import EngineClient
+from engine.messages import AnswerText, Event
 from tests.gateway.chatting import URL, ask, client, frames, image, png, text, user
 from tests.gateway.running import Running
 from tests.gateway.strict import check_chunks, check_completion
@@ -147,19 +148,24 @@ async def test_any_object_and_several_choices(http: httpx.AsyncClient) -> None:
 
 
 async def test_the_engine_dies_in_the_middle_of_an_answer(
-    http: httpx.AsyncClient, seeing: Running
+    http: httpx.AsyncClient, seeing: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    body = {"messages": [QUESTION], "stream": True, "max_tokens": 400, "ignore_eos": True}
+    """Right behind the first piece of text, of answers too large to lie ready by then: in the
+    socket to the engine."""
+    engine = cast(EngineClient, seeing.engine)
+    pid = engine.pids["vl"]
+    hand_out = engine._hand_out
+
+    def die(session: str, event: Event) -> None:
+        nonlocal pid
+        hand_out(session, event)
+        if pid is not None and isinstance(event, AnswerText):
+            os.kill(pid, signal.SIGKILL)
+            pid = None
+
+    monkeypatch.setattr(engine, "_hand_out", die)
+    length = {"n": 8, "max_tokens": 400, "ignore_eos": True}
+    body = {"messages": [QUESTION], "stream": True, "logprobs": True, "top_logprobs": 20, **length}
     async with http.stream("POST", URL, json=body) as answer:
-        lines = answer.aiter_lines()
-        await anext(lines)
-        listing = subprocess.run(
-            ["ps", "-ww", "-o", "pid=,command=", "--ppid", str(os.getpid())],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        (engine,) = [line for line in listing.splitlines() if "engine.process" in line]
-        os.kill(int(engine.split()[0]), signal.SIGKILL)
-        rest = [line async for line in lines if line]
-    assert '"code":"engine_died"' in rest[-1]
+        lines = [line async for line in answer.aiter_lines() if line]
+    assert '"delta"' in lines[0] and '"code":"engine_died"' in lines[-1]

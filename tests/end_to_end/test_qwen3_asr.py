@@ -43,7 +43,9 @@ async def hear(client: AsyncClient, talk: Talk, **options: object) -> list[Event
 
 
 def completed(events: list[Event]) -> list[TurnCompleted]:
-    return [e for e in events if isinstance(e, TurnCompleted) and e.text.strip()]
+    """In the order of speaking: a short turn may be completed before the one said before it."""
+    turns = [e for e in events if isinstance(e, TurnCompleted) and e.text.strip()]
+    return sorted(turns, key=lambda turn: turn.start)
 
 
 @pytest.mark.parametrize("language", ["en", "es", "de"])

@@ -8,10 +8,12 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,19 +22,25 @@ import soundfile
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from benchmarks.peers.checkpoints import DEMO_WHISPER
 from lookhear.client import AsyncClient
 from lookhear.errors import ModelNotFound, ServerError
 from lookhear.server import ServerProcess
 from lookhear.wer import word_errors
 from tests.end_to_end.conftest import SERVE, Talk
 
-A_AND_B = ["--model", "a=demo-whisper", "--model", "b=demo-whisper"]
 PATIENCE = 60.0  # seconds for what takes one or two
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[ServerProcess]:
-    with ServerProcess(arguments=[*A_AND_B, *SERVE], start_seconds=120.0) as process:
+def folder_of_b(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shutil.copytree(DEMO_WHISPER, tmp_path_factory.mktemp("models") / "b")
+
+
+@pytest.fixture(scope="module")
+def pair(folder_of_b: Path) -> Iterator[ServerProcess]:
+    models = ["--model", "a=demo-whisper", "--model", f"b={folder_of_b}"]
+    with ServerProcess(arguments=[*models, *SERVE], start_seconds=120.0) as process:
         yield process
 
 
@@ -156,8 +164,9 @@ async def test_a_session_may_change_its_model_between_turns(
 
 
 async def test_when_one_engine_dies_the_sessions_of_the_other_go_on(
-    pair: ServerProcess, pair_client: AsyncClient, talks: dict[str, Talk]
+    pair: ServerProcess, pair_client: AsyncClient, talks: dict[str, Talk], folder_of_b: Path
 ) -> None:
+    """It cannot come back before its checkpoint does."""
     talk = talks["en"]
     half = len(talk.first) // 2
     async with open_session(pair, model="a") as one, open_session(pair, model="b") as two:
@@ -165,6 +174,8 @@ async def test_when_one_engine_dies_the_sessions_of_the_other_go_on(
         assert await alive.update() == "a" and await dying.update() == "b"
         for session in (alive, dying):
             await session.say(talk.first[:half])
+            await session.update()  # answered behind the audio, which its engine has by then
+        away = folder_of_b.rename(folder_of_b.with_name("away"))
         os.kill(engine_of(pair, "b"), signal.SIGKILL)
         assert (await dying.until("error"))["error"]["code"] == "engine_died"
         with pytest.raises(ConnectionClosed) as closed:
@@ -179,6 +190,7 @@ async def test_when_one_engine_dies_the_sessions_of_the_other_go_on(
         text = await alive.commit()
         assert word_errors(talk.utterances[0].text, text).rate <= 0.15, text
         assert (await pair_client.transcribe_file(flac(talk), model="a")).text.strip()
+    away.rename(folder_of_b)
     async with asyncio.timeout(PATIENCE):
         while pair.address.exchange("/ready")[0] != 200:
             await asyncio.sleep(0.05)
