@@ -165,7 +165,7 @@ async def test_browser_clients_are_told_inside() -> None:
         offered = [Subprotocol("realtime"), Subprotocol(f"openai-insecure-api-key.{KEY}")]
         async with gateway.client(subprotocols=offered) as client:
             await client.until("session.created")
-        assert gateway.engine.sessions == {}
+        await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
 
 
 async def test_foreign_pages_are_refused(gateway: Running) -> None:

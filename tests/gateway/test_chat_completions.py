@@ -358,7 +358,7 @@ async def test_the_death_of_the_engine() -> None:
         assert answer.json()["error"]["code"] == "engine_died"
         *_, last = frames(await stream)
         assert json.loads(last)["error"]["code"] == "engine_died"
-        assert not engine.sessions
+        await engine.wait_for(lambda: not engine.sessions)
         refused = await ask(http, user("a"))
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "engine_not_ready")
         engine.be_well()

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import gzip
 import io
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -380,10 +381,11 @@ async def test_more_bytes_than_declared_are_not_read() -> None:
 
 
 async def test_no_server_and_no_name() -> None:
-    async with serving(says(b"")) as port:
-        pass
-    with pytest.raises(FetchError) as caught:
-        await fetcher().get(f"http://media.test:{port}/", LOOPBACK)
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # and does not listen: nobody else can have its port
+        port = deaf.getsockname()[1]
+        with pytest.raises(FetchError) as caught:
+            await fetcher().get(f"http://media.test:{port}/", LOOPBACK)
     assert caught.value.reason == "unreachable"
 
     async def unknown(host: str, port: int) -> list[str]:
