@@ -22,7 +22,10 @@ from gateway.services import Services
 T = TypeVar("T")
 
 PING_INTERVAL = 20.0  # seconds
-PING_TIMEOUT = 60.0  # long, since a client that is far ahead is not read for a while
+PING_TIMEOUT = 60.0  # seconds in which nothing at all came, though the client was read
+# An idle connection of HTTP. Whoever asks again just when it is closed gets no answer: clients and
+# load balancers, which give it up after 5 to 60 s, are to be first.
+KEEP_ALIVE = 75  # seconds
 
 
 class GatewayServer(uvicorn.Server):
@@ -68,6 +71,7 @@ def make_server(app: Starlette) -> GatewayServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=5,
         )
     )
