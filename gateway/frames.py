@@ -8,6 +8,9 @@ session serve several messages.
 
 Only whole, plain, masked frames are handled here. Everything else - control frames, fragments, what
 is broken - goes to the parser of `websockets`, which keeps all its checks.
+
+How a connection ends is mended besides: a client that is not read for a while is not taken for
+dead, one that sends too much is told why, and one that takes nothing any more is not kept.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ except ImportError:  # built without it
 
 EXTENSION = "lookhear.frames"  # in an ASGI scope's extensions: a PacedProtocol
 PLENTY = 64 * 1024  # bytes read at once: so much is no microphone, which is read without pauses
+LINGER = 5.0  # seconds for a client to take what is still under way to it when a connection ends
+QUIET = 0.5  # seconds without a byte: whoever sent too much has stopped
 
 FIN, OPCODE, MASKED, LENGTH = 0x80, 0x0F, 0x80, 0x7F
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
@@ -51,6 +56,9 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         self._left_to_parser = False  # for good: it found, or will find, something wrong
         self._held = False
         self._timer: asyncio.TimerHandle | None = None
+        self._heard = True  # anything, since the last ping
+        self._failed = False  # for what the client sent: the rest of it is thrown away
+        self._deadline: asyncio.TimerHandle | None = None
 
     def attach(self, take: Callable[[Frame], None], pause: Callable[[], float]) -> None:
         """Messages go to `take` from now on, those that came already first; `receive` gives only
@@ -86,11 +94,16 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             extensions[EXTENSION] = self
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._deadline):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self._heard = True
+        if self._failed:
+            self._close_when_quiet()
+            return
         if self._take is None or self._left_to_parser:
             super().data_received(data)
             return
@@ -122,6 +135,54 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
             return
         self._take(text)
+
+    def handle_parser_exception(self) -> None:
+        """A socket that is closed with bytes unread resets the connection, and the reset may
+        overtake the close frame that says why. So they are read first, and thrown away."""
+        if self._failed:
+            return
+        self._failed = True
+        self._held = False
+        self._read_on()
+        closing = self.conn.close_sent
+        assert closing is not None
+        self.queue.put_nowait(
+            {"type": "websocket.disconnect", "code": closing.code, "reason": closing.reason}
+        )
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        self._close_when_quiet()
+
+    def _close_when_quiet(self) -> None:
+        """With uvicorn's own timer: while there is one, it does not close."""
+        if self.close_timer is not None:
+            self.close_timer.cancel()
+        self.close_timer = self.loop.call_later(QUIET, self.transport.close)
+
+    def send_keepalive_ping(self) -> None:
+        self._heard = False
+        super().send_keepalive_ping()
+
+    def keepalive_timeout(self) -> None:
+        """The answer may wait behind much that is not read yet, or while nothing is read at all.
+        Who is dead takes nothing either: to wait until all is written would be for ever."""
+        if self.close_sent or self.transport.is_closing():
+            return
+        if self._heard or self._held:
+            self._heard = False
+            assert self.ping_timeout is not None
+            self.pong_timer = self.loop.call_later(self.ping_timeout, self.keepalive_timeout)
+            return
+        super().keepalive_timeout()
+        self.transport.abort()
+
+    def on_task_complete(self, task: asyncio.Task[None]) -> None:
+        """The application has said its last. A client that does not take it is not kept."""
+        super().on_task_complete(task)
+        if not self.disconnected:
+            waits = self.close_timer is not None  # for the client's own close frame
+            most = LINGER + (self.close_timeout if waits else 0.0)
+            self._deadline = self.loop.call_later(most, self.transport.abort)
 
     # --- frames ----------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 from websockets.frames import Frame, Opcode
 
+from gateway import frames
 from gateway.frames import PLENTY, PacedProtocol
 from gateway.frames import Frame as Message
 from tests.gateway.running import Running
@@ -33,7 +34,7 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written = b""
-        self.paused = self.closed = False
+        self.paused = self.closed = self.aborted = False
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return default
@@ -43,6 +44,9 @@ class Wire(asyncio.Transport):
 
     def close(self) -> None:
         self.closed = True
+
+    def abort(self) -> None:
+        self.aborted = True
 
     def is_closing(self) -> bool:
         return self.closed
@@ -185,15 +189,80 @@ def test_any_split_gives_the_same_messages(
 )
 @pytest.mark.parametrize("cuts", [[], [1], [2, 3, 9]])
 def test_what_is_broken_closes_as_ever(
-    connection: Connection, data: bytes, code: int, cuts: list[int]
+    connection: Connection,
+    data: bytes,
+    code: int,
+    cuts: list[int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(frames, "QUIET", 0.001)
     connection.feed(of("before") + data + of("after"), [len(of("before")) + cut for cut in cuts])
     assert connection.taken == ["before"]
-    assert connection.wire.closed
+    while not connection.wire.closed:
+        connection.step()
     assert connection.wire.written[:4] == b"\x88" + connection.wire.written[1:2] + struct.pack(
         "!H", code
     )
     assert set(connection.disconnects()) == {code}
+
+
+def test_the_rest_of_what_is_broken_is_read_and_thrown_away(
+    paced: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paced.feed(of("before"))
+    paced.protocol.hold()
+    paced.feed(b"\x81\xff" + struct.pack("!Q", MAX_SIZE + 1) + bytes(4))
+    said = paced.wire.written
+    paced.feed(of("after"))
+    assert not paced.wire.paused and not paced.wire.closed
+    monkeypatch.setattr(frames, "QUIET", 0.001)
+    paced.feed(of("after"))
+    while not paced.wire.closed:
+        paced.step()
+    assert paced.wire.written == said and paced.taken == ["before"]
+    assert paced.disconnects() == [1009]
+
+
+async def test_who_sends_too_much_is_told_and_not_reset(
+    gateway: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "QUIET", 600.0)  # here the client's own end comes first
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    writer.write(HANDSHAKE.replace(b"Host: test", b"Host: localhost"))
+    assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+    limit = gateway.services.config.max_message_bytes
+    writer.write(b"\x81\xff" + struct.pack("!Q", limit + 1) + bytes(4) + bytes(4_000_000))
+    writer.write_eof()
+    said = await reader.read()  # raises if the connection is reset
+    assert b"\x88" in said and struct.pack("!H", 1009) in said
+    writer.close()
+    await writer.wait_closed()
+    await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
+
+
+def test_who_is_not_read_or_was_just_heard_is_not_taken_for_dead(connection: Connection) -> None:
+    protocol, wire = connection.protocol, connection.wire
+    protocol.send_keepalive_ping()
+    protocol.hold()
+    protocol.keepalive_timeout()
+    assert not wire.closed
+    protocol.release()
+    connection.feed(of("much")[:3])
+    protocol.keepalive_timeout()
+    assert not wire.closed
+    protocol.keepalive_timeout()
+    assert wire.closed and struct.pack("!H", 1011) in wire.written
+    assert wire.aborted, "what waits to be written would wait for ever"
+
+
+def test_who_takes_nothing_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "LINGER", 0.001)
+    with connected() as connection:
+        [task] = connection.protocol.tasks
+        task.cancel()  # the application ends, and what it has written does not go out
+        while not connection.wire.aborted:
+            connection.step()
+        assert connection.wire.closed
 
 
 def test_the_socket_rests_after_messages_only(paced: Connection) -> None:
