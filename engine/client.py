@@ -257,7 +257,7 @@ class EngineClient:
         try:
             return await future
         except asyncio.CancelledError:
-            if replica.ready is not None:
+            with contextlib.suppress(EngineUnavailable):  # then it has forgotten the file anyway
                 replica.send(CancelFile(message.request))
             raise
         finally:

@@ -115,11 +115,12 @@ class Server:
         handlers = [urllib.request.ProxyHandler({})] if self.is_local else []
         opener = urllib.request.build_opener(*handlers)
         try:
-            with opener.open(request, timeout=timeout) as answer:
+            try:
+                answer = opener.open(request, timeout=timeout)
+            except urllib.error.HTTPError as error:
+                answer = error
+            with answer:
                 return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read()
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise ConnectionFailed(f"cannot reach {self.base_url}: {in_words(error)}") from error
 

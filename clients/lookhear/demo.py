@@ -8,7 +8,7 @@ import json
 import statistics
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -169,15 +169,12 @@ def _server(console: Console, port: int, model: str | None) -> Iterator[ServerPr
     chosen = free_port(port)
     if chosen != port:
         console.print(f"port {port} is taken: using {chosen}", style="yellow")
-    with progress(console, "starting the server") as report:
-        names = MODELS if model is None else (model,)
-        arguments = [argument for name in names for argument in ("--model", name)]
-        process = ServerProcess(chosen, arguments, report)
-        process.__enter__()
-    try:
+    with ExitStack() as stack:
+        with progress(console, "starting the server") as report:
+            names = MODELS if model is None else (model,)
+            arguments = [argument for name in names for argument in ("--model", name)]
+            process = stack.enter_context(ServerProcess(chosen, arguments, report))
         yield process
-    finally:
-        process.__exit__(None, None, None)
 
 
 def _show(

@@ -161,24 +161,31 @@ def test_what_is_no_answer_of_ours(http: Any) -> None:
     assert not is_running(Server(http.url))
 
 
-def test_what_does_not_speak_http() -> None:
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (b"SSH-2.0-nobody\r\n", ": expected HTTP, got 'SSH-2.0-nobody'"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", ""),
+        (b"HTTP/1.1 503 Away\r\nContent-Length: 9\r\n\r\n{", ""),
+    ],
+)
+def test_what_does_not_speak_http_to_the_end(said: bytes, problem: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=greet, args=(listening,), daemon=True)
+        thread = threading.Thread(target=answer_with, args=(listening, said), daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        problem = f"cannot reach {url}: expected HTTP, got 'SSH-2.0-nobody'"
-        with pytest.raises(ConnectionFailed, match=re.escape(problem)):
+        with pytest.raises(ConnectionFailed, match=re.escape(f"cannot reach {url}{problem}")):
             Server(url).get_json("/v1/models")
         thread.join()
 
 
-def greet(listening: socket.socket) -> None:
-    """As a server of another kind does."""
+def answer_with(listening: socket.socket, said: bytes) -> None:
+    """As a server of another kind does, or one that is killed meanwhile."""
     connection, _ = listening.accept()
     with connection:
         while not connection.recv(4096).endswith(b"\r\n\r\n"):
             pass
-        connection.sendall(b"SSH-2.0-nobody\r\n")
+        connection.sendall(said)
 
 
 @pytest.mark.parametrize(

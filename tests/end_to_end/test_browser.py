@@ -91,9 +91,13 @@ async def test_a_recording_by_a_model_without_word_times(page: Page) -> None:
     await page.until(f"/colour/.test({SAID}.innerText)")
     await page.until("document.querySelector('#state').dataset.state == 'idle'")
     assert await page.js("document.querySelectorAll('.word').length") == 0
-    # All that was said in the turn is lit while it is played.
-    await page.click(".seek")
-    await page.until(f"{SAID}.classList.contains('lit')")
+    # All that was said in the turn is lit while it is played, for two seconds: whoever asks in the
+    # page itself does not come too late.
+    await page.js(f"""new Promise((done) => {{
+        const look = () => {SAID}.classList.contains("lit") ? done() : setTimeout(look, 10);
+        document.querySelector(".seek").click();
+        look();
+    }})""")
     await page.until("!document.querySelector('.lit')")
     assert "commit lag" not in await page.text("#latency")
 

@@ -31,6 +31,7 @@ from engine.messages import (
     StartAnswer,
     Starting,
     StartTurn,
+    TranscribeFile,
     TranscriptionSettings,
 )
 from engine.replica import Replica
@@ -235,4 +236,22 @@ async def test_a_session_is_closed_in_every_engine_that_knew_it(pair: Pair) -> N
     pair.start("s", "v", "b")
     pair.client.close_session("s")
     assert [r.got.count(CloseSession("s")) for r in (pair.a, pair.b)] == [2, 1]
+    await pair.client.close()
+
+
+async def test_who_gives_up_on_a_file_need_not_hear_that_its_engine_is_busy(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await loaded(pair)
+    file = TranscribeFile("f", TranscriptionSettings(model="a"), np.zeros(16, np.float32))
+    waiting = asyncio.create_task(pair.client.transcribe_file(file))
+    await until(lambda: pair.a.got == [file])
+
+    def refuse(message: Message) -> None:
+        raise EngineUnavailable("it does not keep up")
+
+    monkeypatch.setattr(pair.a, "send", refuse)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
     await pair.client.close()
