@@ -60,7 +60,7 @@ EventHandler = Callable[[Event], None]
 ProgressHandler = Callable[[str, Starting], None]  # told the model's name with each
 
 RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before each next try
-SILENCE_LIMIT = 60.0  # seconds without a heartbeat after which an engine counts as hung
+SILENCE_LIMIT = 60.0  # seconds without an answer after which an engine counts as hung
 
 
 class EngineStartError(RuntimeError):
@@ -354,17 +354,22 @@ class EngineClient:
                 future.set_exception(EngineUnavailable(failure.message))
 
     async def _heartbeat(self, replica: Replica, started: asyncio.Event) -> None:
-        """Ping the engine; kill it when it has not answered for long. `run` sees it end."""
+        """Ping the engine; kill it when it has not answered for long. `run` sees it end.
+
+        Silence is counted in heartbeats, not by the clock: this process may have been stopped for
+        minutes, or both, and then it is the one that asked nothing.
+        """
         await started.wait()
-        if replica.ready is None:
-            return
-        number, clock = 0, asyncio.get_running_loop().time
+        number, silence = 0, 0.0
         while replica.ready is not None:
-            if clock() - replica.last_pong > SILENCE_LIMIT:
+            if silence > SILENCE_LIMIT:
                 log.error("engine of %s does not answer; killing it", replica.config.name)
                 replica.kill()
                 return
             number += 1
+            last = replica.last_pong
             with contextlib.suppress(EngineUnavailable):  # its silence is what counts
                 replica.send(Ping(number))
             await asyncio.sleep(replica.config.heartbeat_seconds)
+            is_silent = replica.last_pong == last
+            silence = silence + replica.config.heartbeat_seconds if is_silent else 0.0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,6 +50,8 @@ class Listening(Replica):
     ) -> None:
         super().__init__(config, on_event, module)
         self.got: list[Message] = []
+        self.pings = 0
+        self.answers = True
         self._up, self._gone = asyncio.Event(), asyncio.Event()
 
     async def run(self, started: asyncio.Event) -> int:
@@ -79,6 +83,10 @@ class Listening(Replica):
             raise EngineUnavailable(self.config.name)
         if not isinstance(message, Ping):
             self.got.append(message)
+            return
+        self.pings += 1
+        if self.answers:
+            self.last_pong = asyncio.get_running_loop().time()
 
     def hang_up(self) -> None:
         self._gone.set()
@@ -254,4 +262,34 @@ async def test_who_gives_up_on_a_file_need_not_hear_that_its_engine_is_busy(
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
+    await pair.client.close()
+
+
+async def test_an_engine_that_does_not_answer_is_ended(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(client_module, "SILENCE_LIMIT", 0.1)
+    for replica in (pair.a, pair.b):
+        replica.config = replace(replica.config, heartbeat_seconds=0.05)
+    pair.open("s", "b")
+    await loaded(pair)
+    pair.b.answers = False
+    await until(lambda: bool(pair.told["s"]))
+    assert isinstance(pair.told["s"][0], EngineFailed)
+    assert "engine of b does not answer" in caplog.text
+    assert pair.client.is_ready("a")
+    await pair.client.close()
+
+
+async def test_who_slept_does_not_take_its_engines_for_hung(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "SILENCE_LIMIT", 0.1)
+    for replica in (pair.a, pair.b):
+        replica.config = replace(replica.config, heartbeat_seconds=0.05)
+    await loaded(pair)
+    time.sleep(0.3)  # the event loop stands still, as when this process is stopped
+    before = pair.a.pings
+    await until(lambda: pair.a.pings >= before + 2 or not pair.client.ready)
+    assert pair.client.ready
     await pair.client.close()
