@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Generic, Self, TypeVar
 
-from lookhear.answers import BlockingAnswer
+from lookhear.answers import BlockingAnswer, Run
 from lookhear.audio import Source
 from lookhear.client import DEFAULT_URL, AsyncClient
 from lookhear.content import Medium
@@ -29,10 +30,10 @@ class BlockingConversation:
     """The blocking twin of `Conversation`: same methods, same arguments. Made by
     `Client.conversation`; `with` connects and hangs up.
 
-    run: runs a coroutine on the client's event loop and returns its result.
+    run: does work on the client's event loop and returns its result.
     """
 
-    def __init__(self, talk: Conversation, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    def __init__(self, talk: Conversation, run: Run) -> None:
         self._talk = talk
         self._run = run
 
@@ -52,27 +53,27 @@ class BlockingConversation:
         detail: str | None = None,
         role: str = "user",
     ) -> str:
-        return str(self._run(self._talk.add(text, images=images, detail=detail, role=role)))
+        return str(self._run(lambda: self._talk.add(text, images=images, detail=detail, role=role)))
 
     def add_image(self, image: Medium, detail: str | None = None) -> str:
-        return str(self._run(self._talk.add_image(image, detail)))
+        return str(self._run(lambda: self._talk.add_image(image, detail)))
 
     def add_text(self, text: str, role: str = "user") -> str:
-        return str(self._run(self._talk.add_text(text, role)))
+        return str(self._run(lambda: self._talk.add_text(text, role)))
 
     def add_audio(
         self, source: Source, *, rate: int | None = None, pace: float | None = None
     ) -> str:
-        return str(self._run(self._talk.add_audio(source, rate=rate, pace=pace)))
+        return str(self._run(lambda: self._talk.add_audio(source, rate=rate, pace=pace)))
 
     def show_frame(self, image: Medium, seconds: float | None = None) -> None:
-        self._run(self._talk.show_frame(image, seconds))
+        self._run(lambda: self._talk.show_frame(image, seconds))
 
     def forget_frames(self) -> None:
-        self._run(self._talk.forget_frames())
+        self._run(self._talk.forget_frames)
 
     def delete(self, item_id: str) -> None:
-        self._run(self._talk.delete(item_id))
+        self._run(lambda: self._talk.delete(item_id))
 
     def respond(
         self,
@@ -85,10 +86,10 @@ class BlockingConversation:
         return BlockingAnswer(answer, self._run)
 
     def close(self) -> None:
-        self._run(self._talk.aclose())
+        self._run(self._talk.aclose)
 
     def __enter__(self) -> Self:
-        self._run(self._talk.__aenter__())
+        self._run(self._talk.__aenter__)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -121,23 +122,23 @@ class Client:
         events = self._client.transcribe(source, **options)
         try:
             while True:
-                event = self._run(_next(events))
+                event = self._run(lambda: _next(events))
                 if event is None:
                     return
                 yield event
         finally:
-            self._run(events.aclose())
+            self._run(events.aclose)
 
     def transcribe_text(self, source: Source, **options: Any) -> str:
-        return self._run(self._client.transcribe_text(source, **options))
+        return self._run(lambda: self._client.transcribe_text(source, **options))
 
     def transcribe_file(self, file: str | os.PathLike[str] | bytes, **options: Any) -> Transcript:
-        return self._run(self._client.transcribe_file(file, **options))
+        return self._run(lambda: self._client.transcribe_file(file, **options))
 
     def transcribe_raw(
         self, file: str | os.PathLike[str] | bytes, response_format: str, **options: Any
     ) -> str:
-        return self._run(self._client.transcribe_raw(file, response_format, **options))
+        return self._run(lambda: self._client.transcribe_raw(file, response_format, **options))
 
     def chat(self, question: str | Sequence[Mapping[str, Any]], **options: Any) -> BlockingAnswer:
         """As `AsyncClient.chat`, for an ordinary `for` loop."""
@@ -148,7 +149,7 @@ class Client:
         return BlockingConversation(self._client.conversation(**options), self._run)
 
     def models(self) -> list[Model]:
-        return self._run(self._client.models())
+        return self._run(self._client.models)
 
     def close(self) -> None:
         """Stop the loop's thread. Nothing can be asked afterwards."""
@@ -163,27 +164,49 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        task = asyncio.run_coroutine_threadsafe(_start(work), self._loop).result()
+    def _run(self, work: Callable[[], Awaitable[T]]) -> T:
+        errand = _Errand(work)
         try:
-            return asyncio.run_coroutine_threadsafe(_result(task), self._loop).result()
+            self._loop.call_soon_threadsafe(errand.begin)
+            return errand.outcome.result()
         except KeyboardInterrupt:
-            asyncio.run_coroutine_threadsafe(_cancel(task), self._loop).result()
+            # Whenever it came, nothing of the work is under way afterwards.
+            self._loop.call_soon_threadsafe(errand.cancel)
+            errand.outcome.exception()
             raise
+
+
+class _Errand(Generic[T]):
+    """Work for the loop's thread. It begins there too: Ctrl-C may come between any two steps of the
+    thread that waits, and must find no coroutine that is made and not begun."""
+
+    def __init__(self, work: Callable[[], Awaitable[T]]) -> None:
+        self.outcome: Future[T] = Future()
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+
+    def begin(self) -> None:
+        self._task = asyncio.create_task(self._do())
+        self._task.add_done_callback(self._done)
+
+    def cancel(self) -> None:
+        """`outcome` is there once it is over."""
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            self.outcome.set_exception(asyncio.CancelledError())
+
+    async def _do(self) -> T:
+        return await self._work()
+
+    def _done(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.outcome.set_exception(asyncio.CancelledError())
+        elif (error := task.exception()) is not None:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(task.result())
 
 
 async def _next(events: AsyncGenerator[Event, None]) -> Event | None:
     return await anext(events, None)
-
-
-async def _start(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    return asyncio.create_task(work)
-
-
-async def _result(task: asyncio.Task[T]) -> T:
-    return await task
-
-
-async def _cancel(task: asyncio.Task[Any]) -> None:
-    task.cancel()
-    await asyncio.wait([task])

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
+import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -23,6 +27,7 @@ from lookhear import (
     ServerError,
     SourceError,
     Usage,
+    blocking,
     message,
 )
 from lookhear.content import audio_part, is_url, media_type, medium_url, named
@@ -201,6 +206,42 @@ def test_the_blocking_client_says_the_same() -> None:
         with client.chat("A story?") as story:
             assert next(story) == "Once"
         assert server.hung_up.wait(60)
+
+
+class CtrlC:
+    """Pressed at a step, counted from 0, of what the blocking client does in this thread."""
+
+    def __init__(self, step: int) -> None:
+        self.left = step
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code.co_filename != blocking.__file__:
+            return None
+        self.left -= 1
+        if self.left == -1:
+            raise KeyboardInterrupt
+        return self
+
+
+def test_ctrl_c_at_any_moment_leaves_nothing_under_way() -> None:
+    server = ChatServer([chunk(content="Once")], hold=True)
+    with server.running(), Client(server.url) as client:
+        for step in itertools.count():
+            story = client.chat("A story?")
+            sys.settrace(CtrlC(step))
+            try:
+                with story:
+                    assert next(story) == "Once"
+                break
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.settrace(None)
+            story.close()
+            assert list(story) == [] and story.completed is None
+        assert step > 10
+        server.hold, server.frames = False, answer("so")
+        assert client.chat("What?").read().text == "so"
 
 
 def test_urls_are_told_from_paths() -> None:
