@@ -165,8 +165,13 @@ async def _spoken(parsed: argparse.Namespace, client: AsyncClient) -> int:
         loop = asyncio.get_running_loop()
         if parsed.audio == "-":
             source = microphone = Microphone()
-            # The first Ctrl-C ends the question, the next one the program.
-            loop.add_signal_handler(signal.SIGINT, microphone.stop)
+
+            def finish() -> None:
+                """The first Ctrl-C ends the question, the next one the program."""
+                loop.remove_signal_handler(signal.SIGINT)
+                microphone.stop()
+
+            loop.add_signal_handler(signal.SIGINT, finish)
             Console(stderr=True).print("ask; Ctrl-C ends the question", style="dim")
         try:
             question = await talk.add_audio(source)

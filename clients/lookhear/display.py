@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -61,15 +61,21 @@ class LiveTranscript:
     """`with LiveTranscript(console) as transcript: transcript.show(event)` for each event.
 
     status: on a terminal, is told the events too and shown below the text. notes: where a lost
-    connection is told of; by default stderr if the text is piped.
+    connection is told of; by default stderr if the text is piped. now: seconds, as
+    `time.monotonic`.
     """
 
     def __init__(
-        self, console: Console, status: StatusLine | None = None, notes: Console | None = None
+        self,
+        console: Console,
+        status: StatusLine | None = None,
+        notes: Console | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._console = console
         self._status = status
         self._notes = notes or (console if console.is_terminal else Console(stderr=True))
+        self._now = now
         self._lost_at: float | None = None  # when the connection was, until it is back
         self._lost_seconds = 0.0  # of sound, meanwhile
         self._turns: dict[str, _Turn] = {}  # not printed yet, in the order of speaking
@@ -112,13 +118,13 @@ class LiveTranscript:
                     self._turns.pop(item_id, None)
                 self._lost(event)
             case SessionReady() if self._lost_at is not None:
-                self._back(time.monotonic() - self._lost_at)
+                self._back(self._now() - self._lost_at)
         self._print_done()
 
     def _lost(self, event: Reconnecting) -> None:
         self._lost_seconds += event.lost
         if self._lost_at is None:
-            self._lost_at = time.monotonic()
+            self._lost_at = self._now()
             self._note(f"connection lost: {event.reason}; trying again", "yellow")
 
     def _back(self, seconds: float) -> None:

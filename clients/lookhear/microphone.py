@@ -87,10 +87,11 @@ class Microphone:
         while True:
             if self._overflowed:
                 raise SourceError("the microphone recorded faster than its audio was taken away")
+            is_closed = self._stream is None  # asked first: then all that was recorded is queued
             try:
-                yield wire.pcm(self._blocks.get(timeout=0.1))
+                yield wire.pcm(self._blocks.get(timeout=0.0 if is_closed else 0.1))
             except queue.Empty:
-                if self._stream is None:
+                if is_closed:
                     yield wire.pcm(b"", last=True)
                     return
 

@@ -152,8 +152,10 @@ class ChildServer(ABC):
     @property
     def log(self) -> str:
         """Everything that the child printed."""
-        self._log.seek(0)
-        return self._log.read().decode("utf-8", "replace")
+        # Without a seek: the child writes on from where the file stands, which both share.
+        descriptor = self._log.fileno()
+        printed = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+        return printed.decode("utf-8", "replace")
 
     def log_tail(self, lines: int = 15) -> str:
         """The last lines of it."""

@@ -121,8 +121,9 @@ class StatusLine:
         return Text("  ").join(part for rank, part in parts if rank in shown)
 
     def _light(self) -> Text:
-        if self._back_at is not None:
-            seconds = max(0.0, self._back_at - self._now())
+        back_at = self._back_at  # once: what redraws the screen is another thread
+        if back_at is not None:
+            seconds = max(0.0, back_at - self._now())
             wait = f" in {seconds:.0f} s" if seconds >= 1 else ""
             return Text(f"● reconnecting{wait}", style="yellow")
         if self._state == "listening" and self._talking:

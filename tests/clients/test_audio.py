@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import queue
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -150,6 +151,23 @@ async def test_a_microphone_ends_with_what_was_recorded(monkeypatch: pytest.Monk
     pcm = await read(microphone)
     assert pcm.tolist() == [n for n in range(5) for _ in range(480)]
     assert not microphone.start(), "stopped is for good"
+
+
+def test_what_is_recorded_while_it_is_stopped_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sounddevice", FakeDevice())
+    microphone = Microphone()
+    pieces = iter(microphone)
+    assert all(next(pieces) for _ in range(5))
+    get = microphone._blocks.get
+
+    def too_early(**_: object) -> bytes:
+        monkeypatch.setattr(microphone._blocks, "get", get)
+        FakeDevice.last.options["callback"](bytes([7, 0]) * 480, 480, None, None)
+        microphone.stop()
+        raise queue.Empty
+
+    monkeypatch.setattr(microphone._blocks, "get", too_early)
+    assert b"".join(pieces) == bytes([7, 0]) * 480
 
 
 async def test_a_microphone_that_nobody_reads_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,6 +172,20 @@ def test_a_server_that_cannot_start_is_quoted(monkeypatch: pytest.MonkeyPatch) -
         server.ServerProcess().__enter__()
 
 
+class Printing(server.ChildServer):
+    def _answers(self) -> bool:
+        return bool(self.log)
+
+
+def test_what_a_server_prints_is_read_while_it_prints() -> None:
+    script = "for number in range(100_000): print(number, flush=True)"
+    with Printing("the child", [sys.executable, "-c", script], start_seconds=60.0) as child:
+        for _ in range(100):
+            assert child.log_tail(1)
+        assert child.wait() == 0
+        assert child.log.splitlines() == [str(number) for number in range(100_000)]
+
+
 def test_the_progress_of_a_server_is_that_of_the_first_model_not_ready() -> None:
     def told(*models: tuple[str, str, str, float]) -> tuple[str, float | None]:
         keys = ("name", "state", "stage", "progress")
