@@ -30,9 +30,11 @@ const WORDING = {
 };
 const SILENT = 1e-4; // the level of a microphone that is muted
 const LONGEST_SILENCE = 5000; // ms after which a silent microphone is told of
+const MOST_THUMBNAILS = 100; // of frames that the server has not told of
 
 let audio = null; // {stop} of what is heard
 let source = null; // "microphone", "file", or null
+let attempt = null; // at hearing it: what belongs to an earlier one may still be opened, or end
 const frames = new Map(); // thumbnails of sent frames, by timestamp
 const session = new Session();
 for (const id of ["transcript", "chat"]) keepEnd($(id));
@@ -96,7 +98,9 @@ function showToSpeech() {
 
 // A frame of the live camera or of a video.
 function showFrame(picture, timestamp) {
-  if (session.see(picture.url, timestamp)) frames.set(timestamp, picture.thumbnail);
+  if (!session.see(picture.url, timestamp)) return;
+  frames.set(timestamp, picture.thumbnail);
+  if (frames.size > MOST_THUMBNAILS) frames.delete(frames.keys().next().value);
 }
 
 // --- what is shown ------------------------------------------------------------------------------
@@ -184,26 +188,34 @@ session.addEventListener("failed", ({ detail }) => {
 
 // --- sound --------------------------------------------------------------------------------------
 
-async function start(kind, open) {
+// open(onPiece, onStart, onEnd) -> {stop}. onBegin(): it is heard from now on.
+async function start(kind, open, onBegin = () => {}) {
   await stopAudio();
   player.pause();
   showNotice("");
   source = kind;
+  const mine = (attempt = {});
   latency.begin();
   session.configure({ answers: kind === "microphone" && $("answers").checked });
   session.listen();
   if (kind === "microphone") showToSpeech();
   const hears = kind === "microphone" ? voiceCheck() : () => {};
   try {
-    const opened = await open((pcm, level) => {
-      $("level").value = Math.min(1, level * 4);
-      hears(level);
-      session.append(pcm);
-      latency.recorded(session.tape.end);
-    });
-    if (source === kind && session.listening) audio = opened;
+    const opened = await open(
+      (pcm, level) => {
+        if (attempt !== mine) return;
+        $("level").value = Math.min(1, level * 4);
+        hears(level);
+        session.append(pcm);
+        latency.recorded(session.tape.end);
+      },
+      () => attempt === mine && onBegin(),
+      () => attempt === mine && end(),
+    );
+    if (attempt === mine && session.listening) audio = opened;
     else await opened.stop();
   } catch (error) {
+    if (attempt !== mine) return;
     showNotice(deviceProblem(error, "microphone"));
     await end();
   }
@@ -230,7 +242,7 @@ function voiceCheck() {
 
 async function stopAudio() {
   const opened = audio;
-  audio = source = null;
+  audio = source = attempt = null;
   $("level").value = 0;
   player.finish();
   showState();
@@ -244,9 +256,9 @@ async function end() {
 }
 
 const listen = () =>
-  start("microphone", (onPiece) =>
+  start("microphone", (onPiece, _, onEnd) =>
     microphone(onPiece, () => {
-      end();
+      onEnd();
       showNotice("The microphone was unplugged or taken away.");
     }),
   );
@@ -285,7 +297,7 @@ async function openRecording(file) {
     if (isWatched) session.setLive(true);
   };
   if (sound && session.settings.speech)
-    await start("file", (onPiece) => playSound(sound, onPiece, begin, end));
+    await start("file", (...on) => playSound(sound, ...on), begin);
   else if (isWatched) {
     await end();
     showNotice(sound ? "" : `${file.name} has no sound: it is only watched.`);

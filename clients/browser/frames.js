@@ -1,11 +1,18 @@
-// Frames of the live camera: those on their way, and those that the server kept.
+// Frames of the live camera: those that wait for a server, those on their way to it, and those that
+// it kept.
 
-const MOST = 16; // told to a new session after a reconnect
+const MOST = 16; // that are kept, and that wait; a new session is told of both
 
 export class Frames {
   constructor() {
     this.sent = new Map(); // images by timestamp
     this.held = []; // {image, timestamp_ms}
+    this.waiting = []; // the same
+  }
+
+  // Seen while there is no session to show it to.
+  wait(image, timestamp_ms) {
+    this.waiting = [...this.waiting, { image, timestamp_ms }].slice(-MOST);
   }
 
   // The event that shows a frame. image: a data URL.
@@ -22,11 +29,12 @@ export class Frames {
     if (image) this.held = [...this.held, { image, timestamp_ms }].slice(-MOST);
   }
 
-  // Events that show a new session what was kept.
+  // Events that show a new session what was kept, and what was seen meanwhile.
   again() {
-    const held = this.held;
+    const seen = [...this.held, ...this.waiting];
     this.held = [];
+    this.waiting = [];
     this.sent.clear();
-    return held.map(({ image, timestamp_ms }) => this.event(image, timestamp_ms));
+    return seen.map(({ image, timestamp_ms }) => this.event(image, timestamp_ms));
   }
 }

@@ -3,6 +3,8 @@
 import { clock, make } from "./dom.js";
 import { watch } from "./pictures.js";
 
+const ROUNDED = 1; // ms: where an element stands may be a little before where it was put
+
 export class Player {
   // box, title: its elements. now(): on the page's clock. onFrame(picture, timestamp_ms) as of a
   // Camera. onPlay(): it plays, or stands elsewhere. onHeard(): for the first time.
@@ -105,7 +107,8 @@ export class Player {
       this.show(recording);
       element.controls = true;
     }
-    element.currentTime = Math.min((time - start) / 1000, element.duration || Infinity);
+    const from = (time - start + ROUNDED) / 1000;
+    element.currentTime = Math.min(from, element.duration || Infinity);
     element.play().catch(() => {}); // paused at once
   }
 

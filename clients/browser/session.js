@@ -198,10 +198,11 @@ export class Session extends EventTarget {
     if (live) this.connect();
   }
 
-  // image: a data URL. -> whether it was sent
+  // image: a data URL. -> whether the server is shown it, now or when there is one
   see(image, timestamp_ms) {
-    if (!this.ready || this.connection.waiting > BUSY_SOCKET) return false;
-    this.connection.send(this.frames.event(image, timestamp_ms));
+    if (!this.ready) this.frames.wait(image, timestamp_ms);
+    else if (this.connection.waiting > BUSY_SOCKET) return false;
+    else this.connection.send(this.frames.event(image, timestamp_ms));
     return true;
   }
 
