@@ -109,7 +109,8 @@ class Replica:
         return await self._process.wait()
 
     def send(self, message: Message) -> None:
-        if self._writer is None or self.ready is None:
+        # A transport that is closing knows before `run` does that the process is gone.
+        if self._writer is None or self.ready is None or self._writer.transport.is_closing():
             raise EngineUnavailable(f"the engine of {self.config.name} is not running")
         if self._writer.transport.get_write_buffer_size() > BACKLOG_LIMIT:
             raise EngineUnavailable(f"the engine of {self.config.name} does not keep up")

@@ -6,7 +6,6 @@ answers at server.url in the protocol server.wire, and ends it with everything t
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -211,12 +210,15 @@ class PeerServer(ChildServer):
         return self.peer.wire
 
     def _launch(self) -> subprocess.Popen[bytes]:
-        child = super()._launch()
-        if hasattr(os, "sched_setaffinity"):
-            cores = sorted(os.sched_getaffinity(0))[: self.threads]
-            with contextlib.suppress(ProcessLookupError):
-                os.sched_setaffinity(child.pid, cores)
-        return child
+        if not hasattr(os, "sched_setaffinity"):
+            return super()._launch()
+        # The child has this thread's cores, from its first instruction on: it counts them.
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, sorted(cores)[: self.threads])
+        try:
+            return super()._launch()
+        finally:
+            os.sched_setaffinity(0, cores)
 
     def _answers(self) -> bool:
         if self.peer.ready is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +90,37 @@ async def test_a_killed_engine_tells_every_session_and_comes_back(folder: Path) 
     finally:
         await client.close()
     assert not client.ready
+
+
+async def _sends_while_its_engine_dies() -> None:
+    client = EngineClient([EngineConfig(model="null")], module="benchmarks.null_engine")
+    await client.load()
+    try:
+        told: asyncio.Queue[Event] = asyncio.Queue()
+        client.open_session("s", told.put_nowait)
+        client.send(StartTurn("s", "t", TranscriptionSettings(model="null")))
+        pid = client.pids["null"]
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):  # a thread of asyncio's may have taken notice
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # its socket is closed by then
+        async with asyncio.timeout(LIMIT):
+            while told.empty():
+                with suppress(EngineUnavailable):
+                    client.send(AppendAudio("s", "t", clip(0.01), 0))
+                await asyncio.sleep(0)
+        failure = told.get_nowait()
+        assert isinstance(failure, EngineFailed) and failure.code == "engine_died"
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize("module", ["asyncio", "uvloop"])
+def test_what_is_sent_to_an_engine_that_just_died_is_lost_or_refused(module: str) -> None:
+    """Loops differ in what they make of a socket that is closed already."""
+    new_loop = pytest.importorskip(module).new_event_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(_sends_while_its_engine_dies())
 
 
 async def test_files_and_their_errors(folder: Path) -> None:
