@@ -42,7 +42,7 @@ async def test_every_client_is_told_and_the_gateway_serves_again(
     async def died() -> None:
         """Another session, with the bare protocol: an error event, then a close."""
         url = mortal.address.websocket_url("/realtime", {"intent": "transcription"})
-        async with connect(url, proxy=None) as socket:
+        async with connect(url, proxy=None, open_timeout=60) as socket:
             audio = base64.b64encode(talk.pcm[: 2 * 24_000].tobytes()).decode()
             await socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": audio}))
             events = []

@@ -71,7 +71,7 @@ def requests_done(server: ServerProcess) -> dict[str, float]:
 async def done_by(server: ServerProcess, model: str, before: dict[str, float]) -> dict[str, float]:
     """The numbers once the model's engine has said that it did something since."""
     async with asyncio.timeout(PATIENCE):
-        while (now := requests_done(server)).get(model, 0.0) <= before.get(model, 0.0):
+        while (now := requests_done(server)).get(model, -1.0) <= before.get(model, -1.0):
             await asyncio.sleep(0.05)
     return now
 
@@ -145,7 +145,8 @@ class Session:
 
 
 def open_session(server: ServerProcess, **query: str) -> connect:
-    return connect(server.address.websocket_url("/realtime", query), proxy=None)
+    url = server.address.websocket_url("/realtime", query)
+    return connect(url, proxy=None, open_timeout=PATIENCE)
 
 
 async def test_a_session_may_change_its_model_between_turns(
