@@ -96,15 +96,17 @@ async def _accepting(port: int) -> None:
 
 @dataclass
 class Client:
-    """A raw WebSocket client. Every frame it gets is checked strictly and kept in `seen`."""
+    """A raw WebSocket client. Every frame it gets is checked strictly and kept in `seen`. It does
+    not ping: how long a test may wait is `PATIENCE`."""
 
     url: str
     options: dict[str, Any] = field(default_factory=dict)
     seen: list[dict[str, Any]] = field(default_factory=list)
 
     async def __aenter__(self) -> Client:
+        options = {"open_timeout": PATIENCE, "ping_interval": None, **self.options}
         self.socket: ClientConnection = await connect(
-            self.url, proxy=None, max_size=None, open_timeout=PATIENCE, **self.options
+            self.url, proxy=None, max_size=None, **options
         )
         return self
 

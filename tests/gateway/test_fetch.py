@@ -56,26 +56,34 @@ def fetcher(**options: object) -> Fetcher:
 @asynccontextmanager
 async def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """A server on a free port of 127.0.0.1; `answer` gets a request's head."""
-    tasks: set[asyncio.Task[None]] = set()
+    tasks: list[asyncio.Task[None]] = []
+    peers: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
         try:
             await answer(await reader.readuntil(b"\r\n\r\n"), writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the client hung up, as some tests make it
-        finally:
-            writer.transport.abort()
-            tasks.discard(task)
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls)
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(handle(reader, writer))
+        task.add_done_callback(lambda _: writer.transport.abort())
+        tasks.append(task)
+        peers.put_nowait(writer.get_extra_info("peername"))
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
+    port = server.sockets[0].getsockname()[1]
     try:
-        yield server.sockets[0].getsockname()[1]
+        yield port
     finally:
+        if tls is None:
+            # A client may give up before it is accepted. All are once one more is: it is by turns.
+            _, last = await asyncio.open_connection("127.0.0.1", port)
+            while await peers.get() != last.get_extra_info("sockname"):
+                pass
+            last.close()
         server.close()
-        for task in list(tasks):
+        for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 

@@ -192,7 +192,7 @@ async def test_a_reader_that_is_too_slow_is_closed(caplog: pytest.LogCaptureFixt
         small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         small.connect(("127.0.0.1", gateway.port))
         small.setblocking(False)
-        async with gateway.client(ping_interval=None, sock=small) as client:
+        async with gateway.client(sock=small) as client:
             await client.until("session.created")
             client.socket.transport.pause_reading()
             prompt = "x" * 8000  # every update is answered with as much
