@@ -29,7 +29,7 @@ export class Latency {
     this.recent = [];
     this.offset = null; // what the page's audio lags behind the clock of `performance`
     this.heard = []; // how long ago the newest words began when they came
-    this.delay = this.looked = null;
+    this.time = this.looked = null; // the playhead, and when it was looked at
     this.last = 0; // the end of the newest word
   }
 
@@ -51,15 +51,15 @@ export class Latency {
   playhead() {
     if (this.offset === null || !this.heard.length) return null;
     const now = performance.now();
-    const wanted = Math.min(LONGEST_DELAY, Math.max(...this.heard));
+    const delay = Math.min(LONGEST_DELAY, Math.max(...this.heard));
+    const wanted = now - this.offset - delay;
     const passed = now - (this.looked ?? now);
     this.looked = now;
-    if (this.delay === null) this.delay = wanted;
-    // Slower or faster than speech for a while, never backwards.
-    const change = Math.max(-0.3 * passed, Math.min(0.8 * passed, wanted - this.delay));
-    this.delay += change;
-    const time = now - this.offset - this.delay;
-    return time > this.last + 1500 ? null : time;
+    this.time ??= wanted;
+    // Slower or faster than speech for a while, never backwards: not where the microphone falters
+    // and all that follows comes later, either.
+    this.time += Math.max(0.2 * passed, Math.min(1.3 * passed, wanted - this.time));
+    return this.time > this.last + 1500 ? null : this.time;
   }
 
   take(message, at) {
