@@ -10,6 +10,7 @@ import base64
 import contextlib
 import itertools
 import json
+import os
 import shutil
 import tempfile
 import wave
@@ -270,32 +271,43 @@ async def chromium(
             options.append(f"--use-file-for-fake-audio-capture={microphone}%noloop")
         if camera is not None:
             options.append(f"--use-file-for-fake-video-capture={camera}")
-        process = await asyncio.create_subprocess_exec(
-            path,
-            *options,
-            "about:blank",
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        assert process.stderr is not None
-        draining: asyncio.Task[None] | None = None
-        try:
-            address = await _address(process.stderr)
-            draining = asyncio.create_task(_drain(process.stderr))
+        async with _running([path, *options, "about:blank"]) as stderr:
             async with connect(
-                address,
+                await _address(stderr),
                 proxy=None,
                 max_size=None,
                 open_timeout=PATIENCE,
                 ping_interval=None,  # a browser may be busy
             ) as socket:
                 browser = Browser(socket)
+                draining = asyncio.create_task(_drain(stderr))
                 reading = asyncio.create_task(browser.read())
                 try:
                     yield browser
                 finally:
                     reading.cancel()
-                    await asyncio.wait({reading})
+                    draining.cancel()
+                    await asyncio.wait({reading, draining})
+
+
+@contextlib.asynccontextmanager
+async def _running(command: list[str]) -> AsyncIterator[asyncio.StreamReader]:
+    """-> its stderr"""
+    # A pipe of our own, to be closed when the process has ended: its children may hold it open.
+    reading, writing = os.pipe()
+    stderr = asyncio.StreamReader()
+    pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stderr), os.fdopen(reading, "rb", 0)
+    )
+    try:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command, stdout=asyncio.subprocess.DEVNULL, stderr=writing
+            )
+        finally:
+            os.close(writing)
+        try:
+            yield stderr
         finally:
             if process.returncode is None:
                 process.terminate()
@@ -304,9 +316,8 @@ async def chromium(
             except TimeoutError:
                 process.kill()
                 await process.wait()
-            if draining is not None:  # its children may hold the pipe open for longer
-                draining.cancel()
-                await asyncio.wait({draining})
+    finally:
+        pipe.close()
 
 
 async def _address(stderr: asyncio.StreamReader) -> str:
