@@ -30,7 +30,9 @@ except ImportError:  # built without it
 EXTENSION = "lookhear.frames"  # in an ASGI scope's extensions: a PacedProtocol
 PLENTY = 64 * 1024  # bytes read at once: so much is no microphone, which is read without pauses
 LINGER = 5.0  # seconds for a client to take what is still under way to it when a connection ends
-QUIET = 0.5  # seconds without a byte: whoever sent too much has stopped
+# Whoever sent too much has stopped when nothing came for so many times so many seconds. More than
+# once, since a process that stood still finds its timers due before it finds what has come.
+LOOKS, QUIET = 5, 0.1
 
 FIN, OPCODE, MASKED, LENGTH = 0x80, 0x0F, 0x80, 0x7F
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
@@ -153,11 +155,14 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         self.close_sent = True
         self._close_when_quiet()
 
-    def _close_when_quiet(self) -> None:
+    def _close_when_quiet(self, looks: int = LOOKS) -> None:
         """With uvicorn's own timer: while there is one, it does not close."""
         if self.close_timer is not None:
             self.close_timer.cancel()
-        self.close_timer = self.loop.call_later(QUIET, self.transport.close)
+        if looks:
+            self.close_timer = self.loop.call_later(QUIET, self._close_when_quiet, looks - 1)
+        else:
+            self.transport.close()
 
     def send_keepalive_ping(self) -> None:
         self._heard = False

@@ -77,7 +77,8 @@ async def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIte
         yield port
     finally:
         if tls is None:
-            # A client may give up before it is accepted. All are once one more is: it is by turns.
+            # A client may give up before it is accepted. They are accepted in turn: once one more
+            # is, all are.
             _, last = await asyncio.open_connection("127.0.0.1", port)
             while await peers.get() != last.get_extra_info("sockname"):
                 pass
