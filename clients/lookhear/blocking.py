@@ -11,7 +11,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, Generic, Self, TypeVar
 
 from lookhear.answers import BlockingAnswer, Run
@@ -111,6 +111,7 @@ class Client:
         retry: Retry = Retry(),  # noqa: B008 (frozen)
     ) -> None:
         self._client = AsyncClient(base_url, api_key, retry=retry)
+        self._forgotten: list[Future[None]] = []  # sessions that end without being waited for
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="lookhear-client", daemon=True
@@ -127,7 +128,13 @@ class Client:
                     return
                 yield event
         finally:
-            self._run(events.aclose)
+            if threading.current_thread() is self._thread:
+                # Nobody held it any more, and garbage happened to be collected here: no waiting.
+                errand = _Errand(events.aclose)
+                errand.begin()
+                self._forgotten.append(errand.outcome)
+            else:
+                self._run(events.aclose)
 
     def transcribe_text(self, source: Source, **options: Any) -> str:
         return self._run(lambda: self._client.transcribe_text(source, **options))
@@ -154,6 +161,7 @@ class Client:
     def close(self) -> None:
         """Stop the loop's thread. Nothing can be asked afterwards."""
         if not self._loop.is_closed():
+            wait(self._forgotten)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()

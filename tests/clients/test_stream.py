@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -276,3 +277,24 @@ async def test_the_blocking_client_says_the_same() -> None:
         events, text = await asyncio.to_thread(blocking, server.url)
     check_wire_promises(events)
     assert words(events) == said(*TURNS) == text.split()
+
+
+async def test_a_session_that_is_forgotten_ends_wherever_it_is_collected() -> None:
+    def forget(url: str) -> str:
+        with Client(url) as client:
+            events = client.transcribe(iter([speech(*TURNS)]))
+            assert isinstance(next(events), SessionReady)
+            cycle: list[object] = [events]
+            cycle.append(cycle)
+            del events, cycle
+            client._loop.call_soon_threadsafe(gc.collect)
+            return client.transcribe_text(iter([speech(*TURNS)]))
+
+    async with CountingServer().running() as server:
+        gc.collect()
+        gc.disable()  # the next time is on the client's thread
+        try:
+            text = await asyncio.to_thread(forget, server.url)
+        finally:
+            gc.enable()
+    assert text.split() == said(*TURNS) and server.connections == 2
