@@ -127,6 +127,10 @@ export class Composer {
     $("camera").disabled = true;
     try {
       await this.camera.start();
+      if (!this.sight.image) {
+        this.closeCamera(); // another model was chosen meanwhile
+        return;
+      }
       this.onProblem("");
       this.showCamera(true);
       $("take").focus();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from engine.messages import StartTurn, TextPart
 from gateway.config import GatewayConfig
 from tests.clients.chromium import Browser, Page
 from tests.clients.pages import IDLE, IN_CHROMIUM, RECORDING, TALKING, clean_page
+from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import Running, running
 
@@ -152,6 +154,35 @@ async def test_the_camera_in_a_picture_and_live(page: Page, seeing: Running) -> 
     answer = await page.text(".answer p")
     assert answer.startswith("picture 1280x720, video ") or "video" in answer
     assert "640x360" in answer
+
+
+async def test_a_camera_that_is_given_when_nobody_sees_any_more(browser: Browser) -> None:
+    engine = FakeEngine(sees=True)
+    engine.models.append(replace(VISION, id="fake/blind", abilities=["chat"]))
+    async with (
+        running(engine=engine) as gateway,
+        clean_page(browser, gateway.http, TALKING) as page,
+    ):
+        await page.js("""void (navigator.mediaDevices.getUserMedia = () =>
+          new Promise((give) => {
+            globalThis.allow = () => {
+              const stream = document.createElement("canvas").captureStream();
+              globalThis.track = stream.getTracks()[0];
+              give(stream);
+            };
+        }))""")
+        await page.click("#camera")
+        await page.js("""(() => {
+            const models = document.querySelector("#chat-model");
+            models.value = "fake/blind";
+            models.dispatchEvent(new Event("change"));
+        })()""")
+        # An empty canvas has nothing to play.
+        await page.js("void (document.querySelector('#video').play = async () => {})")
+        await page.js("allow()")
+        await page.until("!document.querySelector('#camera').disabled")
+        assert await page.js("track.readyState") == "ended"
+        assert await page.js("document.querySelector('#viewfinder').hidden")
 
 
 async def test_an_answer_is_stopped(page: Page, seeing: Running) -> None:
