@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import logging
@@ -54,7 +55,8 @@ class Replica:
         self.failure = None
         self._killed = False
         arguments = ["--fd", str(theirs.fileno()), "--config", _as_json(self.config)]
-        with theirs:
+        with theirs, contextlib.ExitStack() as abandoned:
+            abandoned.enter_context(ours)
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
@@ -65,6 +67,7 @@ class Replica:
                 # handle: it says goodbye to its clients first. The engine ends with its socket.
                 start_new_session=True,
             )
+            abandoned.pop_all()
         if self._killed:  # while it was being started
             self._process.kill()
         reader, self._writer = await asyncio.open_unix_connection(sock=ours)
