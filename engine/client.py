@@ -59,7 +59,8 @@ _OfSession = StartTurn | StartAnswer | HoldPicture | DropPicture | ReadAhead
 EventHandler = Callable[[Event], None]
 ProgressHandler = Callable[[str, Starting], None]  # told the model's name with each
 
-RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before each next try
+RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds after each next death in a row
+STEADY_SECONDS = 60.0  # whoever lived so long begins a new row
 SILENCE_LIMIT = 60.0  # seconds without an answer after which an engine counts as hung
 
 
@@ -315,9 +316,11 @@ class EngineClient:
 
     async def _supervise(self, replica: Replica, first_start: asyncio.Event) -> None:
         """Keep one engine alive. The first start is not retried: its failure is a wrong setting."""
-        tries = 0
+        clock = asyncio.get_running_loop().time
+        deaths = 0
         while not self._closing.is_set():
-            started = first_start if tries == 0 else asyncio.Event()
+            started = asyncio.Event() if first_start.is_set() else first_start
+            began = clock()
             heartbeat = asyncio.create_task(self._heartbeat(replica, started))
             try:
                 status = await replica.run(started)
@@ -330,8 +333,8 @@ class EngineClient:
             if self._closing.is_set() or replica.config.name not in self._cards:
                 return
             self._announce_death(replica, status)
-            pause = RESTART_PAUSES[min(tries, len(RESTART_PAUSES) - 1)]
-            tries += 1
+            deaths = 1 if clock() - began >= STEADY_SECONDS else deaths + 1
+            pause = RESTART_PAUSES[min(deaths, len(RESTART_PAUSES)) - 1]
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._closing.wait()

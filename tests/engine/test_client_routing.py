@@ -50,11 +50,12 @@ class Listening(Replica):
     ) -> None:
         super().__init__(config, on_event, module)
         self.got: list[Message] = []
-        self.pings = 0
+        self.pings = self.runs = 0
         self.answers = True
         self._up, self._gone = asyncio.Event(), asyncio.Event()
 
     async def run(self, started: asyncio.Event) -> int:
+        self.runs += 1
         up = asyncio.create_task(self._up.wait())
         gone = asyncio.create_task(self._gone.wait())
         await asyncio.wait({up, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -262,6 +263,29 @@ async def test_who_gives_up_on_a_file_need_not_hear_that_its_engine_is_busy(
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
+    await pair.client.close()
+
+
+@pytest.mark.parametrize("steady", [0.0, 1e9])
+async def test_an_engine_that_lived_long_is_started_again_at_once(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, steady: float
+) -> None:
+    monkeypatch.setattr(client_module, "STEADY_SECONDS", steady)
+    monkeypatch.setattr(client_module, "RESTART_PAUSES", (0.0, 1e9))
+    await loaded(pair)
+    runs = pair.b.runs
+    pair.b.kill()
+    await until(lambda: pair.b.runs == runs + 1)
+    pair.b.come_up()
+    await until(lambda: pair.client.is_ready("b"))
+    pair.b.kill()
+    await until(lambda: not pair.client.is_ready("b"))
+    if steady:  # the second time in a row: a pause, in which nothing can be asked of it
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert pair.b.runs == runs + 1
+    else:
+        await until(lambda: pair.b.runs == runs + 2)
     await pair.client.close()
 
 
