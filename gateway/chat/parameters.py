@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from engine.messages import AnswerSettings
 from gateway.chat.response_format import CheckedFormat
 from gateway.errors import ApiError
-from gateway.realtime.checks import Text, WireModel, describe, described, shown
+from gateway.realtime.checks import Text, WireModel, check_json, describe, described, shown
 
 __all__ = ["ChatBody", "Parameters", "parse_parameters", "setting_param", "with_seed"]
 
@@ -90,32 +90,11 @@ def _token_ids(bias: dict[str, float]) -> dict[str, float]:
     return {str(int(token)): value for token, value in bias.items()}
 
 
-def _sendable(value: Any, depth: int = 0) -> Any:
-    """Refuse JSON that does not fit between two processes: numbers and nesting beyond bounds."""
-    if depth > MAX_DEPTH:
-        raise ValueError(f"expected at most {MAX_DEPTH} levels of nesting, got more")
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ValueError("expected valid Unicode text, got a lone surrogate") from None
-    elif isinstance(value, int) and not -INT64 <= value < INT64:
-        raise ValueError("expected numbers of 64 bits, got a larger one")
-    elif isinstance(value, list):
-        for entry in value:
-            _sendable(entry, depth + 1)
-    elif isinstance(value, dict):
-        for name, entry in value.items():
-            _sendable(name, depth + 1)
-            _sendable(entry, depth + 1)
-    return value
-
-
 def _variables(values: dict[str, Any]) -> dict[str, Any]:
     for name in TEMPLATE_OWN:
         if name in values:
             raise ValueError(f"expected variables of the chat template, got {shown(name)}")
-    _sendable(values)
+    check_json(values, MAX_DEPTH, bits=64)  # which is what goes between processes
     return values
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from gateway.realtime.checks import Text, WireModel, shown
+from gateway.realtime.checks import Text, WireModel, check_json, shown
 
 __all__ = ["CheckedFormat", "ResponseFormat"]
 
@@ -18,7 +18,7 @@ ANY_OBJECT = '{"type":"object"}'
 
 
 def _schema(schema: dict[str, Any]) -> dict[str, Any]:
-    _check_depth(schema)
+    check_json(schema, MAX_SCHEMA_DEPTH)
     size = len(_written(schema).encode())
     if size > MAX_SCHEMA_BYTES:
         raise ValueError(f"expected at most {MAX_SCHEMA_BYTES} bytes of JSON, got {size}")
@@ -30,23 +30,6 @@ def _written(schema: dict[str, Any]) -> str:
         return json.dumps(schema, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     except ValueError:
         raise ValueError("expected JSON, got a number that is not finite") from None
-
-
-def _check_depth(value: Any, depth: int = 0) -> None:
-    if depth > MAX_SCHEMA_DEPTH:
-        raise ValueError(f"expected at most {MAX_SCHEMA_DEPTH} levels of nesting, got more")
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ValueError("expected valid Unicode text, got a lone surrogate") from None
-    elif isinstance(value, list):
-        for entry in value:
-            _check_depth(entry, depth + 1)
-    elif isinstance(value, dict):
-        for name, entry in value.items():
-            _check_depth(name, depth + 1)
-            _check_depth(entry, depth + 1)
 
 
 def _name(name: str) -> str:

@@ -81,6 +81,25 @@ def _unicode(text: str) -> str:
     return text
 
 
+def check_json(value: object, most: int, bits: int | None = None, depth: int = 0) -> None:
+    """Refuse JSON with more than `most` levels of nesting, with lone surrogates, or with whole
+    numbers that do not fit into so many bits. ValueError."""
+    if depth > most:
+        raise ValueError(f"expected at most {most} levels of nesting, got more")
+    if isinstance(value, str):
+        _unicode(value)
+    elif isinstance(value, int) and bits is not None:
+        if not -1 << (bits - 1) <= value < 1 << (bits - 1):
+            raise ValueError(f"expected numbers of {bits} bits, got a larger one")
+    elif isinstance(value, list):
+        for entry in value:
+            check_json(entry, most, bits, depth + 1)
+    elif isinstance(value, dict):
+        for name, entry in value.items():
+            check_json(name, most, bits, depth + 1)
+            check_json(entry, most, bits, depth + 1)
+
+
 Text = Annotated[str, AfterValidator(_unicode)]
 """A string that is valid Unicode."""
 

@@ -264,4 +264,5 @@ def test_a_schema_begins_behind_the_thinking_that_a_template_opens(
     assert thought(events) and keeps_to(json.loads(text(events)), FORM)
     core.submit(asked(FORM, "b", **bias, max_tokens=3))
     events = rest(core)
-    assert text(events, "b") == "" and outcome(events, "b").reason == "length"  # type: ignore[union-attr]
+    assert isinstance(done := outcome(events, "b"), AnswerCompleted), done
+    assert (text(events, "b"), done.reason, done.usage.output) == ("", "length", 3)
