@@ -36,7 +36,6 @@ from engine.request import RequestError
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
-WORD = 32  # tokens of one word of bits
 KEPT = 32  # compiled grammars
 THINK, THINK_END = "<think>", "</think>"
 # Numbers of this kind become an automaton with a state for every remainder: a second at a million.
