@@ -25,7 +25,7 @@ bench-offline: $(VENV)/.bench
 	$(BIN)/lookhear bench offline $(ARGS)
 
 # On a machine with a GPU, with the Python that has torch there; nothing is installed.
-HAS_TORCH = $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
+HAS_TORCH = PYTHONPATH=clients $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
 gpu-check:
 	$(HAS_TORCH) -m benchmarks.gpu_check $(ARGS)

@@ -14,14 +14,14 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks import machine
-from benchmarks.dataset import Audio, long_recordings
-from benchmarks.result_file import add_file_arguments, write_result
-from benchmarks.sessions import PIECE, Listener, Speech
-from engine.build import build_core
-from engine.config import EngineConfig
-from engine.messages import SAMPLE_RATE, TranscriptionSettings
-from media.vad import SileroModel
+from lookhear.benchmarks import machine
+from lookhear.benchmarks.dataset import Audio, long_recordings
+from lookhear.benchmarks.result_file import add_file_arguments, write_result
+from lookhear.benchmarks.sessions import PIECE, Listener, Speech
+from lookhear.engine.build import build_core
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
+from lookhear.media.vad import SileroModel
 
 MINUTE = 60 * SAMPLE_RATE // PIECE  # pieces
 TURN = MINUTE // 4
@@ -35,14 +35,14 @@ def heard(listener: Listener, end: int) -> tuple[float, int]:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.ageing", description=__doc__)
+    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.ageing", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")
     parser.add_argument("--minutes", type=int, default=60, help="of the old turn, at its end")
     parser.add_argument("--compared", type=int, default=5, help="last minutes of it")
     add_file_arguments(parser)
     options = parser.parse_args(argv)
-    about = machine.describe(["benchmarks.ageing", *argv])
+    about = machine.describe(["lookhear.benchmarks.ageing", *argv])
     recording = next(r for r in long_recordings() if r.language == "en")
     speech = Speech.of(recording, Audio(), SileroModel(), seconds=60.0 * options.minutes)
 

@@ -28,12 +28,12 @@ from rich.console import Console
 from rich.table import Table
 from websockets.sync.client import ClientConnection, connect
 
-from benchmarks import machine
-from benchmarks.result_file import add_file_arguments, write_result
-from engine.demo.clips import next_slide
-from engine.demo.scene_questions import Asker
-from engine.demo.scenes import Scene, draw_scene
-from engine.demo.scenes_drawing import Canvas
+from lookhear.benchmarks import machine
+from lookhear.benchmarks.result_file import add_file_arguments, write_result
+from lookhear.engine.demo.clips import next_slide
+from lookhear.engine.demo.scene_questions import Asker
+from lookhear.engine.demo.scenes import Scene, draw_scene
+from lookhear.engine.demo.scenes_drawing import Canvas
 from lookhear.server import ServerProcess
 
 FPS = 2
@@ -229,7 +229,9 @@ def table(minutes: list[Minute], about: Json) -> Table:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.camera", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="lookhear.benchmarks.camera", description=__doc__.split("\n\n")[0]
+    )
     parser.add_argument("--model", default="demo-qwen3-vl")
     parser.add_argument("--minutes", type=int, default=30)
     parser.add_argument("--max-frames", type=int, default=4, help="kept in full, as many thinned")
@@ -239,7 +241,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     add_file_arguments(parser)
     options = parser.parse_args(argv)
-    about = machine.describe(["benchmarks.camera", *argv])
+    about = machine.describe(["lookhear.benchmarks.camera", *argv])
     with ServerProcess(0, ["--model", options.model]) as server:
         minutes = watch(server, options)
     result = summary(minutes)

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from typing import cast
 
 SUBCOMMANDS = {
-    "live": ("benchmarks.live", "WER, latencies and memory of live sessions"),
-    "capacity": ("benchmarks.prober", "the most live sessions within stated bounds"),
-    "offline": ("benchmarks.offline", "speed, WER and memory for whole files"),
-    "compare": ("benchmarks.compare", "all of it against other servers, one table, plots"),
-    "peers": ("benchmarks.peers.environments", "installs the other servers, each by itself"),
+    "live": ("lookhear.benchmarks.live", "WER, latencies and memory of live sessions"),
+    "capacity": ("lookhear.benchmarks.prober", "the most live sessions within stated bounds"),
+    "offline": ("lookhear.benchmarks.offline", "speed, WER and memory for whole files"),
+    "compare": ("lookhear.benchmarks.compare", "all of it against other servers, one table, plots"),
+    "peers": (
+        "lookhear.benchmarks.peers.environments",
+        "installs the other servers, each by itself",
+    ),
 }
 NEEDED = ("psutil", "matplotlib")
 WRONG_USE = 2

@@ -16,17 +16,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import compare_table, machine, plots
-from benchmarks.capacity import search
-from benchmarks.generator import Target
-from benchmarks.numbers import Json
-from benchmarks.offline import add_engine_arguments, engine_numbers
-from benchmarks.peers.files import OFFLINE
-from benchmarks.peers.servers import PEERS, PeerServer
-from benchmarks.prober import Prober, add_bound_arguments, as_json, bounds_of, measure
-from benchmarks.result_file import result_file
-from benchmarks.speech import Session, long_session, sentences
-from benchmarks.subject import (
+from lookhear.benchmarks import compare_table, machine, plots
+from lookhear.benchmarks.capacity import search
+from lookhear.benchmarks.generator import Target
+from lookhear.benchmarks.numbers import Json
+from lookhear.benchmarks.offline import add_engine_arguments, engine_numbers
+from lookhear.benchmarks.peers.files import OFFLINE
+from lookhear.benchmarks.peers.servers import PEERS, PeerServer
+from lookhear.benchmarks.prober import Prober, add_bound_arguments, as_json, bounds_of, measure
+from lookhear.benchmarks.result_file import result_file
+from lookhear.benchmarks.speech import Session, long_session, sentences
+from lookhear.benchmarks.subject import (
     add_result_arguments,
     begin,
     consoles,
@@ -40,7 +40,7 @@ from lookhear.errors import ConnectionFailed, LookhearError, SourceError, UsageE
 OFFLINE_OF = {"lookhear": "lookhear"}
 FALLBACK = "faster-whisper"
 PACKET_SECONDS = 0.1  # of audio, for every server: what the peers' own clients send at least
-IMAGES = Path(__file__).parent.parent / "docs" / "images"
+IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 
 
 def measure_server(

@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from benchmarks import machine, metrics
-from benchmarks.dataset import Audio, long_recordings
-from benchmarks.result_file import add_file_arguments, write_result
-from benchmarks.sessions import PIECE, Meter, Speech, block_errors
-from benchmarks.trace import RATE, Trace
-from benchmarks.utterances import latencies
-from engine.build import build_core
-from engine.config import EngineConfig
-from engine.core import EngineCore
-from engine.messages import (
+from lookhear.benchmarks import machine, metrics
+from lookhear.benchmarks.dataset import Audio, long_recordings
+from lookhear.benchmarks.result_file import add_file_arguments, write_result
+from lookhear.benchmarks.sessions import PIECE, Meter, Speech, block_errors
+from lookhear.benchmarks.trace import RATE, Trace
+from lookhear.benchmarks.utterances import latencies
+from lookhear.engine.build import build_core
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.core import EngineCore
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
     EndTurn,
@@ -42,8 +42,8 @@ from engine.messages import (
     TurnCompleted,
     TurnFailed,
 )
+from lookhear.media.vad import SileroModel
 from lookhear.wer import total
-from media.vad import SileroModel
 
 Json = dict[str, Any]
 # On the scripted clock guests arrive at multiples of this, which is how often a session ticks: so
@@ -243,7 +243,7 @@ def gained(core: EngineCore, before: dict[str, int]) -> dict[str, int]:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.crowd", description=__doc__)
+    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.crowd", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")
     parser.add_argument("--live", type=int, default=16, help="turns at once")
@@ -256,7 +256,7 @@ def main(argv: list[str]) -> int:
     add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
-    about = machine.describe(["benchmarks.crowd", *argv])
+    about = machine.describe(["lookhear.benchmarks.crowd", *argv])
     rows = max(16, options.live + options.files)
     config = EngineConfig(
         model=options.model,

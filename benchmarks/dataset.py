@@ -12,9 +12,9 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
-from benchmarks.trace import RATE, SpokenWord
+from lookhear.benchmarks.trace import RATE, SpokenWord
 
-DATA = Path(__file__).parent.parent / "tests" / "data"
+DATA = Path(__file__).resolve().parent.parent / "tests" / "data"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.features import GrowingLogMel
-from engine.kv_cache import BLOCK_TOKENS
-from engine.models.hub import resolve_checkpoint
-from engine.models.qwen3_asr import Qwen3AsrModel
-from engine.models.qwen3_asr_prompt import build_prompt
-from engine.paged_request import Medium, PagedRequest, PagedSequence
-from engine.paged_runner import PagedRunner
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.request import Cost, Phase, Priority, Result
-from engine.scheduler import Scheduler
-from kernels import default_cpu_dtype
+from lookhear.engine.features import GrowingLogMel
+from lookhear.engine.kv_cache import BLOCK_TOKENS
+from lookhear.engine.models.hub import resolve_checkpoint
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.qwen3_asr_prompt import build_prompt
+from lookhear.engine.paged_request import Medium, PagedRequest, PagedSequence
+from lookhear.engine.paged_runner import PagedRunner
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.request import Cost, Phase, Priority, Result
+from lookhear.engine.scheduler import Scheduler
+from lookhear.kernels import default_cpu_dtype
 
 
 class Direct:

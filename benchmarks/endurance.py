@@ -20,14 +20,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from benchmarks import machine, metrics
-from benchmarks.dataset import Audio, long_recordings
-from benchmarks.result_file import add_file_arguments, write_result
-from benchmarks.sessions import PIECE, Listener, Meter, Speech
-from engine.build import build_core
-from engine.config import EngineConfig
-from engine.core import EngineCore
-from engine.messages import (
+from lookhear.benchmarks import machine, metrics
+from lookhear.benchmarks.dataset import Audio, long_recordings
+from lookhear.benchmarks.result_file import add_file_arguments, write_result
+from lookhear.benchmarks.sessions import PIECE, Listener, Meter, Speech
+from lookhear.engine.build import build_core
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.core import EngineCore
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
     CancelTurn,
@@ -35,8 +35,8 @@ from engine.messages import (
     TextCommitted,
     TranscriptionSettings,
 )
+from lookhear.media.vad import SileroModel, VoiceDetector
 from lookhear.wer import normalise
-from media.vad import SileroModel, VoiceDetector
 
 Json = dict[str, Any]
 MINUTE = 60 * SAMPLE_RATE // PIECE  # pieces
@@ -181,7 +181,7 @@ def table(result: Json) -> Table:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.endurance", description=__doc__)
+    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.endurance", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")
     parser.add_argument("--minutes", type=int, default=60)
@@ -197,7 +197,7 @@ def main(argv: list[str]) -> int:
     add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
-    about = machine.describe(["benchmarks.endurance", *argv])
+    about = machine.describe(["lookhear.benchmarks.endurance", *argv])
     config = EngineConfig(
         model=options.model,
         dtype=options.dtype,

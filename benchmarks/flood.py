@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.dataset import Audio, held_out
-from benchmarks.null_gateway import quantiles
+from lookhear.benchmarks.dataset import Audio, held_out
+from lookhear.benchmarks.null_gateway import quantiles
 
 PACKET_SECONDS = 0.02
 RATE = 24_000

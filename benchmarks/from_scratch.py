@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from unittest.mock import patch
 
-from benchmarks.sessions import Listener, Speech
-from engine.core import EngineCore
-from engine.messages import TranscriptionSettings
-from engine.paged_request import PagedRequest
-from engine.request import Result
-from engine.sessions.asr import AsrRecognizer
-from engine.sessions.hypothesis import Hypothesis
-from engine.sessions.recognizer import Stretch
+from lookhear.benchmarks.sessions import Listener, Speech
+from lookhear.engine.core import EngineCore
+from lookhear.engine.messages import TranscriptionSettings
+from lookhear.engine.paged_request import PagedRequest
+from lookhear.engine.request import Result
+from lookhear.engine.sessions.asr import AsrRecognizer
+from lookhear.engine.sessions.hypothesis import Hypothesis
+from lookhear.engine.sessions.recognizer import Stretch
 
 
 class FromScratch(AsrRecognizer):
@@ -32,5 +32,5 @@ class FromScratch(AsrRecognizer):
 
 def from_scratch(core: EngineCore, settings: TranscriptionSettings, speech: Speech) -> Listener:
     """A listener whose turn decodes so. The core: of a Qwen3-ASR checkpoint."""
-    with patch("engine.sessions.family.AsrRecognizer", FromScratch):
+    with patch("lookhear.engine.sessions.family.AsrRecognizer", FromScratch):
         return Listener(core, settings, speech)

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.job import Job, SessionPlan
-from benchmarks.speech import Session, audio_seconds
-from benchmarks.trace import Trace
 from lookhear.address import Server
+from lookhear.benchmarks.job import Job, SessionPlan
+from lookhear.benchmarks.speech import Session, audio_seconds
+from lookhear.benchmarks.trace import Trace
 from lookhear.errors import ConnectionFailed, LookhearError
 
 
@@ -101,7 +101,13 @@ def generate(
 
 def _run(job: Job, folder: Path, api_key: str | None, about: str, console: Console) -> list[Trace]:
     (folder / "job").write_text(job.to_json(), "utf-8")
-    command = [sys.executable, "-m", "benchmarks.load", str(folder / "job"), str(folder / "traces")]
+    command = [
+        sys.executable,
+        "-m",
+        "lookhear.benchmarks.load",
+        str(folder / "job"),
+        str(folder / "traces"),
+    ]
     environment = {**os.environ, **({"LOOKHEAR_API_KEY": api_key} if api_key else {})}
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True) as bars:

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks import gpu_load, gpu_peers
-from benchmarks.gpu_check import device as describe_device
-from benchmarks.gpu_load import Client
-from benchmarks.gpu_models import (
+from lookhear.benchmarks import gpu_load, gpu_peers
+from lookhear.benchmarks.gpu_check import device as describe_device
+from lookhear.benchmarks.gpu_load import Client
+from lookhear.benchmarks.gpu_models import (
     GEOMETRIES,
     Geometry,
     build,
@@ -36,12 +36,12 @@ from benchmarks.gpu_models import (
     random_weights,
     write_folder,
 )
-from benchmarks.gpu_peers import synchronize
-from benchmarks.gpu_tables import table
-from benchmarks.machine import describe
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.benchmarks.gpu_peers import synchronize
+from lookhear.benchmarks.gpu_tables import table
+from lookhear.benchmarks.machine import describe
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 
-RESULT = Path(__file__).parent / "results" / "gpu-bench.json"
+RESULT = Path(__file__).resolve().parent / "results" / "gpu-bench.json"
 SECONDS = 900.0
 BATCHES = (1, 8, 64)
 PROMPT = 400  # tokens in front of a decoded answer: a minute of speech and its text
@@ -69,7 +69,7 @@ class Bench:
         self._model_end = self._end
         self._folder = Path()
         self.result: dict[str, Any] = {
-            **describe(["benchmarks.gpu_bench", *argv]),
+            **describe(["lookhear.benchmarks.gpu_bench", *argv]),
             "device": describe_device(),
             "geometry": options.geometry,
             "models": {},

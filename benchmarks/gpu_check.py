@@ -23,9 +23,9 @@ from xml.etree import ElementTree
 
 import torch
 
-from benchmarks.machine import describe
+from lookhear.benchmarks.machine import describe
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "benchmarks" / "results" / "gpu-check.json"
 TESTS = ROOT / "tests" / "gpu"
 SECONDS = 480  # of the whole suite, at most
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     seconds = time.monotonic() - began
     failed = [test for test in tests if test["outcome"] in ("failed", "error")]
     result = {
-        **describe(["benchmarks.gpu_check", *(argv or [])]),
+        **describe(["lookhear.benchmarks.gpu_check", *(argv or [])]),
         "device": device(),
         "dry_run": options.dry_run,
         "seconds": round(seconds, 1),

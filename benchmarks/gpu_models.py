@@ -18,10 +18,10 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from engine.build import Built, build_core
-from engine.config import EngineConfig
-from engine.models.hub import resolve_checkpoint
-from engine.models.loader import CheckpointReader
+from lookhear.engine.build import Built, build_core
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.models.hub import resolve_checkpoint
+from lookhear.engine.models.loader import CheckpointReader
 
 
 def _text(width: int, ffn: int, **changes: Any) -> dict[str, Any]:
@@ -169,8 +169,10 @@ def random_weights() -> Iterator[None]:
     what random weights say does."""
     with ExitStack() as stack:
         for family in ("whisper", "qwen3", "qwen3_asr", "qwen3_vl"):
-            stack.enter_context(patch(f"engine.models.{family}.CheckpointReader", RandomWeights))
-        stack.enter_context(patch("engine.request.is_looping", lambda tokens: False))
+            stack.enter_context(
+                patch(f"lookhear.engine.models.{family}.CheckpointReader", RandomWeights)
+            )
+        stack.enter_context(patch("lookhear.engine.request.is_looping", lambda tokens: False))
         yield
 
 

@@ -22,13 +22,13 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks import gpu_bench, gpu_load
-from benchmarks.gpu_bench import Bench
-from benchmarks.gpu_load import Client
-from benchmarks.gpu_models import Geometry
-from benchmarks.gpu_peers import synchronize
+from lookhear.benchmarks import gpu_bench, gpu_load
+from lookhear.benchmarks.gpu_bench import Bench
+from lookhear.benchmarks.gpu_load import Client
+from lookhear.benchmarks.gpu_models import Geometry
+from lookhear.benchmarks.gpu_peers import synchronize
 
-RESULT = Path(__file__).parent / "results" / "gpu-profile.json"
+RESULT = Path(__file__).resolve().parent / "results" / "gpu-profile.json"
 MODELS = ("whisper-large-v3-turbo", "qwen3-asr-0.6b")
 SECTIONS = ("encoder", "graphs + overlap: decode 1", "sessions")
 KERNELS = 25  # of each section

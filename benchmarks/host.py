@@ -35,26 +35,26 @@ from unittest.mock import patch
 import numpy as np
 from rich.console import Console
 
-from benchmarks import machine
-from benchmarks.gpu_load import (
+from lookhear.benchmarks import machine
+from lookhear.benchmarks.gpu_load import (
     Client,
     asr_sessions,
     text_request,
     whisper_request,
     whisper_sessions,
 )
-from benchmarks.gpu_models import GEOMETRIES, random_weights, write_folder
-from benchmarks.no_device import Launches, Script, no_device
-from benchmarks.result_file import add_file_arguments, write_result
-from engine.allocator import keep_freed_memory
-from engine.build import build_core
-from engine.config import EngineConfig
-from engine.core import EngineCore
-from engine.messages import SAMPLE_RATE, AppendAudio, StartTurn, TranscriptionSettings
-from engine.paged_request import PagedSequence
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.request import Priority, is_looping
-from engine.whisper_request import WhisperSequence
+from lookhear.benchmarks.gpu_models import GEOMETRIES, random_weights, write_folder
+from lookhear.benchmarks.no_device import Launches, Script, no_device
+from lookhear.benchmarks.result_file import add_file_arguments, write_result
+from lookhear.engine.allocator import keep_freed_memory
+from lookhear.engine.build import build_core
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.core import EngineCore
+from lookhear.engine.messages import SAMPLE_RATE, AppendAudio, StartTurn, TranscriptionSettings
+from lookhear.engine.paged_request import PagedSequence
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.request import Priority, is_looping
+from lookhear.engine.whisper_request import WhisperSequence
 
 GEOMETRY = {"qwen3-asr": "qwen3-asr-0.6b", "whisper": "whisper-large-v3-turbo"}
 PIECE = SAMPLE_RATE // 10  # samples of a message
@@ -257,7 +257,7 @@ def measured(
                 else (PagedSequence, lambda s: min(s.end_tokens))
             )
             stack.enter_context(script.spoken(kind, ends))
-            stack.enter_context(patch("engine.request.is_looping", is_looping))
+            stack.enter_context(patch("lookhear.engine.request.is_looping", is_looping))
             speaking(load, core, count)
         load.run(warm)
         for client in clients:
@@ -318,7 +318,7 @@ def split(profile: cProfile.Profile, ticks: int) -> dict[str, float]:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.host", description=__doc__)
+    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.host", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--family", action="append", choices=tuple(GEOMETRY))
     parser.add_argument("--load", action="append", choices=("ticks", "live", "decode"))
@@ -332,7 +332,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--functions", type=int, default=0, help="print so many, the slowest")
     add_file_arguments(parser)
     options = parser.parse_args(argv)
-    about = machine.describe(["benchmarks.host", *argv])
+    about = machine.describe(["lookhear.benchmarks.host", *argv])
     keep_freed_memory()  # as the engine's process does
     console = Console(highlight=False, width=200)
     rows = []

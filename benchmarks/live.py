@@ -20,13 +20,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import metrics, report
-from benchmarks.generator import Target, generate
-from benchmarks.numbers import Json, live_numbers, wer_by_group
-from benchmarks.processes import Watch
-from benchmarks.result_file import result_file
-from benchmarks.speech import Session, held_out_sessions, long_session
-from benchmarks.subject import (
+from lookhear.benchmarks import metrics, report
+from lookhear.benchmarks.generator import Target, generate
+from lookhear.benchmarks.numbers import Json, live_numbers, wer_by_group
+from lookhear.benchmarks.processes import Watch
+from lookhear.benchmarks.result_file import result_file
+from lookhear.benchmarks.speech import Session, held_out_sessions, long_session
+from lookhear.benchmarks.subject import (
     add_result_arguments,
     add_server_arguments,
     begin,
@@ -35,7 +35,7 @@ from benchmarks.subject import (
     target,
     warm_up,
 )
-from benchmarks.trace import Trace
+from lookhear.benchmarks.trace import Trace
 from lookhear.wer import word_errors
 
 LANGUAGES = 3  # of the long recordings

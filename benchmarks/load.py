@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.job import Job, SessionPlan
-from benchmarks.trace import Trace
-from benchmarks.wires.registry import WIRES
+from lookhear.benchmarks.job import Job, SessionPlan
+from lookhear.benchmarks.trace import Trace
+from lookhear.benchmarks.wires.registry import WIRES
 
 
 async def run(job: Job) -> list[Trace]:

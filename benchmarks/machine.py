@@ -26,7 +26,7 @@ def _commit() -> str:
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
     try:
         done = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10
+            command, cwd=Path(__file__).resolve().parent, capture_output=True, text=True, timeout=10
         )
         return done.stdout.strip() or "unknown"
     except (OSError, subprocess.TimeoutExpired):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.trace import SpokenWord, Trace
+from lookhear.benchmarks.trace import SpokenWord, Trace
 from lookhear.wer import WordErrors, align, normalise
 
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from engine.acceleration import Acceleration
-from engine.config import EngineConfig
-from engine.messages import SAMPLE_RATE
-from engine.models.qwen3_asr_prompt import ASR_TEXT
-from engine.paged_cache import PagedCache
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.tokenizer import WhisperTokenizer
+from lookhear.engine.acceleration import Acceleration
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.models.qwen3_asr_prompt import ASR_TEXT
+from lookhear.engine.paged_cache import PagedCache
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.tokenizer import WhisperTokenizer
 
 WORDS_PER_SECOND = 3
 
@@ -93,32 +93,36 @@ def no_device() -> Iterator[None]:
         return [zeros[0, 0].expand(shape)] * dims.decoder_layers
 
     stubs: dict[str, Any] = {
-        "engine.acceleration.Acceleration.of": of,
-        "engine.models.qwen3.Qwen3Model.forward": lambda self, x, *_: zeros[
+        "lookhear.engine.acceleration.Acceleration.of": of,
+        "lookhear.engine.models.qwen3.Qwen3Model.forward": lambda self, x, *_: zeros[
             : len(x), : self.dims.width
         ],
-        "engine.models.qwen3.Qwen3Model.new_cache": lambda self, _: PagedCache(1, 2, 1, 1),
-        "engine.models.qwen3.Qwen3Model.logits": lambda self, x: scores(len(x), self.vocab),
-        "engine.models.qwen3_asr.Qwen3AsrModel.encode": lambda self, media: [
+        "lookhear.engine.models.qwen3.Qwen3Model.new_cache": lambda self, _: PagedCache(1, 2, 1, 1),
+        "lookhear.engine.models.qwen3.Qwen3Model.logits": lambda self, x: scores(
+            len(x), self.vocab
+        ),
+        "lookhear.engine.models.qwen3_asr.Qwen3AsrModel.encode": lambda self, media: [
             zeros[: medium.num_tokens, : self.decoder.dims.width] for medium in media
         ],
-        "engine.models.whisper.WhisperModel.encode": lambda self, mel: zeros[0, 0].expand(
+        "lookhear.engine.models.whisper.WhisperModel.encode": lambda self, mel: zeros[0, 0].expand(
             len(mel), mel.shape[2] // 2, self.dims.width
         ),
-        "engine.models.whisper.WhisperModel.project_cross": project,
-        "engine.models.whisper.WhisperModel.decode": lambda self, tokens, *_: zeros[0, 0].expand(
-            *tokens.shape, self.dims.width
-        ),
-        "engine.models.whisper.WhisperModel.logits": lambda self, x: scores(
+        "lookhear.engine.models.whisper.WhisperModel.project_cross": project,
+        "lookhear.engine.models.whisper.WhisperModel.decode": lambda self, tokens, *_: zeros[
+            0, 0
+        ].expand(*tokens.shape, self.dims.width),
+        "lookhear.engine.models.whisper.WhisperModel.logits": lambda self, x: scores(
             len(x), self.dims.vocab
         ),
-        "engine.rules.TokenRules.masked": lambda self, logits, rules: scores(*logits.shape),
-        "kernels.greedy": greedy,
-        "kernels.log_mel": lambda x, filters: zeros[0, 0].expand(
+        "lookhear.engine.rules.TokenRules.masked": lambda self, logits, rules: scores(
+            *logits.shape
+        ),
+        "lookhear.kernels.greedy": greedy,
+        "lookhear.kernels.log_mel": lambda x, filters: zeros[0, 0].expand(
             len(x), len(filters), x.shape[1] // 160
         ),
-        "engine.sampler.argmax": lambda scores: greedy(scores)[0],
-        "engine.sampler.token_logprobs": lambda scores, tokens: torch.zeros(len(tokens)),
+        "lookhear.engine.sampler.argmax": lambda scores: greedy(scores)[0],
+        "lookhear.engine.sampler.token_logprobs": lambda scores, tokens: torch.zeros(len(tokens)),
     }
     with ExitStack() as stack:
         for name, stub in stubs.items():

@@ -14,8 +14,8 @@ import socket
 import sys
 from dataclasses import dataclass, field
 
-from engine.config import EngineConfig
-from engine.messages import (
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
     CancelTurn,
@@ -32,7 +32,7 @@ from engine.messages import (
     TextCommitted,
     TurnCompleted,
 )
-from engine.wire import PREFIX, Codec
+from lookhear.engine.wire import PREFIX, Codec
 
 CORES = "NULL_ENGINE_CORES"  # environment: which cores it may use, "1,2"
 

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.null_engine import CORES
-from engine.client import EngineClient
-from engine.config import EngineConfig
-from gateway.app import create_app
-from gateway.config import GatewayConfig
-from gateway.lag import LoopLag
-from gateway.server import bind, compute_alone, make_server, run
-from gateway.services import Services
+from lookhear.benchmarks.null_engine import CORES
+from lookhear.engine.client import EngineClient
+from lookhear.engine.config import EngineConfig
+from lookhear.gateway.app import create_app
+from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.lag import LoopLag
+from lookhear.gateway.server import bind, compute_alone, make_server, run
+from lookhear.gateway.services import Services
 
 LAG_INTERVAL = 0.005  # seconds: finer than the gateway's own, and every value is kept
 
@@ -86,7 +86,7 @@ def quantiles(values: Sequence[float]) -> dict[str, float]:
 async def serve() -> None:
     """Until it is interrupted."""
     config = GatewayConfig(port=0, max_sessions=100_000, media_threads=2)
-    engine = EngineClient([EngineConfig(model="null")], module="benchmarks.null_engine")
+    engine = EngineClient([EngineConfig(model="null")], module="lookhear.benchmarks.null_engine")
     with bind("127.0.0.1", 0) as listening:
         listening.listen(4096)
 

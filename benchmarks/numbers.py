@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import metrics
-from benchmarks.speech import Session
-from benchmarks.trace import Trace
-from benchmarks.utterances import Latencies, latencies
+from lookhear.benchmarks import metrics
+from lookhear.benchmarks.speech import Session
+from lookhear.benchmarks.trace import Trace
+from lookhear.benchmarks.utterances import Latencies, latencies
 from lookhear.wer import WordErrors, total, word_errors
 
 GROWTH_SECONDS = 30.0  # a session must last this long before a growth of its lag means anything

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.direct import Direct
-from benchmarks.sessions import PIECE, Minutes, Samples, Speech
-from engine.messages import SAMPLE_RATE
-from engine.models.qwen3_asr_prompt import ASR_TEXT, parse_answer
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.benchmarks.direct import Direct
+from lookhear.benchmarks.sessions import PIECE, Minutes, Samples, Speech
+from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.models.qwen3_asr_prompt import ASR_TEXT, parse_answer
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 
 CHUNK = 2 * SAMPLE_RATE
 FREE_CHUNKS = 2  # without a forced prefix

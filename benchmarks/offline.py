@@ -26,15 +26,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from benchmarks import metrics
-from benchmarks.numbers import Json, wer_by_group
-from benchmarks.peers.checkpoints import DEMO_WHISPER
-from benchmarks.peers.files import OFFLINE, transcribe_files
-from benchmarks.peers.worker import RATE as ENGINE_RATE
-from benchmarks.peers.worker import PeerFailed
-from benchmarks.processes import Watch
-from benchmarks.speech import Session, audio_seconds, held_out_sessions
-from benchmarks.subject import (
+from lookhear.benchmarks import metrics
+from lookhear.benchmarks.numbers import Json, wer_by_group
+from lookhear.benchmarks.peers.checkpoints import DEMO_WHISPER
+from lookhear.benchmarks.peers.files import OFFLINE, transcribe_files
+from lookhear.benchmarks.peers.worker import RATE as ENGINE_RATE
+from lookhear.benchmarks.peers.worker import PeerFailed
+from lookhear.benchmarks.processes import Watch
+from lookhear.benchmarks.speech import Session, audio_seconds, held_out_sessions
+from lookhear.benchmarks.subject import (
     add_result_arguments,
     add_server_arguments,
     begin,
@@ -42,7 +42,7 @@ from benchmarks.subject import (
     finish,
     private_server,
 )
-from benchmarks.trace import RATE
+from lookhear.benchmarks.trace import RATE
 from lookhear.client import AsyncClient
 from lookhear.errors import LookhearError, UsageError
 from lookhear.wer import total, word_errors

@@ -18,19 +18,19 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from benchmarks import machine
-from benchmarks.dataset import Audio, Utterance, held_out, long_recordings
-from benchmarks.direct import Direct
-from benchmarks.result_file import add_file_arguments, write_result
-from benchmarks.sessions import Meter, Samples
-from benchmarks.trace import RATE
-from engine.config import EngineConfig
-from engine.kv_cache import BLOCK_TOKENS
-from engine.messages import SAMPLE_RATE
-from engine.models.qwen3_asr_prompt import MAX_CONTEXT_TOKENS, build_prompt
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.request import Result
-from media.resample import resample
+from lookhear.benchmarks import machine
+from lookhear.benchmarks.dataset import Audio, Utterance, held_out, long_recordings
+from lookhear.benchmarks.direct import Direct
+from lookhear.benchmarks.result_file import add_file_arguments, write_result
+from lookhear.benchmarks.sessions import Meter, Samples
+from lookhear.benchmarks.trace import RATE
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.kv_cache import BLOCK_TOKENS
+from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.models.qwen3_asr_prompt import MAX_CONTEXT_TOKENS, build_prompt
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.request import Result
+from lookhear.media.resample import resample
 
 Json = dict[str, Any]
 
@@ -144,7 +144,7 @@ def other_audio(bench: Bench, one: Samples, two: Samples) -> Json:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.prefix", description=__doc__)
+    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.prefix", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")
     parser.add_argument("--requests", type=int, default=50)
@@ -155,7 +155,7 @@ def main(argv: list[str]) -> int:
     add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
-    about = machine.describe(["benchmarks.prefix", *argv])
+    about = machine.describe(["lookhear.benchmarks.prefix", *argv])
     torch.set_num_threads(1)
     direct = Direct(options.model, dtype=options.dtype, max_context=2048, rows=16)
     audio, utterances = Audio(), held_out()

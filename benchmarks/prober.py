@@ -17,12 +17,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.capacity import Bounds, Capacity, Probe, search, verdict
-from benchmarks.generator import Target, generate
-from benchmarks.numbers import Json, lags_of, live_numbers
-from benchmarks.processes import Watch, wait_idle
-from benchmarks.speech import Session, crowd, long_session
-from benchmarks.subject import (
+from lookhear.benchmarks.capacity import Bounds, Capacity, Probe, search, verdict
+from lookhear.benchmarks.generator import Target, generate
+from lookhear.benchmarks.numbers import Json, lags_of, live_numbers
+from lookhear.benchmarks.processes import Watch, wait_idle
+from lookhear.benchmarks.speech import Session, crowd, long_session
+from lookhear.benchmarks.subject import (
     add_result_arguments,
     add_server_arguments,
     begin,

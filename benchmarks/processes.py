@@ -153,7 +153,9 @@ class Watch:
     def _name(self, process: psutil.Process) -> str:
         if process.pid == self._root.pid:
             return "gateway"
-        return "engine" if "engine.process" in " ".join(process.cmdline()) else process.name()
+        return (
+            "engine" if "lookhear.engine.process" in " ".join(process.cmdline()) else process.name()
+        )
 
     def __enter__(self) -> Watch:
         self._began = time.monotonic()

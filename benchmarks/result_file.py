@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from benchmarks import machine
+from lookhear.benchmarks import machine
 
-_FOLDER = Path(__file__).parent / "results"
+_FOLDER = Path(__file__).resolve().parent / "results"
 RESULTS = _FOLDER if _FOLDER.is_dir() else Path()  # installed without the repository: here
 
 

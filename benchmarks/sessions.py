@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.dataset import Audio, Utterance
-from benchmarks.trace import RATE, SpokenWord
-from engine.core import EngineCore
-from engine.messages import (
+from lookhear.benchmarks.dataset import Audio, Utterance
+from lookhear.benchmarks.trace import RATE, SpokenWord
+from lookhear.engine.core import EngineCore
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
     EndTurn,
@@ -30,9 +30,9 @@ from engine.messages import (
     TurnCompleted,
     TurnFailed,
 )
+from lookhear.media.resample import resample
+from lookhear.media.vad import SileroModel, VoiceDetector
 from lookhear.wer import WordErrors, align, normalise
-from media.resample import resample
-from media.vad import SileroModel, VoiceDetector
 
 Samples = NDArray[np.float32]
 PIECE = SAMPLE_RATE // 20  # 50 ms

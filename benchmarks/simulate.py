@@ -18,27 +18,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import metrics
-from benchmarks.dataset import DATA, Audio, Utterance, held_out, long_recordings
-from benchmarks.trace import RATE, Trace
-from benchmarks.utterances import latencies
-from engine.build import build_core
-from engine.config import EngineConfig
-from engine.core import EngineCore
-from engine.messages import (
+from lookhear.benchmarks import metrics
+from lookhear.benchmarks.dataset import DATA, Audio, Utterance, held_out, long_recordings
+from lookhear.benchmarks.trace import RATE, Trace
+from lookhear.benchmarks.utterances import latencies
+from lookhear.engine.build import build_core
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.core import EngineCore
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     FileTranscribed,
     ModelCard,
     TranscribeFile,
     TranscriptionSettings,
 )
-from gateway.realtime.events import parse_client_event
-from gateway.realtime.hearing import Hearing
-from gateway.realtime.outputs import EndListening, Output, Send, Submit, Tune
-from gateway.realtime.protocol import RealtimeProtocol
+from lookhear.gateway.realtime.events import parse_client_event
+from lookhear.gateway.realtime.hearing import Hearing
+from lookhear.gateway.realtime.outputs import EndListening, Output, Send, Submit, Tune
+from lookhear.gateway.realtime.protocol import RealtimeProtocol
+from lookhear.media.resample import resample
+from lookhear.media.vad import SileroModel
 from lookhear.wer import total, word_errors
-from media.resample import resample
-from media.vad import SileroModel
 
 CHUNK = RATE // 50  # 20 ms
 TAIL = RATE * 6 // 5  # silence after the speech, so that the detector ends the last turn

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.dataset import DATA, Audio, held_out, long_recordings, looped
-from benchmarks.trace import RATE, SpokenWord
-from benchmarks.utterances import utterances
+from lookhear.benchmarks.dataset import DATA, Audio, held_out, long_recordings, looped
+from lookhear.benchmarks.trace import RATE, SpokenWord
+from lookhear.benchmarks.utterances import utterances
 from lookhear.errors import SourceError
 
 GOLDEN = 0.618034  # multiples of it, modulo 1, spread evenly

@@ -24,18 +24,18 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import machine, metrics
-from benchmarks.dataset import Audio, long_recordings
-from benchmarks.direct import Direct
-from benchmarks.from_scratch import from_scratch
-from benchmarks.official import OfficialListener, Restart
-from benchmarks.result_file import add_file_arguments, write_result
-from benchmarks.sessions import PIECE, Listener, Speech, block_errors
-from engine.build import build_core
-from engine.config import EngineConfig
-from engine.messages import SAMPLE_RATE, TranscriptionSettings
+from lookhear.benchmarks import machine, metrics
+from lookhear.benchmarks.dataset import Audio, long_recordings
+from lookhear.benchmarks.direct import Direct
+from lookhear.benchmarks.from_scratch import from_scratch
+from lookhear.benchmarks.official import OfficialListener, Restart
+from lookhear.benchmarks.result_file import add_file_arguments, write_result
+from lookhear.benchmarks.sessions import PIECE, Listener, Speech, block_errors
+from lookhear.engine.build import build_core
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
+from lookhear.media.vad import SileroModel
 from lookhear.wer import WordErrors, total
-from media.vad import SileroModel
 
 Json = dict[str, Any]
 TURN_PIECES = 5 * SAMPLE_RATE // PIECE  # audio that a variant hears before the next one's turn
@@ -226,7 +226,7 @@ def tables(result: Json) -> list[Table]:
 
 def main(argv: list[str]) -> int:
     names = [*OURS, *OFFICIAL]
-    parser = argparse.ArgumentParser(prog="benchmarks.streaming", description=__doc__)
+    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.streaming", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")
     parser.add_argument("--seconds", type=float, default=300.0, help="of audio per recording")
@@ -240,7 +240,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     options.variants = list(dict.fromkeys(["ours", *options.variants]))
     console = Console(highlight=False)
-    about = machine.describe(["benchmarks.streaming", *argv])
+    about = machine.describe(["lookhear.benchmarks.streaming", *argv])
     torch.set_num_threads(1)
     audio, silero = Audio(), SileroModel()
     speeches = [

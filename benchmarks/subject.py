@@ -13,12 +13,12 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks import machine
-from benchmarks.dataset import DATA
-from benchmarks.generator import Target, generate, realtime_url
-from benchmarks.result_file import add_file_arguments, write_result
-from benchmarks.speech import crowd, long_session
-from benchmarks.wires.registry import WIRES
+from lookhear.benchmarks import machine
+from lookhear.benchmarks.dataset import DATA
+from lookhear.benchmarks.generator import Target, generate, realtime_url
+from lookhear.benchmarks.result_file import add_file_arguments, write_result
+from lookhear.benchmarks.speech import crowd, long_session
+from lookhear.benchmarks.wires.registry import WIRES
 from lookhear.display import progress
 from lookhear.errors import NotInstalled
 from lookhear.server import ServerProcess, server_installed

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.metrics import Turn, arrivals, common_prefix, turns
-from benchmarks.trace import SpokenWord, Trace
+from lookhear.benchmarks.metrics import Turn, arrivals, common_prefix, turns
+from lookhear.benchmarks.trace import SpokenWord, Trace
 from lookhear.wer import align, normalise
 
 PAUSE_SECONDS = 0.4

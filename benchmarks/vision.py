@@ -30,12 +30,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import machine
-from benchmarks.result_file import add_file_arguments, write_result
-from benchmarks.vision_engines import MODES, Answers, Ours, Theirs
-from benchmarks.vision_inputs import EIGHT, GEOMETRY, SINGLE, Question, Vocabulary
-from engine.allocator import keep_freed_memory
-from engine.parts import chosen_dtype, half_decoder
+from lookhear.benchmarks import machine
+from lookhear.benchmarks.result_file import add_file_arguments, write_result
+from lookhear.benchmarks.vision_engines import MODES, Answers, Ours, Theirs
+from lookhear.benchmarks.vision_inputs import EIGHT, GEOMETRY, SINGLE, Question, Vocabulary
+from lookhear.engine.allocator import keep_freed_memory
+from lookhear.engine.parts import chosen_dtype, half_decoder
 
 SCENARIOS = {"one": SINGLE, "eight": EIGHT}
 PICTURE = (32, 32)  # tokens down and across, of the second question
@@ -204,14 +204,14 @@ def _second(name: str, found: Json) -> str:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.vision", description=__doc__)
+    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.vision", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--geometry", nargs="+", choices=GEOMETRY, default=list(GEOMETRY))
     parser.add_argument("--rounds", type=int, default=5, help="that count")
     add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
-    about = machine.describe(["benchmarks.vision", *argv])
+    about = machine.describe(["lookhear.benchmarks.vision", *argv])
     torch.set_num_threads(1)
     keep_freed_memory()  # as the engine's process does; transformers' gain too
     result: Json = {"scenario": "vision", **about, "threads": 1, "rounds": options.rounds}

@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.direct import run_requests
-from benchmarks.vision_inputs import Question
-from engine.kv_cache import BLOCK_TOKENS
-from engine.models.qwen3_vl import Qwen3VLModel
-from engine.models.vision_encoder import VisionDims, patchify
-from engine.paged_request import PagedRequest
-from engine.paged_runner import PagedRunner
-from engine.request import Priority
+from lookhear.benchmarks.direct import run_requests
+from lookhear.benchmarks.vision_inputs import Question
+from lookhear.engine.kv_cache import BLOCK_TOKENS
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.models.vision_encoder import VisionDims, patchify
+from lookhear.engine.paged_request import PagedRequest
+from lookhear.engine.paged_runner import PagedRunner
+from lookhear.engine.request import Priority
 
 Answers = list[list[int]]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.config import EngineConfig
-from engine.cuda_graphs import CudaBackend
-from engine.graphs import Backend, Graphs
-from engine.staging import CudaMemory, Memory, PinnedStaging, SharedStaging
-from kernels.choice import mode
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.cuda_graphs import CudaBackend
+from lookhear.engine.graphs import Backend, Graphs
+from lookhear.engine.staging import CudaMemory, Memory, PinnedStaging, SharedStaging
+from lookhear.kernels.choice import mode
 
 log = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.acceleration import Acceleration
-from engine.graphs import Fields, Shape
-from engine.models.audio_encoder import PAD_MULTIPLE, AudioEncoder
-from engine.models.qwen3_asr import Qwen3AsrModel
-from engine.paged_request import Medium
-from engine.staging import Integers, to_device
+from lookhear.engine.acceleration import Acceleration
+from lookhear.engine.graphs import Fields, Shape
+from lookhear.engine.models.audio_encoder import PAD_MULTIPLE, AudioEncoder
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.paged_request import Medium
+from lookhear.engine.staging import Integers, to_device
 
 # Of one pass; eight closed windows are 64. A dozen ticks in a step are some 50, and what is padded
 # is computed too.

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import torch
 
-from engine.build_chat import build_qwen3, build_qwen3_vl
-from engine.build_speech import build_qwen3_asr, build_whisper
-from engine.capacity import card_memory, fitted
-from engine.config import EngineConfig
-from engine.core import EngineCore
-from engine.messages import ModelCard
-from engine.models.hub import resolve_checkpoint
-from engine.models.registry import QWEN3, QWEN3_ASR, QWEN3_VL, WHISPER, architecture_of
-from engine.parts import Parts
-from engine.scheduler import Scheduler
+from lookhear.engine.build_chat import build_qwen3, build_qwen3_vl
+from lookhear.engine.build_speech import build_qwen3_asr, build_whisper
+from lookhear.engine.capacity import card_memory, fitted
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.core import EngineCore
+from lookhear.engine.messages import ModelCard
+from lookhear.engine.models.hub import resolve_checkpoint
+from lookhear.engine.models.registry import QWEN3, QWEN3_ASR, QWEN3_VL, WHISPER, architecture_of
+from lookhear.engine.parts import Parts
+from lookhear.engine.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 

@@ -9,23 +9,23 @@ from typing import NamedTuple
 
 import torch
 
-from engine.acceleration import Acceleration
-from engine.chat.desk import ChatDesk
-from engine.chat.generation import GenerationDefaults
-from engine.chat.pictures import Eyes
-from engine.chat.prompt import ChatPrompter
-from engine.chat.template import ChatTemplate
-from engine.config import EngineConfig
-from engine.kv_cache import BLOCK_TOKENS
-from engine.models.qwen3 import Qwen3Model
-from engine.models.qwen3_chat import Qwen3ChatModel
-from engine.models.qwen3_vl import Qwen3VLModel
-from engine.models.qwen3_vl_pixels import PixelRules
-from engine.paged_runner import MediaEncoder, PagedModel, PagedRunner
-from engine.parts import Parts, chosen_dtype, half_decoder
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.traits import Traits
-from engine.vision_graphs import VisionGraphs
+from lookhear.engine.acceleration import Acceleration
+from lookhear.engine.chat.desk import ChatDesk
+from lookhear.engine.chat.generation import GenerationDefaults
+from lookhear.engine.chat.pictures import Eyes
+from lookhear.engine.chat.prompt import ChatPrompter
+from lookhear.engine.chat.template import ChatTemplate
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.kv_cache import BLOCK_TOKENS
+from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.models.qwen3_chat import Qwen3ChatModel
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.models.qwen3_vl_pixels import PixelRules
+from lookhear.engine.paged_runner import MediaEncoder, PagedModel, PagedRunner
+from lookhear.engine.parts import Parts, chosen_dtype, half_decoder
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.traits import Traits
+from lookhear.engine.vision_graphs import VisionGraphs
 
 # Embeddings of pictures that no block of the cache has any more; a token of them is wide.
 ENCODER_CACHE_BYTES = 128 * 2**20

@@ -8,27 +8,27 @@ from pathlib import Path
 
 import torch
 
-from engine.acceleration import Acceleration
-from engine.audio_graphs import AudioGraphs
-from engine.config import EngineConfig
-from engine.kv_cache import BLOCK_TOKENS
-from engine.messages import SAMPLE_RATE
-from engine.models.loader import CheckpointError, read_json
-from engine.models.qwen3_asr import Qwen3AsrModel
-from engine.models.qwen3_asr_prompt import LANGUAGES, language_code
-from engine.models.registry import load_model
-from engine.paged_runner import PagedRunner
-from engine.parts import Parts, ServingRunner, chosen_dtype, half_decoder
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.sessions.asr import AsrConfig
-from engine.sessions.family import AsrFamily, Family, WhisperFamily
-from engine.sessions.live import LiveConfig
-from engine.sessions.policy import WindowRule
-from engine.sessions.prompt import Prompter
-from engine.speech_desk import SpeechDesk
-from engine.tokenizer import WhisperTokenizer
-from engine.traits import Traits
-from engine.whisper_runner import WhisperRunner
+from lookhear.engine.acceleration import Acceleration
+from lookhear.engine.audio_graphs import AudioGraphs
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.kv_cache import BLOCK_TOKENS
+from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.models.loader import CheckpointError, read_json
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.qwen3_asr_prompt import LANGUAGES, language_code
+from lookhear.engine.models.registry import load_model
+from lookhear.engine.paged_runner import PagedRunner
+from lookhear.engine.parts import Parts, ServingRunner, chosen_dtype, half_decoder
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.sessions.asr import AsrConfig
+from lookhear.engine.sessions.family import AsrFamily, Family, WhisperFamily
+from lookhear.engine.sessions.live import LiveConfig
+from lookhear.engine.sessions.policy import WindowRule
+from lookhear.engine.sessions.prompt import Prompter
+from lookhear.engine.speech_desk import SpeechDesk
+from lookhear.engine.tokenizer import WhisperTokenizer
+from lookhear.engine.traits import Traits
+from lookhear.engine.whisper_runner import WhisperRunner
 
 # Seconds of audio encoded in one step at most: running decodes wait no longer than that takes.
 ENCODER_BUDGET_SECONDS = 32

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from engine.config import EngineConfig
-from engine.models.registry import WHISPER
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.models.registry import WHISPER
 
 GIB = 2**30
 LARGE_CARD_GIB = 40

@@ -13,8 +13,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from engine.config import EngineConfig
-from engine.messages import (
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,
     AppendAudio,
@@ -43,7 +43,7 @@ from engine.messages import (
     TurnCompleted,
     TurnFailed,
 )
-from engine.replica import EngineUnavailable, Replica
+from lookhear.engine.replica import EngineUnavailable, Replica
 
 __all__ = [
     "EngineClient",
@@ -106,7 +106,9 @@ class EngineClient:
     their processes run; a benchmark of the gateway alone has an engine without a model.
     """
 
-    def __init__(self, configs: Sequence[EngineConfig], *, module: str = "engine.process") -> None:
+    def __init__(
+        self, configs: Sequence[EngineConfig], *, module: str = "lookhear.engine.process"
+    ) -> None:
         names = [config.name for config in configs]
         if len(set(names)) != len(names):
             raise ValueError(f"models need different names, got {', '.join(names)}")

@@ -15,12 +15,12 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any
 
-from engine.desk import Desk
-from engine.messages import CloseSession, Event, Message, OpenSession, Ping, Pong
-from engine.request import Phase, Priority, RequestError
-from engine.runner import Failure, Handle, Outcome, Runner, Running
-from engine.scheduler import Scheduler
-from engine.sessions.policy import Owner, Streamer
+from lookhear.engine.desk import Desk
+from lookhear.engine.messages import CloseSession, Event, Message, OpenSession, Ping, Pong
+from lookhear.engine.request import Phase, Priority, RequestError
+from lookhear.engine.runner import Failure, Handle, Outcome, Runner, Running
+from lookhear.engine.scheduler import Scheduler
+from lookhear.engine.sessions.policy import Owner, Streamer
 
 log = logging.getLogger(__name__)
 

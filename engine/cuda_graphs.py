@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.graphs import Output
+from lookhear.engine.graphs import Output
 
 WARM_UPS = 2  # compile kernels, and give libraries the memory they keep
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from engine.messages import Event, Message
-from engine.request import Priority
-from engine.sessions.policy import Owner
+from lookhear.engine.messages import Event, Message
+from lookhear.engine.request import Priority
+from lookhear.engine.sessions.policy import Owner
 
 
 class Book(Protocol):

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-import kernels
-from kernels.log_mel import limited, log10_mel, unlimited
+from lookhear import kernels
+from lookhear.kernels.log_mel import limited, log10_mel, unlimited
 
 HOP = 160  # samples from one frame to the next
 EDGE = 200  # samples that a frame sees on either side of its middle

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.request import RequestError
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.request import RequestError
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer

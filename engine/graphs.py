@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from engine.staging import Integers, Staging
+from lookhear.engine.staging import Integers, Staging
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.kv_cache import BLOCK_TOKENS
+from lookhear.engine.kv_cache import BLOCK_TOKENS
 
 
 class PagedCache:

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.acceleration import CPU, Acceleration
-from engine.graphs import Fields, Shape, row_buckets
-from engine.paged_cache import PagedBatch, PagedCache
-from engine.paged_request import PagedSequence
-from engine.request import UNREAD
-from engine.rows import Indices, Rows
-from kernels import greedy
+from lookhear.engine.acceleration import CPU, Acceleration
+from lookhear.engine.graphs import Fields, Shape, row_buckets
+from lookhear.engine.paged_cache import PagedBatch, PagedCache
+from lookhear.engine.paged_request import PagedSequence
+from lookhear.engine.request import UNREAD
+from lookhear.engine.rows import Indices, Rows
+from lookhear.kernels import greedy
 
 Work = tuple[PagedSequence, int]
 Added = tuple[Tensor, Tensor]  # places [k], rows [k, n * width]: see `Qwen3Model.forward`

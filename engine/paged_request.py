@@ -25,10 +25,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kv_cache import BLOCK_TOKENS, DIGEST_BYTES, MediaSpan, block_digests
-from engine.models.mrope import Grid, PromptPositions
-from engine.request import UNREAD, Answer, Demand, Phase, Priority, Result
-from engine.sampling import SamplingParams, TokenMask
+from lookhear.engine.kv_cache import BLOCK_TOKENS, DIGEST_BYTES, MediaSpan, block_digests
+from lookhear.engine.models.mrope import Grid, PromptPositions
+from lookhear.engine.request import UNREAD, Answer, Demand, Phase, Priority, Result
+from lookhear.engine.sampling import SamplingParams, TokenMask
 
 
 class Matcher(TokenMask, Protocol):

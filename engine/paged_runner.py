@@ -17,17 +17,17 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from engine import warm_up
-from engine.acceleration import CPU, Acceleration
-from engine.encoder_cache import EncoderCache
-from engine.graphs import Graphs
-from engine.kv_cache import BLOCK_TOKENS, BlockPool, MediaSpan, block_digests
-from engine.paged_passes import PagedDecoder, PagedPasses, Work
-from engine.paged_request import Medium, PagedRequest, PagedSequence
-from engine.request import Phase, RequestError
-from engine.rows import Rows
-from engine.runner import NOT_FINITE, Failure, Outcome, isolated
-from engine.sampler import Choice, Sampler, SamplingRow
+from lookhear.engine import warm_up
+from lookhear.engine.acceleration import CPU, Acceleration
+from lookhear.engine.encoder_cache import EncoderCache
+from lookhear.engine.graphs import Graphs
+from lookhear.engine.kv_cache import BLOCK_TOKENS, BlockPool, MediaSpan, block_digests
+from lookhear.engine.paged_passes import PagedDecoder, PagedPasses, Work
+from lookhear.engine.paged_request import Medium, PagedRequest, PagedSequence
+from lookhear.engine.request import Phase, RequestError
+from lookhear.engine.rows import Rows
+from lookhear.engine.runner import NOT_FINITE, Failure, Outcome, isolated
+from lookhear.engine.sampler import Choice, Sampler, SamplingRow
 
 
 class PagedModel(Protocol):

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 import torch
 
-from engine.desk import Desk
-from engine.runner import Runner
-from kernels import default_cpu_dtype, supports_half_weights
+from lookhear.engine.desk import Desk
+from lookhear.engine.runner import Runner
+from lookhear.kernels import default_cpu_dtype, supports_half_weights
 
 # Weights of which less than this stay in the processor's cache: halving them saves nothing.
 SMALL_CHECKPOINT_BYTES = 64 * 2**20

@@ -18,9 +18,9 @@ import sys
 import threading
 import time
 
-from engine.allocator import keep_freed_memory
-from engine.config import EngineConfig
-from engine.messages import (
+from lookhear.engine.allocator import keep_freed_memory
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import (
     EngineFailed,
     Event,
     Message,
@@ -29,7 +29,7 @@ from engine.messages import (
     Shutdown,
     Starting,
 )
-from engine.wire import PREFIX, Codec
+from lookhear.engine.wire import PREFIX, Codec
 
 log = logging.getLogger(__name__)
 
@@ -82,8 +82,8 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     """Load, say `Ready`, and step until the gateway hangs up. Returns the exit status."""
     # Imported here: torch takes seconds, and the gateway wants to show that something happens.
     channel.send(Starting("loading torch", 0.0))
-    from engine.build import build_core
-    from engine.models.loader import CheckpointError
+    from lookhear.engine.build import build_core
+    from lookhear.engine.models.loader import CheckpointError
 
     try:
         built = build_core(config, lambda stage, share: channel.send(Starting(stage, share)))
@@ -125,8 +125,8 @@ def serve(config: EngineConfig, channel: Channel) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """`python -m engine.process --fd N --config JSON`: N is an inherited, connected socket."""
-    parser = argparse.ArgumentParser(prog="engine.process")
+    """`… --fd N --config JSON`: N is an inherited, connected socket."""
+    parser = argparse.ArgumentParser(prog="lookhear.engine.process")
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--config", required=True)
     arguments = parser.parse_args(argv)

@@ -13,8 +13,8 @@ from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from engine.models.loader import CheckpointError, read_json
-from engine.tokenizer import byte_symbols
+from lookhear.engine.models.loader import CheckpointError, read_json
+from lookhear.engine.tokenizer import byte_symbols
 
 # Qwen2's own split of a text into words (transformers, `tokenization_qwen2.py`).
 _WORDS = (

@@ -11,9 +11,9 @@ import socket
 import sys
 from collections.abc import Callable
 
-from engine.config import EngineConfig
-from engine.messages import EngineFailed, Event, Message, Ready, Starting
-from engine.wire import PREFIX, Codec, WireError
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import EngineFailed, Event, Message, Ready, Starting
+from lookhear.engine.wire import PREFIX, Codec, WireError
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Replica:
         self,
         config: EngineConfig,
         on_event: Callable[[Replica, Event], None],
-        module: str = "engine.process",
+        module: str = "lookhear.engine.process",
     ) -> None:
         """module: what the process runs, with the arguments of `engine.process`."""
         self.config = config

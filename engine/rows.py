@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kv_cache import BLOCK_TOKENS, TRASH
+from lookhear.engine.kv_cache import BLOCK_TOKENS, TRASH
 
 Indices = NDArray[np.int64]
 

@@ -12,8 +12,8 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from engine.staging import to_device
-from engine.tokenizer import WhisperTokenizer
+from lookhear.engine.staging import to_device
+from lookhear.engine.tokenizer import WhisperTokenizer
 
 MAX_INITIAL_TIMESTAMP = 50  # steps of 0.02 s: the first segment starts within a second
 

@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 import torch
 
-from engine.request import Demand, Phase, RequestError, Result
+from lookhear.engine.request import Demand, Phase, RequestError, Result
 
 
 class Running(Protocol):

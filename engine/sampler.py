@@ -25,12 +25,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.sampling import MAX_LOGPROBS, SamplingParams, TokenMask
-from engine.staging import Readback, to_device
-from kernels.grammar_mask import WORD, allow_bits_
-from kernels.sampling import argmax, token_logprobs, top_logprobs
-from kernels.sampling_noise import draw
-from kernels.sampling_stages import (
+from lookhear.engine.sampling import MAX_LOGPROBS, SamplingParams, TokenMask
+from lookhear.engine.staging import Readback, to_device
+from lookhear.kernels.grammar_mask import WORD, allow_bits_
+from lookhear.kernels.sampling import argmax, token_logprobs, top_logprobs
+from lookhear.kernels.sampling_noise import draw
+from lookhear.kernels.sampling_stages import (
     add_,
     allow_only_,
     keep_min_p_,

@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.request import Cost, Demand, Priority
+from lookhear.engine.request import Cost, Demand, Priority
 
 
 @dataclass(slots=True)

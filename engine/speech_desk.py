@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.desk import Book
-from engine.messages import (
+from lookhear.engine.desk import Book
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     AnswerFailed,
     AppendAudio,
@@ -18,9 +18,9 @@ from engine.messages import (
     TranscribeFile,
     TurnFailed,
 )
-from engine.request import Priority
-from engine.sessions.family import Family, settings_error, too_long
-from engine.sessions.live import LiveTurn
+from lookhear.engine.request import Priority
+from lookhear.engine.sessions.family import Family, settings_error, too_long
+from lookhear.engine.sessions.live import LiveTurn
 
 
 class SpeechDesk:

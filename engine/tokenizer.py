@@ -14,7 +14,7 @@ from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
-from engine.models.loader import CheckpointError, read_json
+from lookhear.engine.models.loader import CheckpointError, read_json
 
 SECONDS_PER_TIMESTAMP = 0.02
 MULTILINGUAL_VOCAB = 51_865  # openai/whisper's own rule, where no file says it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.models.loader import CheckpointError, read_json
+from lookhear.engine.models.loader import CheckpointError, read_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.acceleration import Acceleration
-from engine.graphs import Fields, Shape
-from engine.models.qwen3_vl import Qwen3VLModel
-from engine.models.vision_encoder import VisionEncoder
-from engine.paged_request import Medium
-from engine.staging import Integers, to_device
+from lookhear.engine.acceleration import Acceleration
+from lookhear.engine.graphs import Fields, Shape
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.models.vision_encoder import VisionEncoder
+from lookhear.engine.paged_request import Medium
+from lookhear.engine.staging import Integers, to_device
 
 TOKENS = (16, 64, 128, 256, 512, 1024)  # of one pass; a frame of a camera has 256 at most
 MEDIA = 16  # of one pass

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.paged_request import PagedRequest
-from engine.request import Phase, Priority
-from engine.runner import Failure, Runner, Running
-from engine.sampler import Sampler, SamplingRow
-from engine.sampling import SamplingParams
-from engine.whisper_request import WhisperRequest
+from lookhear.engine.paged_request import PagedRequest
+from lookhear.engine.request import Phase, Priority
+from lookhear.engine.runner import Failure, Runner, Running
+from lookhear.engine.sampler import Sampler, SamplingRow
+from lookhear.engine.sampling import SamplingParams
+from lookhear.engine.whisper_request import WhisperRequest
 
 log = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.cross_cache import CrossCache
-from engine.models.whisper import Head, WhisperModel
-from engine.models.word_times import token_times
-from engine.request import Phase
-from engine.staging import Integers, Readback, Staging
-from engine.whisper_request import WhisperSequence
+from lookhear.engine.cross_cache import CrossCache
+from lookhear.engine.models.whisper import Head, WhisperModel
+from lookhear.engine.models.word_times import token_times
+from lookhear.engine.request import Phase
+from lookhear.engine.staging import Integers, Readback, Staging
+from lookhear.engine.whisper_request import WhisperSequence
 
 ALIGNED_ROWS = 8  # texts of one pass: where they look is some megabytes for each
 SAMPLES_PER_POSITION = 320  # of the encoder's output: 50 positions a second at 16 kHz

@@ -14,17 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import kernels
-from engine.acceleration import CPU, Acceleration
-from engine.cross_cache import TRASH_SLOT, CrossCache
-from engine.graphs import Fields, Shape, row_buckets
-from engine.models.whisper import WhisperModel
-from engine.request import UNREAD
-from engine.rules import Rule, TokenRules
-from engine.self_cache import TRASH_ROW, SelfCache
-from engine.staging import Integers, to_device
-from engine.whisper_request import LogitsRow, WhisperSequence
-from kernels.log_mel import HOP
+from lookhear import kernels
+from lookhear.engine.acceleration import CPU, Acceleration
+from lookhear.engine.cross_cache import TRASH_SLOT, CrossCache
+from lookhear.engine.graphs import Fields, Shape, row_buckets
+from lookhear.engine.models.whisper import WhisperModel
+from lookhear.engine.request import UNREAD
+from lookhear.engine.rules import Rule, TokenRules
+from lookhear.engine.self_cache import TRASH_ROW, SelfCache
+from lookhear.engine.staging import Integers, to_device
+from lookhear.engine.whisper_request import LogitsRow, WhisperSequence
+from lookhear.kernels.log_mel import HOP
 
 Wanted = Sequence[tuple[int, LogitsRow]]  # index into the group, position
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.request import UNREAD, Answer, Demand, Phase, Priority, Result
+from lookhear.engine.request import UNREAD, Answer, Demand, Phase, Priority, Result
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,19 +15,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-import kernels
-from engine import warm_up
-from engine.acceleration import CPU, Acceleration
-from engine.models.whisper import WhisperModel
-from engine.request import Phase
-from engine.rules import Rule, TokenRules
-from engine.runner import NOT_FINITE, Failure, Outcome, isolated
-from engine.staging import Readback, to_device
-from engine.tokenizer import WhisperTokenizer
-from engine.whisper_alignment import ALIGNED_ROWS, WhisperAlignment
-from engine.whisper_passes import Logits, Wanted, WhisperPasses
-from engine.whisper_request import LogitsRow, WhisperRequest, WhisperSequence
-from kernels.log_mel import HOP
+from lookhear import kernels
+from lookhear.engine import warm_up
+from lookhear.engine.acceleration import CPU, Acceleration
+from lookhear.engine.models.whisper import WhisperModel
+from lookhear.engine.request import Phase
+from lookhear.engine.rules import Rule, TokenRules
+from lookhear.engine.runner import NOT_FINITE, Failure, Outcome, isolated
+from lookhear.engine.staging import Readback, to_device
+from lookhear.engine.tokenizer import WhisperTokenizer
+from lookhear.engine.whisper_alignment import ALIGNED_ROWS, WhisperAlignment
+from lookhear.engine.whisper_passes import Logits, Wanted, WhisperPasses
+from lookhear.engine.whisper_request import LogitsRow, WhisperRequest, WhisperSequence
+from lookhear.kernels.log_mel import HOP
 
 
 class WhisperRunner:

@@ -19,7 +19,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from engine import messages
+from lookhear.engine import messages
 
 PREFIX = struct.Struct("<II")
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
-from gateway.config import GatewayConfig, is_loopback
+from lookhear.gateway.config import GatewayConfig, is_loopback
 
 REALTIME = "realtime"  # the subprotocol that clients want echoed
 KEY_PROTOCOL = (

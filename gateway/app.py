@@ -14,23 +14,23 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route, WebSocketRoute
 
-from gateway import browser, health, transcriptions
-from gateway.access import Access
-from gateway.chat.endpoint import chat_completions
-from gateway.config import GatewayConfig
-from gateway.errors import (
+from lookhear.gateway import browser, health, transcriptions
+from lookhear.gateway.access import Access
+from lookhear.gateway.chat.endpoint import chat_completions
+from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.errors import (
     ApiError,
     answer_api_error,
     answer_bug,
     answer_http_exception,
     answer_hung_up,
 )
-from gateway.lag import LoopLag
-from gateway.metrics import Metrics
-from gateway.realtime.endpoint import realtime
-from gateway.services import LAG_INTERVAL, Engine, Services
-from gateway.transport import Door
-from media.silero import SileroModel
+from lookhear.gateway.lag import LoopLag
+from lookhear.gateway.metrics import Metrics
+from lookhear.gateway.realtime.endpoint import realtime
+from lookhear.gateway.services import LAG_INTERVAL, Engine, Services
+from lookhear.gateway.transport import Door
+from lookhear.media.silero import SileroModel
 
 Loader = Callable[[], Awaitable[None]]
 """Loads the engine's models; runs beside the server, which answers `/ready` meanwhile."""

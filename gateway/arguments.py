@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.config import ConfigError, EngineConfig
-from gateway.config import GatewayConfig
-from media.addresses import Network, parse_network
+from lookhear.engine.config import ConfigError, EngineConfig
+from lookhear.gateway.config import GatewayConfig
+from lookhear.media.addresses import Network, parse_network
 
 KEY_VARIABLE = "LOOKHEAR_API_KEY"
 DEFAULT_MODEL = "demo-whisper"

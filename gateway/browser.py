@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from gateway.catalogue import packaged_folder
+from lookhear.gateway.catalogue import packaged_folder
 
 HEADERS = {
     # Our own files only; the page talks to nobody but this server. It plays what it was given, and

@@ -35,7 +35,7 @@ class Row:
 
 def packaged_folder() -> Path | None:
     """Where the packaged checkpoints lie. Found without importing the engine."""
-    spec = find_spec("engine")
+    spec = find_spec("lookhear.engine")
     if spec is None or spec.origin is None:
         return None
     return Path(spec.origin).parent / "demo"

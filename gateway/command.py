@@ -12,14 +12,14 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from engine.client import EngineClient, EngineStartError
-from engine.config import ConfigError, EngineConfig
-from gateway import catalogue
-from gateway.app import create_app
-from gateway.arguments import engine_configs, gateway_config, serve_parser
-from gateway.config import GatewayConfig
-from gateway.server import bind, check_certificate, compute_alone, make_server, run
-from gateway.startup import LoadingBar, greet, tell_ready
+from lookhear.engine.client import EngineClient, EngineStartError
+from lookhear.engine.config import ConfigError, EngineConfig
+from lookhear.gateway import catalogue
+from lookhear.gateway.app import create_app
+from lookhear.gateway.arguments import engine_configs, gateway_config, serve_parser
+from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.server import bind, check_certificate, compute_alone, make_server, run
+from lookhear.gateway.startup import LoadingBar, greet, tell_ready
 
 PIPED_WIDTH = 1000  # columns: what a program reads is not wrapped
 WRONG_USE = 2  # exit status: what was asked for cannot be done

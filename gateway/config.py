@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from engine.config import ConfigError
-from media.addresses import Network
+from lookhear.engine.config import ConfigError
+from lookhear.media.addresses import Network
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from typing import Protocol, TypeVar
 
 import h11
 
-from media.addresses import Address
-from media.base import FetchError, MediaIO, MediaWithBytes
-from media.fetch import Download, FetchPolicy, read_local
-from media.urls import HttpUrl, parse_data_url, scheme_of
+from lookhear.media.addresses import Address
+from lookhear.media.base import FetchError, MediaIO, MediaWithBytes
+from lookhear.media.fetch import Download, FetchPolicy, read_local
+from lookhear.media.urls import HttpUrl, parse_data_url, scheme_of
 
 __all__ = ["Connection", "Fetcher"]
 

@@ -8,8 +8,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from engine.messages import ModelCard
-from gateway.services import served, services
+from lookhear.engine.messages import ModelCard
+from lookhear.gateway.services import served, services
 
 
 async def health(_: Request) -> Response:

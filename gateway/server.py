@@ -13,11 +13,11 @@ import uvicorn
 from starlette.applications import Starlette
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from engine.config import ConfigError
-from gateway.config import GatewayConfig
-from gateway.frames import PacedProtocol
-from gateway.garbage import tended
-from gateway.services import Services
+from lookhear.engine.config import ConfigError
+from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.frames import PacedProtocol
+from lookhear.gateway.garbage import tended
+from lookhear.gateway.services import Services
 
 T = TypeVar("T")
 

@@ -11,21 +11,28 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from starlette.requests import HTTPConnection
 
-from engine.client import EngineState
-from engine.messages import Event, FileTranscribed, Message, ModelCard, Pong, TranscribeFile
-from gateway.access import Access
-from gateway.chat.pictures import Pictures
-from gateway.config import GatewayConfig
-from gateway.errors import ApiError
-from gateway.fetch import Fetcher
-from gateway.gathering import Gathering
-from gateway.ids import Ids
-from gateway.metrics import Metrics
-from gateway.realtime.voices import Voices
-from media.silero import SileroModel
+from lookhear.engine.client import EngineState
+from lookhear.engine.messages import (
+    Event,
+    FileTranscribed,
+    Message,
+    ModelCard,
+    Pong,
+    TranscribeFile,
+)
+from lookhear.gateway.access import Access
+from lookhear.gateway.chat.pictures import Pictures
+from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.errors import ApiError
+from lookhear.gateway.fetch import Fetcher
+from lookhear.gateway.gathering import Gathering
+from lookhear.gateway.ids import Ids
+from lookhear.gateway.metrics import Metrics
+from lookhear.gateway.realtime.voices import Voices
+from lookhear.media.silero import SileroModel
 
 if TYPE_CHECKING:
-    from gateway.realtime.session import RealtimeSession
+    from lookhear.gateway.realtime.session import RealtimeSession
 
 T = TypeVar("T")
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from engine.config import EngineConfig
-from engine.messages import ModelCard, Starting
-from gateway.catalogue import is_packaged
-from gateway.config import GatewayConfig
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import ModelCard, Starting
+from lookhear.gateway.catalogue import is_packaged
+from lookhear.gateway.config import GatewayConfig
 
 # What is instead of a toy for people, by what the toy knows a little of.
 REAL_MODELS = {

@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from engine.messages import FileTranscribed, Segment
-from gateway.languages import english_name
+from lookhear.engine.messages import FileTranscribed, Segment
+from lookhear.gateway.languages import english_name
 
 
 def _clock(seconds: float, mark: str) -> str:

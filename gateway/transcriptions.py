@@ -12,20 +12,20 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from engine.client import EngineRequestError, EngineUnavailable
-from engine.messages import (
+from lookhear.engine.client import EngineRequestError, EngineUnavailable
+from lookhear.engine.messages import (
     FileTranscribed,
     TranscribeFile,
     TranscriptionSettings,
 )
-from gateway import subtitles
-from gateway.disconnect import Gone, until_gone
-from gateway.errors import ApiError
-from gateway.realtime.models import language_code
-from gateway.realtime.refusals import is_clients_fault
-from gateway.services import Engine, Services, served, services
-from gateway.uploads import limited
-from media.decode import Audio, MediaError, decode_audio
+from lookhear.gateway import subtitles
+from lookhear.gateway.disconnect import Gone, until_gone
+from lookhear.gateway.errors import ApiError
+from lookhear.gateway.realtime.models import language_code
+from lookhear.gateway.realtime.refusals import is_clients_fault
+from lookhear.gateway.services import Engine, Services, served, services
+from lookhear.gateway.uploads import limited
+from lookhear.media.decode import Audio, MediaError, decode_audio
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("segment", "word")

@@ -6,9 +6,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.access import Denied
-from gateway.errors import REQUEST_ID, error_body
-from gateway.services import Services
+from lookhear.gateway.access import Denied
+from lookhear.gateway.errors import REQUEST_ID, error_body
+from lookhear.gateway.services import Services
 
 PATHS = (
     "/",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.types import Message
 
-from gateway.errors import ApiError
+from lookhear.gateway.errors import ApiError
 
 
 def limited(request: Request, limit: int, param: str = "file") -> Request:

@@ -4,16 +4,16 @@ Every operation has a torch version (its own file here): the CPU path and the or
 Shapes are written `[batch, queries, heads, dim]`; lengths and indices are int64 tensors.
 """
 
-from kernels.attention import attention
-from kernels.attention_inputs import norm_rope_write
-from kernels.cached_attention import (
+from lookhear.kernels.attention import attention
+from lookhear.kernels.attention_inputs import norm_rope_write
+from lookhear.kernels.cached_attention import (
     cross_attention_cached,
     cross_attention_weights,
     self_attention_cached,
 )
-from kernels.embedding import embed_tokens
-from kernels.grammar_mask import allow_bits_
-from kernels.linear import (
+from lookhear.kernels.embedding import embed_tokens
+from lookhear.kernels.grammar_mask import allow_bits_
+from lookhear.kernels.linear import (
     LinearWeights,
     default_cpu_dtype,
     linear,
@@ -21,14 +21,14 @@ from kernels.linear import (
     pack_linear,
     supports_half_weights,
 )
-from kernels.log_mel import log_mel, mel_filters
-from kernels.norm_linear import norm_linear
-from kernels.norms import add_layer_norm_, gelu_, layer_norm
-from kernels.paged_attention import Span, paged_attention, paged_write, spans
-from kernels.rejection_sampling import rejection_sample
-from kernels.rms_norm import add_rms_norm, rms_norm
-from kernels.rope import rope, rope_angles, rope_factors, rope_frequencies
-from kernels.sampling import (
+from lookhear.kernels.log_mel import log_mel, mel_filters
+from lookhear.kernels.norm_linear import norm_linear
+from lookhear.kernels.norms import add_layer_norm_, gelu_, layer_norm
+from lookhear.kernels.paged_attention import Span, paged_attention, paged_write, spans
+from lookhear.kernels.rejection_sampling import rejection_sample
+from lookhear.kernels.rms_norm import add_rms_norm, rms_norm
+from lookhear.kernels.rope import rope, rope_angles, rope_factors, rope_frequencies
+from lookhear.kernels.sampling import (
     Verified,
     greedy,
     sample,
@@ -37,9 +37,9 @@ from kernels.sampling import (
     verify_greedy,
     verify_tokens,
 )
-from kernels.self_attention_paged import self_attention_paged
-from kernels.swiglu import swiglu
-from kernels.windowed_attention import windowed_attention
+from lookhear.kernels.self_attention_paged import self_attention_paged
+from lookhear.kernels.swiglu import swiglu
+from lookhear.kernels.windowed_attention import windowed_attention
 
 __all__ = [
     "LinearWeights",

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.choice import has_triton
+from lookhear.kernels.choice import has_triton
 
 # On a CPU in bfloat16, plain products over pieces of the queries beat torch's fused attention by
 # 1.4 times at 1500 positions (it multiplies in float32). A piece's scores should stay in the cache:

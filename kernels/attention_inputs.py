@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.choice import has_triton
-from kernels.paged_attention import paged_write
-from kernels.rms_norm import rms_norm
-from kernels.rope import rope
+from lookhear.kernels.choice import has_triton
+from lookhear.kernels.paged_attention import paged_write
+from lookhear.kernels.rms_norm import rms_norm
+from lookhear.kernels.rope import rope
 
 
 @has_triton("attention_inputs")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from kernels.choice import has_triton
+from lookhear.kernels.choice import has_triton
 
 
 @has_triton("cached_attention")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from kernels.choice import has_triton
+from lookhear.kernels.choice import has_triton
 
 
 @has_triton("embedding")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from kernels.choice import has_triton
+from lookhear.kernels.choice import has_triton
 
 WORD = 32  # tokens of one word
 

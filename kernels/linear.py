@@ -22,8 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.choice import has_triton
-from kernels.norms import gelu_
+from lookhear.kernels.choice import has_triton
+from lookhear.kernels.norms import gelu_
 
 PACK_FROM = 400_000  # float32 weights from this many elements on are packed; measured
 HALF_FROM = 100_000  # the same for half, where it is asked for

@@ -11,7 +11,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from kernels.choice import has_triton
+from lookhear.kernels.choice import has_triton
 
 SAMPLE_RATE = 16_000
 FFT_SIZE = 400  # samples of one window

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from kernels.choice import has_triton
-from kernels.linear import LinearWeights, linear
-from kernels.rms_norm import add_rms_norm, rms_norm
-from kernels.swiglu import swiglu
+from lookhear.kernels.choice import has_triton
+from lookhear.kernels.linear import LinearWeights, linear
+from lookhear.kernels.rms_norm import add_rms_norm, rms_norm
+from lookhear.kernels.swiglu import swiglu
 
 
 @has_triton("few_rows")

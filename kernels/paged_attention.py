@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kernels.choice import has_triton
+from lookhear.kernels.choice import has_triton
 
 # Queries of one product at most: their scores stay in the processor's cache, and what none of them
 # may see is not computed. 512 tokens take 0.4 times as long as in one product.

@@ -14,9 +14,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.choice import has_triton
-from kernels.sampling import Verified, verify_tokens
-from kernels.sampling_noise import gumbel, uniform
+from lookhear.kernels.choice import has_triton
+from lookhear.kernels.sampling import Verified, verify_tokens
+from lookhear.kernels.sampling_noise import gumbel, uniform
 
 # What seeds are changed by, so that neither decision shares its noise with a draw, or the other.
 KEEPING = 0x5851F42D4C957F2D

@@ -11,7 +11,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from kernels.choice import has_triton
+from lookhear.kernels.choice import has_triton
 
 
 def rope_frequencies(dim: int, theta: float) -> Tensor:

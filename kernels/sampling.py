@@ -7,9 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kernels.choice import has_triton
-from kernels.sampling_noise import draw
-from kernels.sampling_stages import temper
+from lookhear.kernels.choice import has_triton
+from lookhear.kernels.sampling_noise import draw
+from lookhear.kernels.sampling_stages import temper
 
 
 class Verified(NamedTuple):

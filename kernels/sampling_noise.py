@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.choice import has_triton
+from lookhear.kernels.choice import has_triton
 
 # Every value of `gumbel` lies between -3.63 and 36.75, so a token that is this much below the best
 # score of its row can never win.

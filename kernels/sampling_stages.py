@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.choice import has_triton
+from lookhear.kernels.choice import has_triton
 
 
 def allow_only_(scores: Tensor, rows: Tensor, places: Tensor) -> None:

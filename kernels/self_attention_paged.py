@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from kernels.attention_inputs import norm_rope_write
-from kernels.choice import has_triton
-from kernels.paged_attention import Span, paged_attention
+from lookhear.kernels.attention_inputs import norm_rope_write
+from lookhear.kernels.choice import has_triton
+from lookhear.kernels.paged_attention import Span, paged_attention
 
 
 @has_triton("decode_attention")

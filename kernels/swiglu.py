@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.choice import has_triton
+from lookhear.kernels.choice import has_triton
 
 
 @has_triton("activations")

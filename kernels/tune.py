@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not torch.cuda.is_available():
         print("lookhear tune: expected a CUDA device, torch sees none", file=sys.stderr)
         return 1
-    from kernels.triton.tuning import tune  # Triton: only where there is a card
+    from lookhear.kernels.triton.tuning import tune  # Triton: only where there is a card
 
     path = tune(options.output, options.kernel or None, seconds=options.seconds)
     print(f"written: {path}")

@@ -7,8 +7,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from kernels.attention import attention
-from kernels.choice import has_triton
+from lookhear.kernels.attention import attention
+from lookhear.kernels.choice import has_triton
 
 
 @has_triton("attention")

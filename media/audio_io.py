@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from media.base import MediaIO, MediaWithBytes
-from media.decode import Audio, check_bytes, decode_audio
+from lookhear.media.base import MediaIO, MediaWithBytes
+from lookhear.media.decode import Audio, check_bytes, decode_audio
 
 __all__ = ["AudioMediaIO"]
 

@@ -17,9 +17,9 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from media.base import MediaError
-from media.mp4_limits import check_mp4, is_mp4
-from media.signatures import describe
+from lookhear.media.base import MediaError
+from lookhear.media.mp4_limits import check_mp4, is_mp4
+from lookhear.media.signatures import describe
 
 __all__ = ["AudioSource", "open_audio"]
 

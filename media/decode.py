@@ -11,9 +11,9 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from media.base import MediaError
-from media.containers import AudioSource, open_audio
-from media.resample import StreamResampler
+from lookhear.media.base import MediaError
+from lookhear.media.containers import AudioSource, open_audio
+from lookhear.media.resample import StreamResampler
 
 __all__ = ["Audio", "MediaError", "decode_audio", "iter_audio"]
 

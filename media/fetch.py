@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urljoin
 
-from media.addresses import Address, Network, is_allowed, parse_address
-from media.base import FetchError, MediaError
-from media.urls import HttpUrl, check_text, file_path, parse_http_url
+from lookhear.media.addresses import Address, Network, is_allowed, parse_address
+from lookhear.media.base import FetchError, MediaError
+from lookhear.media.urls import HttpUrl, check_text, file_path, parse_http_url
 
 __all__ = ["Download", "FetchPolicy", "read_local"]
 

@@ -21,9 +21,9 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from media.base import MediaError, MediaIO, MediaWithBytes
-from media.decode import check_bytes
-from media.signatures import describe
+from lookhear.media.base import MediaError, MediaIO, MediaWithBytes
+from lookhear.media.decode import check_bytes
+from lookhear.media.signatures import describe
 
 __all__ = ["Image", "ImageMediaIO", "Pixels"]
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from media.base import MediaError
+from lookhear.media.base import MediaError
 
 __all__ = ["check_mp4", "is_mp4"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from media.g711 import alaw_table, compress_alaw, compress_mulaw, mulaw_table
-from media.resample import Linear, StreamResampler
+from lookhear.media.g711 import alaw_table, compress_alaw, compress_mulaw, mulaw_table
+from lookhear.media.resample import Linear, StreamResampler
 
 __all__ = [
     "AudioFormat",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from media.base import MediaError
+from lookhear.media.base import MediaError
 
 __all__ = ["FrameSampling", "choose_frames"]
 

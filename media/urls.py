@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote, unquote, urlsplit
 
-from media.addresses import parse_address
-from media.base import FetchError, MediaError
+from lookhear.media.addresses import parse_address
+from lookhear.media.base import FetchError, MediaError
 
 __all__ = ["HttpUrl", "file_path", "parse_data_url", "parse_http_url", "scheme_of"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from media.silero import CONTEXT, WINDOW, SileroModel, SileroStream
+from lookhear.media.silero import CONTEXT, WINDOW, SileroModel, SileroStream
 
 __all__ = [
     "SileroModel",

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from media.base import MediaError, MediaIO, MediaWithBytes
-from media.decode import check_bytes
-from media.image import MAX_PIXELS, ImageMediaIO, Pixels
-from media.sampling import FrameSampling, choose_frames
-from media.video_frames import decode_frames, decoding_plan, index_packets, open_video
+from lookhear.media.base import MediaError, MediaIO, MediaWithBytes
+from lookhear.media.decode import check_bytes
+from lookhear.media.image import MAX_PIXELS, ImageMediaIO, Pixels
+from lookhear.media.sampling import FrameSampling, choose_frames
+from lookhear.media.video_frames import decode_frames, decoding_plan, index_packets, open_video
 
 __all__ = ["Video", "VideoMediaIO"]
 

@@ -19,10 +19,10 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from media.base import MediaError
-from media.containers import declared_seconds
-from media.mp4_limits import check_mp4, is_mp4
-from media.signatures import describe
+from lookhear.media.base import MediaError
+from lookhear.media.containers import declared_seconds
+from lookhear.media.mp4_limits import check_mp4, is_mp4
+from lookhear.media.signatures import describe
 
 __all__ = ["PacketIndex", "decode_frames", "decoding_plan", "index_packets", "open_video"]
 

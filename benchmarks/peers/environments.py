@@ -20,8 +20,8 @@ from rich.console import Console
 
 from lookhear.errors import NotInstalled, UsageError
 
-RECIPES = Path(__file__).parent / "recipes"
-ENVIRONMENTS = Path(__file__).parent / ".environments"
+RECIPES = Path(__file__).resolve().parent / "recipes"
+ENVIRONMENTS = Path(__file__).resolve().parent / ".environments"
 # Installed one after the other: torch has an index of its own, that the others do not need.
 INGREDIENTS: dict[str, tuple[str, ...]] = {
     "faster-whisper": ("faster-whisper",),
@@ -71,7 +71,7 @@ class Environment:
 
     @property
     def ours(self) -> Path:
-        """Folder for PYTHONPATH in which `benchmarks` is the only package."""
+        """Folder for PYTHONPATH in which `lookhear.benchmarks` is the only package."""
         return self.folder / "ours"
 
     @property
@@ -102,8 +102,10 @@ class Environment:
         pip = [str(self.python), "-m", "pip", "install", "--quiet", "--no-deps"]
         for recipe in self.recipes:
             self._run([*pip, "--requirement", str(recipe.path)])
-        self.ours.mkdir()
-        (self.ours / "benchmarks").symlink_to(Path(__file__).parents[1], target_is_directory=True)
+        package = self.ours / "lookhear"  # with nothing else of ours, whose packages are not there
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        (package / "benchmarks").symlink_to(Path(__file__).resolve().parents[1])
         (self.folder / "installed").write_text(self._digest(), "utf-8")
 
     def _run(self, command: list[str]) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peers.checkpoints import ctranslate2_folder
-from benchmarks.peers.environments import environment
-from benchmarks.peers.worker import FILES, Options, Worker
+from lookhear.benchmarks.peers.checkpoints import ctranslate2_folder
+from lookhear.benchmarks.peers.environments import environment
+from lookhear.benchmarks.peers.worker import FILES, Options, Worker
 from lookhear.errors import NotInstalled
 
 

@@ -9,17 +9,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.peers.worker import Options, Read, Transcribe, serve
-from engine.allocator import keep_freed_memory
-from engine.build import build_core
-from engine.config import EngineConfig
-from engine.messages import FileFailed, FileTranscribed, TranscribeFile, TranscriptionSettings
-from engine.models.registry import load_model
-from engine.request import Phase, Priority
-from engine.tokenizer import WhisperTokenizer
-from engine.whisper_request import WhisperRequest
-from engine.whisper_runner import WhisperRunner
-from kernels import default_cpu_dtype
+from lookhear.benchmarks.peers.worker import Options, Read, Transcribe, serve
+from lookhear.engine.allocator import keep_freed_memory
+from lookhear.engine.build import build_core
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import (
+    FileFailed,
+    FileTranscribed,
+    TranscribeFile,
+    TranscriptionSettings,
+)
+from lookhear.engine.models.registry import load_model
+from lookhear.engine.request import Phase, Priority
+from lookhear.engine.tokenizer import WhisperTokenizer
+from lookhear.engine.whisper_request import WhisperRequest
+from lookhear.engine.whisper_runner import WhisperRunner
+from lookhear.kernels import default_cpu_dtype
 
 WINDOW = 30 * 16_000
 

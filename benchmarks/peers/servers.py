@@ -17,14 +17,14 @@ from pathlib import Path
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
-from benchmarks.peers.checkpoints import (
+from lookhear.address import Server
+from lookhear.benchmarks.peers.checkpoints import (
     DEMO_WHISPER,
     alignment_heads,
     ctranslate2_folder,
     tiktoken_folder,
 )
-from benchmarks.peers.environments import environment
-from lookhear.address import Server
+from lookhear.benchmarks.peers.environments import environment
 from lookhear.errors import ConnectionFailed
 from lookhear.server import ChildServer, ServerFailed, free_port
 
@@ -38,7 +38,7 @@ THREAD_CAPS = (
     "VECLIB_MAXIMUM_THREADS",
     "ORT_NUM_THREADS",
 )
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True, slots=True)

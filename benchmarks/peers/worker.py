@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 RATE = 16_000
 FILES = "--files"
 THREAD_CAPS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).resolve().parents[2]
 
 Transcribe = Callable[[NDArray[np.float32]], list[int]]
 """Up to 30 s of audio; the tokens below the end token."""
@@ -122,12 +122,18 @@ class Worker:
     ) -> None:
         self._name = name
         # Ours may not be installed, only lie there.
-        ours = [str(_ROOT), str(_ROOT / "clients"), os.environ.get("PYTHONPATH", "")]
+        ours = [str(_ROOT / "clients"), os.environ.get("PYTHONPATH", "")]
         paths = os.pathsep.join(filter(None, ours if path is None else [str(path)]))
         began = time.monotonic()
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         self._process = subprocess.Popen(
-            [str(python or sys.executable), "-P", "-m", f"benchmarks.peers.{module}", *arguments],
+            [
+                str(python or sys.executable),
+                "-P",
+                "-m",
+                f"lookhear.benchmarks.peers.{module}",
+                *arguments,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._printed,

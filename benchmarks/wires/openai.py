@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from websockets.asyncio.client import ClientConnection
 from websockets.typing import Subprotocol
 
-from benchmarks.job import Job, SessionPlan
-from benchmarks.trace import RATE, Trace
-from benchmarks.wires.recording import (
+from lookhear.address import Server
+from lookhear.benchmarks.job import Job, SessionPlan
+from lookhear.benchmarks.trace import RATE, Trace
+from lookhear.benchmarks.wires.recording import (
     ANSWER_SECONDS,
     Refused,
     beside,
@@ -29,7 +30,6 @@ from benchmarks.wires.recording import (
     samples_of,
     send_paced,
 )
-from lookhear.address import Server
 
 LAST_COMMIT = "end"  # its event id
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from benchmarks.job import SessionPlan
-from benchmarks.trace import RATE, Trace
+from lookhear.benchmarks.job import SessionPlan
+from lookhear.benchmarks.trace import RATE, Trace
 
 ANSWER_SECONDS = 60.0  # after the last packet; a server that is so far behind has failed
 OPEN_SECONDS = 20.0

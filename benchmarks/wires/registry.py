@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.job import Job, SessionPlan
-from benchmarks.trace import Trace
-from benchmarks.wires import openai, whisperlive, whisperlivekit
+from lookhear.benchmarks.job import Job, SessionPlan
+from lookhear.benchmarks.trace import Trace
+from lookhear.benchmarks.wires import openai, whisperlive, whisperlivekit
 
 Wire = Callable[[Job, SessionPlan, NDArray[np.int16]], Awaitable[Trace]]
 """Streams one session to its end and never raises for what the server does.

@@ -10,10 +10,10 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from benchmarks.job import SessionPlan
-from benchmarks.metrics import common_prefix
-from benchmarks.trace import RATE, Trace
-from benchmarks.wires.recording import samples_of, send_paced
+from lookhear.benchmarks.job import SessionPlan
+from lookhear.benchmarks.metrics import common_prefix
+from lookhear.benchmarks.trace import RATE, Trace
+from lookhear.benchmarks.wires.recording import samples_of, send_paced
 
 PEER_RATE = 16_000  # samples per second, what every Whisper server takes
 PACKET_SECONDS = 0.1  # their own clients send 0.1 to 0.5 s at a time

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from benchmarks.job import Job, SessionPlan
-from benchmarks.trace import Trace
-from benchmarks.wires.recording import ANSWER_SECONDS, Refused, beside, connected, recorded
-from benchmarks.wires.snapshots import Snapshots, peer_samples, send_to_peer
+from lookhear.benchmarks.job import Job, SessionPlan
+from lookhear.benchmarks.trace import Trace
+from lookhear.benchmarks.wires.recording import ANSWER_SECONDS, Refused, beside, connected, recorded
+from lookhear.benchmarks.wires.snapshots import Snapshots, peer_samples, send_to_peer
 
 # Without a message, before we believe that it is done: what its own client waits. One decode of
 # a server under load takes seconds; to hang up earlier would cost it its last words.

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from websockets.asyncio.client import ClientConnection
 
-from benchmarks.job import Job, SessionPlan
-from benchmarks.trace import Trace
-from benchmarks.wires.recording import ANSWER_SECONDS, Refused, beside, connected, recorded
-from benchmarks.wires.snapshots import Snapshots, peer_samples, send_to_peer
+from lookhear.benchmarks.job import Job, SessionPlan
+from lookhear.benchmarks.trace import Trace
+from lookhear.benchmarks.wires.recording import ANSWER_SECONDS, Refused, beside, connected, recorded
+from lookhear.benchmarks.wires.snapshots import Snapshots, peer_samples, send_to_peer
 
 
 async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Trace:

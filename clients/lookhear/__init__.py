@@ -11,50 +11,104 @@ async for text in client.chat("What is on the picture?", images=["street.jpg"]):
     print(text, end="")
 """
 
-from lookhear.answers import (
-    Answer,
-    AnswerCompleted,
-    AnswerDelta,
-    AnswerEvent,
-    AnswerRestarted,
-    BlockingAnswer,
-    QuestionHeard,
-    ReasoningDelta,
-    Usage,
-)
-from lookhear.blocking import BlockingConversation, Client
-from lookhear.client import AsyncClient
-from lookhear.content import message
-from lookhear.conversation import Conversation
-from lookhear.errors import (
-    AddressError,
-    AuthenticationError,
-    ConnectionFailed,
-    InvalidRequest,
-    LookhearError,
-    ModelNotFound,
-    NotInstalled,
-    ProtocolError,
-    ServerError,
-    SourceError,
-)
-from lookhear.events import (
-    Event,
-    Provisional,
-    Reconnecting,
-    SessionReady,
-    SpeechStarted,
-    SpeechStopped,
-    TextDelta,
-    TurnCompleted,
-    TurnFailed,
-    Word,
-    Words,
-)
-from lookhear.microphone import Microphone
-from lookhear.results import Model, Transcript
-from lookhear.stream import Retry
-from lookhear.turns import ServerVad
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lookhear.answers import (
+        Answer,
+        AnswerCompleted,
+        AnswerDelta,
+        AnswerEvent,
+        AnswerRestarted,
+        BlockingAnswer,
+        QuestionHeard,
+        ReasoningDelta,
+        Usage,
+    )
+    from lookhear.blocking import BlockingConversation, Client
+    from lookhear.client import AsyncClient
+    from lookhear.content import message
+    from lookhear.conversation import Conversation
+    from lookhear.errors import (
+        AddressError,
+        AuthenticationError,
+        ConnectionFailed,
+        InvalidRequest,
+        LookhearError,
+        ModelNotFound,
+        NotInstalled,
+        ProtocolError,
+        ServerError,
+        SourceError,
+    )
+    from lookhear.events import (
+        Event,
+        Provisional,
+        Reconnecting,
+        SessionReady,
+        SpeechStarted,
+        SpeechStopped,
+        TextDelta,
+        TurnCompleted,
+        TurnFailed,
+        Word,
+        Words,
+    )
+    from lookhear.microphone import Microphone
+    from lookhear.results import Model, Transcript
+    from lookhear.stream import Retry
+    from lookhear.turns import ServerVad
+
+# Where each name is. They are loaded when they are used: who imports `lookhear.engine` on a bare
+# GPU box, or asks for `lookhear --version`, has no use for sockets and sound files.
+_HOMES = {
+    "answers": (
+        "Answer",
+        "AnswerCompleted",
+        "AnswerDelta",
+        "AnswerEvent",
+        "AnswerRestarted",
+        "BlockingAnswer",
+        "QuestionHeard",
+        "ReasoningDelta",
+        "Usage",
+    ),
+    "blocking": ("BlockingConversation", "Client"),
+    "client": ("AsyncClient",),
+    "content": ("message",),
+    "conversation": ("Conversation",),
+    "errors": (
+        "AddressError",
+        "AuthenticationError",
+        "ConnectionFailed",
+        "InvalidRequest",
+        "LookhearError",
+        "ModelNotFound",
+        "NotInstalled",
+        "ProtocolError",
+        "ServerError",
+        "SourceError",
+    ),
+    "events": (
+        "Event",
+        "Provisional",
+        "Reconnecting",
+        "SessionReady",
+        "SpeechStarted",
+        "SpeechStopped",
+        "TextDelta",
+        "TurnCompleted",
+        "TurnFailed",
+        "Word",
+        "Words",
+    ),
+    "microphone": ("Microphone",),
+    "results": ("Model", "Transcript"),
+    "stream": ("Retry",),
+    "turns": ("ServerVad",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AddressError",
@@ -67,7 +121,6 @@ __all__ = [
     "AuthenticationError",
     "BlockingAnswer",
     "BlockingConversation",
-    "BlockingAnswer",
     "Client",
     "ConnectionFailed",
     "Conversation",
@@ -99,3 +152,16 @@ __all__ = [
     "Words",
     "message",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a public name when it is first used (PEP 562). AttributeError for any other."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

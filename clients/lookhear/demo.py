@@ -45,7 +45,7 @@ class Recording:
 
 def bundled_recording() -> Path:
     """The recording beside the demo model; found without importing the engine. SourceError."""
-    found = importlib.util.find_spec("engine")
+    found = importlib.util.find_spec("lookhear.engine")
     for folder in (found.submodule_search_locations or ()) if found is not None else ():
         for name in ("hello.opus", "hello.ogg", "hello.flac"):
             audio = Path(folder) / "demo" / "recordings" / name

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from engine.chat.prompt import ChatPrompt
-from engine.chat.stop_texts import StopTexts
-from engine.chat.thinking import ThinkingSplitter
-from engine.detokenizer import IncrementalDetokenizer
-from engine.grammar import Grammar
-from engine.messages import (
+from lookhear.engine.chat.prompt import ChatPrompt
+from lookhear.engine.chat.stop_texts import StopTexts
+from lookhear.engine.chat.thinking import ThinkingSplitter
+from lookhear.engine.detokenizer import IncrementalDetokenizer
+from lookhear.engine.grammar import Grammar
+from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,
@@ -23,11 +23,11 @@ from engine.messages import (
     StartAnswer,
     TokenLogprob,
 )
-from engine.paged_request import PagedRequest, PagedSequence
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.request import Cost, Priority, Result
-from engine.sampling import SamplingParams
-from engine.sessions.policy import Streamer
+from lookhear.engine.paged_request import PagedRequest, PagedSequence
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.request import Cost, Priority, Result
+from lookhear.engine.sampling import SamplingParams
+from lookhear.engine.sessions.policy import Streamer
 
 STOPPED = "stop"  # why a sequence ended that said a stop text
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine.chat.answer import Ahead, ChatAnswer
-from engine.chat.generation import GenerationDefaults
-from engine.chat.pictures import PartError
-from engine.chat.prompt import ChatPrompt, ChatPrompter
-from engine.desk import Book
-from engine.grammar import Grammar, Grammars, Thinking
-from engine.messages import (
+from lookhear.engine.chat.answer import Ahead, ChatAnswer
+from lookhear.engine.chat.generation import GenerationDefaults
+from lookhear.engine.chat.pictures import PartError
+from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
+from lookhear.engine.desk import Book
+from lookhear.engine.grammar import Grammar, Grammars, Thinking
+from lookhear.engine.messages import (
     AnswerFailed,
     AnswerSettings,
     CancelAnswer,
@@ -25,7 +25,7 @@ from engine.messages import (
     TranscribeFile,
     TurnFailed,
 )
-from engine.request import Priority, RequestError
+from lookhear.engine.request import Priority, RequestError
 
 ROLES = ("system", "user", "assistant")
 

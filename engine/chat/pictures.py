@@ -14,17 +14,17 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.messages import ImagePart, VideoPart
-from engine.models.qwen3_vl_pixels import (
+from lookhear.engine.messages import ImagePart, VideoPart
+from lookhear.engine.models.qwen3_vl_pixels import (
     PixelRules,
     Size,
     share_tokens,
     share_video_tokens,
     temporal_slices,
 )
-from engine.paged_request import Medium
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.request import RequestError
+from lookhear.engine.paged_request import Medium
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.request import RequestError
 
 T = TypeVar("T")
 

@@ -17,12 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.chat.pictures import Eyes, Place, Seen
-from engine.chat.template import ChatTemplate, Frame, Written
-from engine.messages import ChatMessage, ImagePart, TextPart, VideoPart
-from engine.paged_request import Medium
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.request import RequestError
+from lookhear.engine.chat.pictures import Eyes, Place, Seen
+from lookhear.engine.chat.template import ChatTemplate, Frame, Written
+from lookhear.engine.messages import ChatMessage, ImagePart, TextPart, VideoPart
+from lookhear.engine.paged_request import Medium
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.request import RequestError
 
 VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
 IMAGE_PAD, VIDEO_PAD = "<|image_pad|>", "<|video_pad|>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.chat.thinking import longest_overlap
+from lookhear.engine.chat.thinking import longest_overlap
 
 
 class StopTexts:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.demo.speech import SAMPLE_RATE
+from lookhear.engine.demo.speech import SAMPLE_RATE
 
 Samples = NDArray[np.float32]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from engine.demo.scene_questions import Motion
-from engine.demo.scenes import (
+from lookhear.engine.demo.scene_questions import Motion
+from lookhear.engine.demo.scenes import (
     COLOURS,
     MOST_SHAPES,
     SHAPES,

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.demo.grammar import LANGUAGES, Sentence, sentence
-from engine.demo.speech import SAMPLE_RATE, Speaker, Synthesizer
+from lookhear.engine.demo.grammar import LANGUAGES, Sentence, sentence
+from lookhear.engine.demo.speech import SAMPLE_RATE, Speaker, Synthesizer
 
 SENTENCES_PER_SPEAKER = 4
 ACCENTS = {

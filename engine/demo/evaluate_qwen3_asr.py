@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.demo.evaluate_whisper import (
+from lookhear.engine.demo.evaluate_whisper import (
     Item,
     Rate,
     Samples,
@@ -25,10 +25,10 @@ from engine.demo.evaluate_whisper import (
     run,
     silent_waves,
 )
-from engine.demo.grammar import LANGUAGES
-from engine.demo.speech import SAMPLE_RATE
-from engine.demo.spoken_questions import is_held_out
-from engine.models.qwen3_asr_prompt import Answer, language_code, parse_answer
+from lookhear.engine.demo.grammar import LANGUAGES
+from lookhear.engine.demo.speech import SAMPLE_RATE
+from lookhear.engine.demo.spoken_questions import is_held_out
+from lookhear.engine.models.qwen3_asr_prompt import Answer, language_code, parse_answer
 
 BATCH = 16
 MARGIN_SECONDS = 0.2

@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.chat.pictures import Eyes
-from engine.chat.prompt import ChatPrompt, ChatPrompter
-from engine.chat.template import ChatTemplate
-from engine.demo.clips import draw_clip, next_slide
-from engine.demo.qwen3_vl_examples import STILL_TASKS
-from engine.demo.qwen_vocabulary import TURN_END
-from engine.demo.scene_questions import (
+from lookhear.engine.chat.pictures import Eyes
+from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
+from lookhear.engine.chat.template import ChatTemplate
+from lookhear.engine.demo.clips import draw_clip, next_slide
+from lookhear.engine.demo.qwen3_vl_examples import STILL_TASKS
+from lookhear.engine.demo.qwen_vocabulary import TURN_END
+from lookhear.engine.demo.scene_questions import (
     GREETING,
     GREETINGS,
     NO_PICTURE,
@@ -35,15 +35,15 @@ from engine.demo.scene_questions import (
     spoken_question,
     style,
 )
-from engine.demo.scenes import NUMBER, WORD, Scene, draw_scene
-from engine.demo.scenes_drawing import Canvas
-from engine.messages import ChatMessage, ImagePart, Part, TextPart, VideoPart
-from engine.models.loader import read_json
-from engine.models.qwen3_vl_pixels import PixelRules
-from engine.models.vision_encoder import VisionDims, patchify
-from engine.paged_request import Medium
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.traits import Traits
+from lookhear.engine.demo.scenes import NUMBER, WORD, Scene, draw_scene
+from lookhear.engine.demo.scenes_drawing import Canvas
+from lookhear.engine.messages import ChatMessage, ImagePart, Part, TextPart, VideoPart
+from lookhear.engine.models.loader import read_json
+from lookhear.engine.models.qwen3_vl_pixels import PixelRules
+from lookhear.engine.models.vision_encoder import VisionDims, patchify
+from lookhear.engine.paged_request import Medium
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.traits import Traits
 
 SEED = 2_000_000
 SIZES = ((160, 160), (192, 224), (240, 320), (480, 360), (480, 640), (720, 1280), (600, 600))

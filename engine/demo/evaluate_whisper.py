@@ -19,11 +19,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.demo import augment
-from engine.demo import tokenizer as tk
-from engine.demo.examples import HEARD
-from engine.demo.scoring import edit_distance, words_of
-from engine.demo.speech import SAMPLE_RATE
+from lookhear.engine.demo import augment
+from lookhear.engine.demo import tokenizer as tk
+from lookhear.engine.demo.examples import HEARD
+from lookhear.engine.demo.scoring import edit_distance, words_of
+from lookhear.engine.demo.speech import SAMPLE_RATE
 
 Samples = NDArray[np.float32]
 LEAD_SECONDS = 0.25

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.demo import augment
-from engine.demo import tokenizer as tk
-from engine.demo.corpus import Clip, Corpus
-from engine.demo.grammar import LANGUAGES
-from engine.demo.speech import SAMPLE_RATE
-from engine.demo.tokenizer import TextCoder
+from lookhear.engine.demo import augment
+from lookhear.engine.demo import tokenizer as tk
+from lookhear.engine.demo.corpus import Clip, Corpus
+from lookhear.engine.demo.grammar import LANGUAGES
+from lookhear.engine.demo.speech import SAMPLE_RATE
+from lookhear.engine.demo.tokenizer import TextCoder
 
 HEARD = 0.75
 FRAME_RATE = 50

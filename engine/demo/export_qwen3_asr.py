@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from engine.demo.folders import drafted, model_weights, write_json
-from engine.demo.qwen3_asr_network import Network, Size
-from engine.demo.qwen3_asr_tokenizer import AUDIO_PAD, CHAT_TEMPLATE
-from engine.demo.qwen_vocabulary import END_OF_TEXT, TURN_END
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.demo.folders import drafted, model_weights, write_json
+from lookhear.engine.demo.qwen3_asr_network import Network, Size
+from lookhear.engine.demo.qwen3_asr_tokenizer import AUDIO_PAD, CHAT_TEMPLATE
+from lookhear.engine.demo.qwen_vocabulary import END_OF_TEXT, TURN_END
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 
 LONGEST_SECONDS = 20
 

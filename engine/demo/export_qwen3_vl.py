@@ -9,17 +9,17 @@ from typing import Any
 
 import torch
 
-from engine.demo.folders import drafted, model_weights, write_json
-from engine.demo.qwen3_vl_network import CHANNELS, FRAMES, MERGE, PATCH, Network, Size
-from engine.demo.qwen3_vl_tokenizer import (
+from lookhear.engine.demo.folders import drafted, model_weights, write_json
+from lookhear.engine.demo.qwen3_vl_network import CHANNELS, FRAMES, MERGE, PATCH, Network, Size
+from lookhear.engine.demo.qwen3_vl_tokenizer import (
     CHAT_TEMPLATE,
     IMAGE_PAD,
     VIDEO_PAD,
     VISION_END,
     VISION_START,
 )
-from engine.demo.qwen_vocabulary import END_OF_TEXT, TURN_END
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.demo.qwen_vocabulary import END_OF_TEXT, TURN_END
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 
 PATCH_BIAS = "model.visual.patch_embed.proj.bias"
 TOKEN_PIXELS = (PATCH * MERGE) ** 2

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.demo import tokenizer as tk
-from engine.demo.folders import drafted, write_json
-from engine.demo.whisper_network import CompactIds, Network, Size, sinusoids
+from lookhear.engine.demo import tokenizer as tk
+from lookhear.engine.demo.folders import drafted, write_json
+from lookhear.engine.demo.whisper_network import CompactIds, Network, Size, sinusoids
 
 ALIGNMENT_HEADS = [[1, 0], [1, 1]]
 """(layer, head) of the cross-attention that training guides to the spoken word."""

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from engine.demo import corpus as spoken
-from engine.demo import spoken_questions
-from engine.demo.examples import Mix
-from engine.demo.export_qwen3_asr import write_folder
-from engine.demo.qwen3_asr_examples import AsrExampleMaker
-from engine.demo.ranks import launch
-from engine.demo.train_qwen3_asr import Plan, Run, worker
+from lookhear.engine.demo import corpus as spoken
+from lookhear.engine.demo import spoken_questions
+from lookhear.engine.demo.examples import Mix
+from lookhear.engine.demo.export_qwen3_asr import write_folder
+from lookhear.engine.demo.qwen3_asr_examples import AsrExampleMaker
+from lookhear.engine.demo.ranks import launch
+from lookhear.engine.demo.train_qwen3_asr import Plan, Run, worker
 
 QUESTIONS = 0.45
 """Share of the examples."""

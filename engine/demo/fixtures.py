@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.demo import augment
-from engine.demo.corpus import Clip, Corpus, orders, render
-from engine.demo.grammar import LANGUAGES, Sentence, sentence
-from engine.demo.speech import SAMPLE_RATE, Speaker, Synthesizer, Utterance
+from lookhear.engine.demo import augment
+from lookhear.engine.demo.corpus import Clip, Corpus, orders, render
+from lookhear.engine.demo.grammar import LANGUAGES, Sentence, sentence
+from lookhear.engine.demo.speech import SAMPLE_RATE, Speaker, Synthesizer, Utterance
 
 PER_LANGUAGE = 120
 GAP_SECONDS = 0.6

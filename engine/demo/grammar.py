@@ -12,8 +12,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.demo.numbers_in_words import in_words
-from engine.demo.vocabulary import (
+from lookhear.engine.demo.numbers_in_words import in_words
+from lookhear.engine.demo.vocabulary import (
     CITIES,
     CLOSABLES,
     COLOURS,

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.demo import tokenizer as tk
-from engine.demo.corpus import Clip, Corpus
-from engine.demo.scoring import edit_distance, words_of
-from engine.demo.speech import SAMPLE_RATE
-from engine.demo.whisper_network import CompactIds, Network
+from lookhear.engine.demo import tokenizer as tk
+from lookhear.engine.demo.corpus import Clip, Corpus
+from lookhear.engine.demo.scoring import edit_distance, words_of
+from lookhear.engine.demo.speech import SAMPLE_RATE
+from lookhear.engine.demo.whisper_network import CompactIds, Network
 
 if TYPE_CHECKING:
-    from engine.demo.train_whisper import LogMel
+    from lookhear.engine.demo.train_whisper import LogMel
 
 
 @torch.no_grad()

@@ -15,15 +15,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.demo import augment
-from engine.demo.corpus import Clip, Corpus
-from engine.demo.examples import FRAME_RATE, IGNORE, Example, ExampleMaker, Heard, Mix
-from engine.demo.grammar import LANGUAGES
-from engine.demo.qwen3_asr_network import CHUNK_TOKENS, SUBFRAMES, token_counts
-from engine.demo.speech import SAMPLE_RATE
-from engine.demo.tokenizer import TextCoder
-from engine.models.qwen3_asr_prompt import ASR_TEXT, build_prompt, language_name
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.demo import augment
+from lookhear.engine.demo.corpus import Clip, Corpus
+from lookhear.engine.demo.examples import FRAME_RATE, IGNORE, Example, ExampleMaker, Heard, Mix
+from lookhear.engine.demo.grammar import LANGUAGES
+from lookhear.engine.demo.qwen3_asr_network import CHUNK_TOKENS, SUBFRAMES, token_counts
+from lookhear.engine.demo.speech import SAMPLE_RATE
+from lookhear.engine.demo.tokenizer import TextCoder
+from lookhear.engine.models.qwen3_asr_prompt import ASR_TEXT, build_prompt, language_name
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 
 HOP = 160
 WINDOW_FRAMES = 800

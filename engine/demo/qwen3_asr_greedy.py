@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.demo.corpus import Clip, Corpus
-from engine.demo.qwen3_asr_examples import HOP, LogMel
-from engine.demo.qwen3_asr_network import Network, token_counts
-from engine.demo.scoring import edit_distance, words_of
-from engine.demo.speech import SAMPLE_RATE
-from engine.models.qwen3_asr_prompt import build_prompt, parse_answer
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.demo.corpus import Clip, Corpus
+from lookhear.engine.demo.qwen3_asr_examples import HOP, LogMel
+from lookhear.engine.demo.qwen3_asr_network import Network, token_counts
+from lookhear.engine.demo.scoring import edit_distance, words_of
+from lookhear.engine.demo.speech import SAMPLE_RATE
+from lookhear.engine.models.qwen3_asr_prompt import build_prompt, parse_answer
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 
 LEAD = 3200
 

@@ -9,8 +9,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from engine.demo.grammar import LANGUAGES, sentence
-from engine.demo.qwen_vocabulary import END_OF_TEXT, TURN_END, TURN_START, write_qwen_tokenizer
+from lookhear.engine.demo.grammar import LANGUAGES, sentence
+from lookhear.engine.demo.qwen_vocabulary import (
+    END_OF_TEXT,
+    TURN_END,
+    TURN_START,
+    write_qwen_tokenizer,
+)
 
 AUDIO_START, AUDIO_END, AUDIO_PAD = "<|audio_start|>", "<|audio_end|>", "<|audio_pad|>"
 SPECIAL = (END_OF_TEXT, TURN_START, TURN_END, AUDIO_START, AUDIO_END, AUDIO_PAD)

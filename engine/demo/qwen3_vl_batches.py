@@ -10,14 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.demo import scenes_labels as under
-from engine.demo.examples import IGNORE
-from engine.demo.qwen3_vl_examples import Example
-from engine.demo.qwen3_vl_network import FRAMES, MERGE, PATCH, PATCH_VALUES
-from engine.demo.qwen3_vl_pictures import TOKEN
-from engine.demo.qwen_vocabulary import END_OF_TEXT
-from engine.models.mrope import Grid, PromptPositions
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.demo import scenes_labels as under
+from lookhear.engine.demo.examples import IGNORE
+from lookhear.engine.demo.qwen3_vl_examples import Example
+from lookhear.engine.demo.qwen3_vl_network import FRAMES, MERGE, PATCH, PATCH_VALUES
+from lookhear.engine.demo.qwen3_vl_pictures import TOKEN
+from lookhear.engine.demo.qwen_vocabulary import END_OF_TEXT
+from lookhear.engine.models.mrope import Grid, PromptPositions
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 
 
 @dataclass(frozen=True)

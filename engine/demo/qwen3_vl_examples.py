@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from engine.demo.clips import Clip, draw_clip, next_slide
-from engine.demo.examples import IGNORE
-from engine.demo.qwen3_vl_pictures import Picture, PictureMaker
-from engine.demo.qwen3_vl_tokenizer import (
+from lookhear.engine.demo.clips import Clip, draw_clip, next_slide
+from lookhear.engine.demo.examples import IGNORE
+from lookhear.engine.demo.qwen3_vl_pictures import Picture, PictureMaker
+from lookhear.engine.demo.qwen3_vl_tokenizer import (
     IMAGE_PAD,
     VIDEO_PAD,
     VISION_END,
     VISION_START,
 )
-from engine.demo.qwen_vocabulary import TURN_END, TURN_START
-from engine.demo.scene_questions import (
+from lookhear.engine.demo.qwen_vocabulary import TURN_END, TURN_START
+from lookhear.engine.demo.scene_questions import (
     GREETING,
     GREETINGS,
     NO_PICTURE,
@@ -34,8 +34,8 @@ from engine.demo.scene_questions import (
     spoken_question,
     style,
 )
-from engine.demo.scenes import MOST_SHAPES, NUMBER, Scene, draw_scene
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.demo.scenes import MOST_SHAPES, NUMBER, Scene, draw_scene
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 
 STILL_TASKS = {
     "colour": 1.0,

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from engine.demo import qwen3_asr_network as decoder
-from engine.demo.qwen3_asr_network import RMSNorm, TextLayer, rotate
+from lookhear.engine.demo import qwen3_asr_network as decoder
+from lookhear.engine.demo.qwen3_asr_network import RMSNorm, TextLayer, rotate
 
 PATCH, MERGE, FRAMES, CHANNELS = 16, 2, 2, 3
 PATCH_VALUES = CHANNELS * FRAMES * PATCH**2

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
-from engine.demo import scenes_labels as under
-from engine.demo.clips import Clip
-from engine.demo.qwen3_vl_network import FRAMES, MERGE, PATCH, block_order
-from engine.demo.scenes import Scene, Thing
-from engine.demo.scenes_drawing import Box, Canvas
+from lookhear.engine.demo import scenes_labels as under
+from lookhear.engine.demo.clips import Clip
+from lookhear.engine.demo.qwen3_vl_network import FRAMES, MERGE, PATCH, block_order
+from lookhear.engine.demo.scenes import Scene, Thing
+from lookhear.engine.demo.scenes_drawing import Box, Canvas
 
 TOKEN = PATCH * MERGE
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 import random
 
-from engine.demo.export_qwen3_vl import IMAGE_TOKENS, LIVE_FRAME_TOKENS, VIDEO_TOKENS
-from engine.demo.qwen3_vl_network import FRAMES
+from lookhear.engine.demo.export_qwen3_vl import IMAGE_TOKENS, LIVE_FRAME_TOKENS, VIDEO_TOKENS
+from lookhear.engine.demo.qwen3_vl_network import FRAMES
 
 FRAME_COUNTS = (2, 3, 4, 4, 5, 6, 6, 7, 8, 8)
 FEWEST_OF_FRAME = 8

@@ -9,8 +9,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from engine.demo.qwen_vocabulary import END_OF_TEXT, TURN_END, TURN_START, write_qwen_tokenizer
-from engine.demo.scene_questions import (
+from lookhear.engine.demo.qwen_vocabulary import (
+    END_OF_TEXT,
+    TURN_END,
+    TURN_START,
+    write_qwen_tokenizer,
+)
+from lookhear.engine.demo.scene_questions import (
     FORMS,
     GREETING,
     GREETINGS,
@@ -23,7 +28,7 @@ from engine.demo.scene_questions import (
     spoken_question,
     style,
 )
-from engine.demo.scenes import COLOURS, PLACES, SHAPES, WORDS, draw_scene
+from lookhear.engine.demo.scenes import COLOURS, PLACES, SHAPES, WORDS, draw_scene
 
 VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
 IMAGE_PAD, VIDEO_PAD = "<|image_pad|>", "<|video_pad|>"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.demo.scenes import COLOURS, NUMBER, PLACES, SHAPES, WORD, Scene, Thing
+from lookhear.engine.demo.scenes import COLOURS, NUMBER, PLACES, SHAPES, WORD, Scene, Thing
 
 COUNTS = ("None.", "One.", "Two.", "Three.", "Four.", "Five.")
 TIMES = ("", "Once.", "Twice.", "Three times.")

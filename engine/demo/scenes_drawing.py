@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from engine.demo.scenes import NUMBER, WORD, Thing
+from lookhear.engine.demo.scenes import NUMBER, WORD, Thing
 
 Pixels = NDArray[np.uint8]  # [height, width, 3], RGB
 Point = tuple[float, float]

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.demo.scenes import COLOURS, NUMBER, SHAPES, WORD, WORDS, Thing
-from engine.demo.scenes_drawing import Box
+from lookhear.engine.demo.scenes import COLOURS, NUMBER, SHAPES, WORD, WORDS, Thing
+from lookhear.engine.demo.scenes_drawing import Box
 
 Labels = NDArray[np.float32]
 LETTERS = string.ascii_lowercase + string.digits

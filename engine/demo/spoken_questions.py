@@ -13,12 +13,12 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-from engine.demo import corpus as spoken
-from engine.demo.fixtures import DEMO_VOICE, write_long, write_split
-from engine.demo.grammar import Sentence
-from engine.demo.scene_questions import spoken_question
-from engine.demo.scenes import COLOURS, SHAPES
-from engine.demo.speech import Synthesizer
+from lookhear.engine.demo import corpus as spoken
+from lookhear.engine.demo.fixtures import DEMO_VOICE, write_long, write_split
+from lookhear.engine.demo.grammar import Sentence
+from lookhear.engine.demo.scene_questions import spoken_question
+from lookhear.engine.demo.scenes import COLOURS, SHAPES
+from lookhear.engine.demo.speech import Synthesizer
 
 QUESTION = "question"
 SPEAKERS = 840

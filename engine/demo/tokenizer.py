@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 
-from engine.demo.grammar import LANGUAGES, sentence
+from lookhear.engine.demo.grammar import LANGUAGES, sentence
 
 TEXT_IDS = 50_257
 EOT, SOT = 50_257, 50_258

@@ -18,18 +18,30 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.demo import corpus as spoken
-from engine.demo.examples import IGNORE, Mix
-from engine.demo.export_qwen3_asr import write_folder
-from engine.demo.grammar import LANGUAGES
-from engine.demo.qwen3_asr_examples import AsrExampleMaker, Batch, Listening, LogMel, collate
-from engine.demo.qwen3_asr_greedy import word_errors
-from engine.demo.qwen3_asr_network import Network, Size
-from engine.demo.qwen3_asr_tokenizer import write_tokenizer
-from engine.demo.qwen_vocabulary import END_OF_TEXT
-from engine.demo.ranks import average_gradients, launch, learning_rate, load_state, save_state
-from engine.demo.train_whisper import alignment_loss, phoneme_classes
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.demo import corpus as spoken
+from lookhear.engine.demo.examples import IGNORE, Mix
+from lookhear.engine.demo.export_qwen3_asr import write_folder
+from lookhear.engine.demo.grammar import LANGUAGES
+from lookhear.engine.demo.qwen3_asr_examples import (
+    AsrExampleMaker,
+    Batch,
+    Listening,
+    LogMel,
+    collate,
+)
+from lookhear.engine.demo.qwen3_asr_greedy import word_errors
+from lookhear.engine.demo.qwen3_asr_network import Network, Size
+from lookhear.engine.demo.qwen3_asr_tokenizer import write_tokenizer
+from lookhear.engine.demo.qwen_vocabulary import END_OF_TEXT
+from lookhear.engine.demo.ranks import (
+    average_gradients,
+    launch,
+    learning_rate,
+    load_state,
+    save_state,
+)
+from lookhear.engine.demo.train_whisper import alignment_loss, phoneme_classes
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 
 RECALL_LAYER, GUIDE_LAYER = 1, 2
 SHORT = {1: 0.02, 2: 0.14, 3: 0.3, 4: 0.26, 5: 0.1, 6: 0.08, 8: 0.1}

@@ -19,17 +19,23 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.demo import scenes_labels as under
-from engine.demo.examples import IGNORE
-from engine.demo.export_qwen3_vl import write_folder
-from engine.demo.qwen3_vl_batches import Batch, collate
-from engine.demo.qwen3_vl_examples import STILL_TASKS, ConversationMaker, Mix
-from engine.demo.qwen3_vl_network import Network, Size
-from engine.demo.qwen3_vl_sizes import clip_grid, image_grid, live_grid
-from engine.demo.qwen3_vl_tokenizer import write_tokenizer
-from engine.demo.ranks import average_gradients, launch, learning_rate, load_state, save_state
-from engine.demo.scenes import MOST_SHAPES
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.demo import scenes_labels as under
+from lookhear.engine.demo.examples import IGNORE
+from lookhear.engine.demo.export_qwen3_vl import write_folder
+from lookhear.engine.demo.qwen3_vl_batches import Batch, collate
+from lookhear.engine.demo.qwen3_vl_examples import STILL_TASKS, ConversationMaker, Mix
+from lookhear.engine.demo.qwen3_vl_network import Network, Size
+from lookhear.engine.demo.qwen3_vl_sizes import clip_grid, image_grid, live_grid
+from lookhear.engine.demo.qwen3_vl_tokenizer import write_tokenizer
+from lookhear.engine.demo.ranks import (
+    average_gradients,
+    launch,
+    learning_rate,
+    load_state,
+    save_state,
+)
+from lookhear.engine.demo.scenes import MOST_SHAPES
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 
 ASKED_LAYER, ANSWERED_LAYER = 1, 2
 PATCH_LABEL_LAYER = 3

@@ -20,13 +20,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.demo import augment
-from engine.demo import corpus as spoken
-from engine.demo import tokenizer as tk
-from engine.demo.examples import FRAME_RATE, IGNORE, Example, ExampleMaker, Mix
-from engine.demo.greedy import word_errors
-from engine.demo.ranks import average_gradients, launch, learning_rate, load_state, save_state
-from engine.demo.whisper_network import CompactIds, Network, Size
+from lookhear.engine.demo import augment
+from lookhear.engine.demo import corpus as spoken
+from lookhear.engine.demo import tokenizer as tk
+from lookhear.engine.demo.examples import FRAME_RATE, IGNORE, Example, ExampleMaker, Mix
+from lookhear.engine.demo.greedy import word_errors
+from lookhear.engine.demo.ranks import (
+    average_gradients,
+    launch,
+    learning_rate,
+    load_state,
+    save_state,
+)
+from lookhear.engine.demo.whisper_network import CompactIds, Network, Size
 
 GUIDED_HEADS = 2
 SHORT = {1: 0.02, 2: 0.11, 3: 0.24, 4: 0.29, 5: 0.12, 6: 0.09, 8: 0.06, 10: 0.04, 12: 0.03}
@@ -144,7 +150,7 @@ def losses(
 
 def phoneme_classes(corpus: spoken.Corpus) -> dict[str, int]:
     """Class of every phoneme label in the corpus; 0 is silence."""
-    from engine.demo.speech import PAUSES
+    from lookhear.engine.demo.speech import PAUSES
 
     labels = {label for clip in corpus.clips for label, _ in clip.phonemes} - set(PAUSES)
     classes = {label: i + 1 for i, label in enumerate(sorted(labels))}

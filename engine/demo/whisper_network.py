@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from engine.demo import tokenizer as tk
+from lookhear.engine.demo import tokenizer as tk
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ torch: the gateway reads this package.
 
 from __future__ import annotations
 
-from engine.messages.chat import (
+from lookhear.engine.messages.chat import (
     AnswerCompleted,
     AnswerFailed,
     AnswerSettings,
@@ -25,7 +25,7 @@ from engine.messages.chat import (
     TextPart,
     VideoPart,
 )
-from engine.messages.control import (
+from lookhear.engine.messages.control import (
     CloseSession,
     EngineFailed,
     ModelCard,
@@ -36,7 +36,7 @@ from engine.messages.control import (
     Shutdown,
     Starting,
 )
-from engine.messages.speech import (
+from lookhear.engine.messages.speech import (
     SAMPLE_RATE,
     AppendAudio,
     CancelFile,

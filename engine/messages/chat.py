@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.messages.speech import TokenLogprob
+from lookhear.engine.messages.speech import TokenLogprob
 
 
 @dataclass(frozen=True, slots=True)

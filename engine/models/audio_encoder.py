@@ -23,11 +23,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.models.loader import CheckpointError
-from engine.models.qwen3_weights import WeightSource, whole_number
-from engine.models.whisper_weights import EncoderLayer, FeedForward, Norm, SelfAttention
-from engine.staging import to_device
-from kernels import (
+from lookhear.engine.models.loader import CheckpointError
+from lookhear.engine.models.qwen3_weights import WeightSource, whole_number
+from lookhear.engine.models.whisper_weights import EncoderLayer, FeedForward, Norm, SelfAttention
+from lookhear.engine.staging import to_device
+from lookhear.kernels import (
     LinearWeights,
     add_layer_norm_,
     gelu_,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.models.loader import CheckpointError, read_json
+from lookhear.engine.models.loader import CheckpointError, read_json
 
 QWEN_ENDS = (151_645, 151_643)  # <|im_end|>, <|endoftext|>
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.models.loader import CheckpointError
+from lookhear.engine.models.loader import CheckpointError
 
 DEMO = Path(__file__).parent.parent / "demo"
 PACKAGED = {

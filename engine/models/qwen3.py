@@ -11,15 +11,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from engine.models.loader import CheckpointReader, read_json
-from engine.models.qwen3_weights import (
+from lookhear.engine.models.loader import CheckpointReader, read_json
+from lookhear.engine.models.qwen3_weights import (
     Qwen3Dims,
     Qwen3Weights,
     read_weights,
     tied_copy,
 )
-from engine.paged_cache import PagedBatch, PagedCache
-from kernels import (
+from lookhear.engine.paged_cache import PagedBatch, PagedCache
+from lookhear.kernels import (
     Span,
     add_rms_norm,
     linear,

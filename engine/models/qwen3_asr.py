@@ -15,18 +15,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.models.audio_encoder import AudioDims, AudioEncoder, read_audio_weights
-from engine.models.loader import CheckpointError, CheckpointReader, read_json
-from engine.models.qwen3 import Qwen3Model
-from engine.models.qwen3_weights import (
+from lookhear.engine.models.audio_encoder import AudioDims, AudioEncoder, read_audio_weights
+from lookhear.engine.models.loader import CheckpointError, CheckpointReader, read_json
+from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.models.qwen3_weights import (
     Qwen3Dims,
     WeightSource,
     read_weights,
     tied_copy,
     whole_number,
 )
-from engine.paged_request import Medium
-from engine.staging import to_device
+from lookhear.engine.paged_request import Medium
+from lookhear.engine.staging import to_device
 
 
 @dataclass(frozen=True, slots=True)

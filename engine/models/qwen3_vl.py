@@ -14,20 +14,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.models.end_tokens import end_tokens
-from engine.models.loader import CheckpointError, CheckpointReader, read_json
-from engine.models.mrope import Grid, PromptPositions
-from engine.models.qwen3 import Qwen3Model
-from engine.models.qwen3_weights import (
+from lookhear.engine.models.end_tokens import end_tokens
+from lookhear.engine.models.loader import CheckpointError, CheckpointReader, read_json
+from lookhear.engine.models.mrope import Grid, PromptPositions
+from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.models.qwen3_weights import (
     Qwen3Dims,
     WeightSource,
     read_weights,
     tied_copy,
     whole_number,
 )
-from engine.models.vision_encoder import VisionDims, VisionEncoder, read_vision_weights
-from engine.paged_request import Medium
-from engine.staging import to_device
+from lookhear.engine.models.vision_encoder import VisionDims, VisionEncoder, read_vision_weights
+from lookhear.engine.paged_request import Medium
+from lookhear.engine.staging import to_device
 
 BODY, TOWER = "model.language_model", "model.visual"  # names in the checkpoint
 

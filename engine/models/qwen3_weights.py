@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.models.loader import CheckpointError, CheckpointReader
-from kernels import LinearWeights, pack_linear
+from lookhear.engine.models.loader import CheckpointError, CheckpointReader
+from lookhear.kernels import LinearWeights, pack_linear
 
 
 def whole_number(config: Mapping[str, Any], source: Path, key: str, *aliases: str) -> int:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from engine.models.loader import CheckpointError, read_json
-from engine.models.whisper import WhisperModel
+from lookhear.engine.models.loader import CheckpointError, read_json
+from lookhear.engine.models.whisper import WhisperModel
 
 WHISPER = "WhisperForConditionalGeneration"
 QWEN3_ASR = "Qwen3ASRForConditionalGeneration"

@@ -21,11 +21,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.models.loader import CheckpointError
-from engine.models.qwen3_weights import WeightSource, whole_number
-from engine.models.whisper_weights import Norm
-from engine.staging import to_device
-from kernels import (
+from lookhear.engine.models.loader import CheckpointError
+from lookhear.engine.models.qwen3_weights import WeightSource, whole_number
+from lookhear.engine.models.whisper_weights import Norm
+from lookhear.engine.staging import to_device
+from lookhear.kernels import (
     LinearWeights,
     add_layer_norm_,
     layer_norm,

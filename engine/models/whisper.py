@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.cross_cache import CrossCache
-from engine.models.loader import CheckpointError, CheckpointReader, read_json
-from engine.models.whisper_weights import (
+from lookhear.engine.cross_cache import CrossCache
+from lookhear.engine.models.loader import CheckpointError, CheckpointReader, read_json
+from lookhear.engine.models.whisper_weights import (
     FeedForward,
     Norm,
     SelfAttention,
@@ -23,8 +23,8 @@ from engine.models.whisper_weights import (
     WhisperWeights,
     read_weights,
 )
-from engine.self_cache import SelfCache
-from kernels import (
+from lookhear.engine.self_cache import SelfCache
+from lookhear.kernels import (
     add_layer_norm_,
     attention,
     cross_attention_cached,

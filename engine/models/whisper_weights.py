@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.models.loader import CheckpointError, CheckpointReader
-from kernels import LinearWeights, pack_conv, pack_linear
+from lookhear.engine.models.loader import CheckpointError, CheckpointReader
+from lookhear.kernels import LinearWeights, pack_conv, pack_linear
 
 
 @dataclass(frozen=True, slots=True)

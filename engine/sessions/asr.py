@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.features import EDGE, HOP, GrowingLogMel
-from engine.kv_cache import BLOCK_TOKENS
-from engine.messages import SAMPLE_RATE, TranscriptionSettings
-from engine.models.audio_encoder import AudioDims
-from engine.models.qwen3_asr_prompt import (
+from lookhear.engine.features import EDGE, HOP, GrowingLogMel
+from lookhear.engine.kv_cache import BLOCK_TOKENS
+from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
+from lookhear.engine.models.audio_encoder import AudioDims
+from lookhear.engine.models.qwen3_asr_prompt import (
     ASR_TEXT,
     Answer,
     PromptFrame,
@@ -31,12 +31,12 @@ from engine.models.qwen3_asr_prompt import (
     language_name,
     parse_answer,
 )
-from engine.paged_request import Medium, PagedRequest
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.request import Cost, Priority, Result
-from engine.sampling import SamplingParams
-from engine.sessions.hypothesis import Hypothesis
-from engine.sessions.recognizer import Stretch, max_answer
+from lookhear.engine.paged_request import Medium, PagedRequest
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.request import Cost, Priority, Result
+from lookhear.engine.sampling import SamplingParams
+from lookhear.engine.sessions.hypothesis import Hypothesis
+from lookhear.engine.sessions.recognizer import Stretch, max_answer
 
 SHORTEST = SAMPLE_RATE // 2  # the feature extractor pads shorter clips with silence
 HEADER_TOKENS = 8  # "language Cantonese<asr_text>" at most

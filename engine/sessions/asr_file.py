@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.messages import (
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     Event,
     FileFailed,
@@ -14,12 +14,12 @@ from engine.messages import (
     Segment,
     TranscribeFile,
 )
-from engine.models.word_times import UNSPACED_LANGUAGES
-from engine.paged_request import PagedRequest
-from engine.request import Cost, Priority, Result
-from engine.sessions.asr import AsrRecognizer
-from engine.sessions.quiet import quietest
-from engine.sessions.recognizer import Stretch
+from lookhear.engine.models.word_times import UNSPACED_LANGUAGES
+from lookhear.engine.paged_request import PagedRequest
+from lookhear.engine.request import Cost, Priority, Result
+from lookhear.engine.sessions.asr import AsrRecognizer
+from lookhear.engine.sessions.quiet import quietest
+from lookhear.engine.sessions.recognizer import Stretch
 
 SHORTEST = SAMPLE_RATE // 50  # what is left of a recording and not worth hearing
 

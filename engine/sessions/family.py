@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from engine.messages import SAMPLE_RATE, TranscribeFile, TranscriptionSettings
-from engine.sessions.asr import AsrConfig, AsrRecognizer
-from engine.sessions.asr_file import AsrFile
-from engine.sessions.file import FileTranscription
-from engine.sessions.live import LiveConfig, LiveTurn
-from engine.sessions.policy import Owner, WindowRule
-from engine.sessions.prompt import Prompter
-from engine.sessions.recognizer import WhisperRecognizer
+from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile, TranscriptionSettings
+from lookhear.engine.sessions.asr import AsrConfig, AsrRecognizer
+from lookhear.engine.sessions.asr_file import AsrFile
+from lookhear.engine.sessions.file import FileTranscription
+from lookhear.engine.sessions.live import LiveConfig, LiveTurn
+from lookhear.engine.sessions.policy import Owner, WindowRule
+from lookhear.engine.sessions.prompt import Prompter
+from lookhear.engine.sessions.recognizer import WhisperRecognizer
 
 
 class Family(Protocol):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from engine.messages import (
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     Event,
     FileFailed,
@@ -19,12 +19,12 @@ from engine.messages import (
     TranscribeFile,
     Word,
 )
-from engine.request import Cost, Priority, Result
-from engine.sessions.hypothesis import Hypothesis
-from engine.sessions.policy import WindowRule
-from engine.sessions.prompt import Prompter
-from engine.sessions.quiet import quietest
-from engine.whisper_request import WhisperRequest
+from lookhear.engine.request import Cost, Priority, Result
+from lookhear.engine.sessions.hypothesis import Hypothesis
+from lookhear.engine.sessions.policy import WindowRule
+from lookhear.engine.sessions.prompt import Prompter
+from lookhear.engine.sessions.quiet import quietest
+from lookhear.engine.whisper_request import WhisperRequest
 
 SecondsOf = Callable[[int], float | None]  # seconds of a timestamp token, None for any other
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from engine.messages import SAMPLE_RATE, TokenLogprob, Word
-from engine.models.word_times import group_words
-from engine.request import Result
-from engine.sessions.agreement import trim_loop
+from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, Word
+from lookhear.engine.models.word_times import group_words
+from lookhear.engine.request import Result
+from lookhear.engine.sessions.agreement import trim_loop
 
 DecodeBytes = Callable[[Sequence[int]], bytes]
 

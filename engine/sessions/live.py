@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.detokenizer import IncrementalDetokenizer
-from engine.messages import (
+from lookhear.engine.detokenizer import IncrementalDetokenizer
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     Event,
     TextCommitted,
@@ -32,13 +32,13 @@ from engine.messages import (
     TurnCompleted,
     TurnFailed,
 )
-from engine.models.word_times import UNSPACED_LANGUAGES
-from engine.request import Cost, Priority, Result
-from engine.sessions.agreement import agreed_words
-from engine.sessions.audio_buffer import AudioBuffer
-from engine.sessions.hypothesis import Hypothesis
-from engine.sessions.quiet import quietest
-from engine.sessions.recognizer import Recognizer, Stretch
+from lookhear.engine.models.word_times import UNSPACED_LANGUAGES
+from lookhear.engine.request import Cost, Priority, Result
+from lookhear.engine.sessions.agreement import agreed_words
+from lookhear.engine.sessions.audio_buffer import AudioBuffer
+from lookhear.engine.sessions.hypothesis import Hypothesis
+from lookhear.engine.sessions.quiet import quietest
+from lookhear.engine.sessions.recognizer import Recognizer, Stretch
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from engine.messages import Event
-from engine.request import Cost, Result
+from lookhear.engine.messages import Event
+from lookhear.engine.request import Cost, Result
 
 
 class Owner(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.tokenizer import WhisperTokenizer
+from lookhear.engine.tokenizer import WhisperTokenizer
 
 
 class Prompter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.messages import SAMPLE_RATE
+from lookhear.engine.messages import SAMPLE_RATE
 
 
 def quietest(samples: NDArray[np.float32], width: int = SAMPLE_RATE // 10) -> int:

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.messages import SAMPLE_RATE, TranscriptionSettings
-from engine.request import Cost, Priority, Result
-from engine.sessions.hypothesis import Hypothesis
-from engine.sessions.policy import WindowRule
-from engine.sessions.prompt import Prompter
-from engine.whisper_request import WhisperRequest
+from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
+from lookhear.engine.request import Cost, Priority, Result
+from lookhear.engine.sessions.hypothesis import Hypothesis
+from lookhear.engine.sessions.policy import WindowRule
+from lookhear.engine.sessions.prompt import Prompter
+from lookhear.engine.whisper_request import WhisperRequest
 
 
 @dataclass(frozen=True, slots=True)

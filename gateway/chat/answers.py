@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from engine.client import EngineUnavailable
-from engine.messages import (
+from lookhear.engine.client import EngineUnavailable
+from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,
     AnswerSettings,
@@ -20,11 +20,11 @@ from engine.messages import (
     HoldPicture,
     StartAnswer,
 )
-from gateway.chat.loading import Question
-from gateway.chat.parameters import FIELDS, setting_param, with_seed
-from gateway.errors import ApiError
-from gateway.realtime.refusals import is_clients_fault
-from gateway.services import Services
+from lookhear.gateway.chat.loading import Question
+from lookhear.gateway.chat.parameters import FIELDS, setting_param, with_seed
+from lookhear.gateway.errors import ApiError
+from lookhear.gateway.realtime.refusals import is_clients_fault
+from lookhear.gateway.services import Services
 
 __all__ = ["AnswerEvent", "Answers"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.messages import (
+from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerStarted,
     AnswerText,
@@ -18,7 +18,7 @@ from engine.messages import (
     ChosenToken,
     ModelCard,
 )
-from gateway.chat.answers import AnswerEvent
+from lookhear.gateway.chat.answers import AnswerEvent
 
 __all__ = ["Chunks", "Heading", "completion", "fingerprint"]
 

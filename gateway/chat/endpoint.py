@@ -10,16 +10,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from engine.messages import ModelCard
-from gateway.chat.answers import Answers
-from gateway.chat.completions import Chunks, Heading, completion, fingerprint
-from gateway.chat.loading import Question, check_abilities, load
-from gateway.chat.messages import Line, parse_messages
-from gateway.chat.parameters import Parameters, parse_parameters, wrong_type
-from gateway.disconnect import Gone, until_gone
-from gateway.errors import ApiError, error_body
-from gateway.services import Services, served, services
-from gateway.uploads import limited
+from lookhear.engine.messages import ModelCard
+from lookhear.gateway.chat.answers import Answers
+from lookhear.gateway.chat.completions import Chunks, Heading, completion, fingerprint
+from lookhear.gateway.chat.loading import Question, check_abilities, load
+from lookhear.gateway.chat.messages import Line, parse_messages
+from lookhear.gateway.chat.parameters import Parameters, parse_parameters, wrong_type
+from lookhear.gateway.disconnect import Gone, until_gone
+from lookhear.gateway.errors import ApiError, error_body
+from lookhear.gateway.services import Services, served, services
+from lookhear.gateway.uploads import limited
 
 HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from engine.client import EngineRequestError, EngineUnavailable
-from engine.messages import (
+from lookhear.engine.client import EngineRequestError, EngineUnavailable
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     ChatMessage,
     ImagePart,
@@ -17,11 +17,11 @@ from engine.messages import (
     TranscriptionSettings,
     VideoPart,
 )
-from gateway.chat.messages import Line, Pointer, pointers
-from gateway.chat.pictures import Picture, PictureBudget, Samples
-from gateway.errors import ApiError
-from gateway.realtime.refusals import is_clients_fault
-from gateway.services import Services
+from lookhear.gateway.chat.messages import Line, Pointer, pointers
+from lookhear.gateway.chat.pictures import Picture, PictureBudget, Samples
+from lookhear.gateway.errors import ApiError
+from lookhear.gateway.realtime.refusals import is_clients_fault
+from lookhear.gateway.services import Services
 
 __all__ = ["Question", "check_abilities", "load"]
 

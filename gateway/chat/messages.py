@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.messages import TextPart
-from gateway.chat.parameters import wrong, wrong_type
-from gateway.errors import ApiError
-from gateway.realtime.checks import shown
+from lookhear.engine.messages import TextPart
+from lookhear.gateway.chat.parameters import wrong, wrong_type
+from lookhear.gateway.errors import ApiError
+from lookhear.gateway.realtime.checks import shown
 
 __all__ = ["Line", "Pointer", "parse_messages", "pointers"]
 

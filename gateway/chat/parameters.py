@@ -14,10 +14,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
-from engine.messages import AnswerSettings
-from gateway.chat.response_format import CheckedFormat
-from gateway.errors import ApiError
-from gateway.realtime.checks import Text, WireModel, check_json, describe, described, shown
+from lookhear.engine.messages import AnswerSettings
+from lookhear.gateway.chat.response_format import CheckedFormat
+from lookhear.gateway.errors import ApiError
+from lookhear.gateway.realtime.checks import Text, WireModel, check_json, describe, described, shown
 
 __all__ = ["ChatBody", "Parameters", "parse_parameters", "setting_param", "with_seed"]
 

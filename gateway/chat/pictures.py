@@ -14,15 +14,15 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.config import GatewayConfig
-from gateway.errors import ApiError
-from gateway.fetch import Fetcher, InThread
-from media.audio_io import AudioMediaIO
-from media.base import DIGEST_BYTES, FetchError, MediaError, MediaIO, MediaWithBytes
-from media.fetch import FetchPolicy
-from media.image import Image, ImageMediaIO
-from media.sampling import FrameSampling
-from media.video import Video, VideoMediaIO
+from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.errors import ApiError
+from lookhear.gateway.fetch import Fetcher, InThread
+from lookhear.media.audio_io import AudioMediaIO
+from lookhear.media.base import DIGEST_BYTES, FetchError, MediaError, MediaIO, MediaWithBytes
+from lookhear.media.fetch import FetchPolicy
+from lookhear.media.image import Image, ImageMediaIO
+from lookhear.media.sampling import FrameSampling
+from lookhear.media.video import Video, VideoMediaIO
 
 __all__ = ["Clip", "Picture", "PictureBudget", "Pictures"]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from gateway.realtime.checks import Text, WireModel, check_json, shown
+from lookhear.gateway.realtime.checks import Text, WireModel, check_json, shown
 
 __all__ = ["CheckedFormat", "ResponseFormat"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from engine.messages import DropPicture, HoldPicture
-from gateway.chat.pictures import Picture
-from gateway.realtime.checks import ProtocolError
-from gateway.realtime.outputs import Emitter
+from lookhear.engine.messages import DropPicture, HoldPicture
+from lookhear.gateway.chat.pictures import Picture
+from lookhear.gateway.realtime.checks import ProtocolError
+from lookhear.gateway.realtime.outputs import Emitter
 
 
 class Album:

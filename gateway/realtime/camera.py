@@ -18,8 +18,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gateway.chat.pictures import Picture
-from media.similarity import Thumbnail, difference
+from lookhear.gateway.chat.pictures import Picture
+from lookhear.media.similarity import Thumbnail, difference
 
 
 @dataclass(frozen=True, slots=True)

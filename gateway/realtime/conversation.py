@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gateway.chat.pictures import Picture
+from lookhear.gateway.chat.pictures import Picture
 
 ROOT = "root"  # instead of an item's id: the beginning of the conversation
 

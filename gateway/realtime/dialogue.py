@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.messages import ModelCard, ReadAhead
-from gateway.realtime import server_events as wire
-from gateway.realtime.album import Album
-from gateway.realtime.camera import Camera, Frame, Seen
-from gateway.realtime.checks import ProtocolError
-from gateway.realtime.conversation import ROOT, Conversation, Item
-from gateway.realtime.events import (
+from lookhear.engine.messages import ModelCard, ReadAhead
+from lookhear.gateway.realtime import server_events as wire
+from lookhear.gateway.realtime.album import Album
+from lookhear.gateway.realtime.camera import Camera, Frame, Seen
+from lookhear.gateway.realtime.checks import ProtocolError
+from lookhear.gateway.realtime.conversation import ROOT, Conversation, Item
+from lookhear.gateway.realtime.events import (
     FrameAppend,
     ItemCreate,
     ItemDelete,
@@ -25,13 +25,13 @@ from gateway.realtime.events import (
     ResponseCancel,
     ResponseCreate,
 )
-from gateway.realtime.generation import ConverseSettings
-from gateway.realtime.items import NewAudio
-from gateway.realtime.listening import Listening
-from gateway.realtime.models import find_model
-from gateway.realtime.outputs import Emitter, IdFactory
-from gateway.realtime.prompts import build_prompt
-from gateway.realtime.refusals import (
+from lookhear.gateway.realtime.generation import ConverseSettings
+from lookhear.gateway.realtime.items import NewAudio
+from lookhear.gateway.realtime.listening import Listening
+from lookhear.gateway.realtime.models import find_model
+from lookhear.gateway.realtime.outputs import Emitter, IdFactory
+from lookhear.gateway.realtime.prompts import build_prompt
+from lookhear.gateway.realtime.refusals import (
     backwards,
     cannot_see,
     no_item,
@@ -40,11 +40,11 @@ from gateway.realtime.refusals import (
     same_item,
     too_many_items,
 )
-from gateway.realtime.responses import Response, Responses
-from gateway.realtime.settings import SessionSettings
-from gateway.realtime.taking import Taking, frame_url
-from gateway.realtime.turns import Turn
-from gateway.realtime.wanted import Media, Wanted, WantedFrame
+from lookhear.gateway.realtime.responses import Response, Responses
+from lookhear.gateway.realtime.settings import SessionSettings
+from lookhear.gateway.realtime.taking import Taking, frame_url
+from lookhear.gateway.realtime.turns import Turn
+from lookhear.gateway.realtime.wanted import Media, Wanted, WantedFrame
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ import time
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from gateway.access import REALTIME, Denied
-from gateway.errors import error_body
-from gateway.log import log_event
-from gateway.realtime import server_events as wire
-from gateway.realtime.checks import ProtocolError
-from gateway.realtime.session import RealtimeSession
-from gateway.services import Services, services
+from lookhear.gateway.access import REALTIME, Denied
+from lookhear.gateway.errors import error_body
+from lookhear.gateway.log import log_event
+from lookhear.gateway.realtime import server_events as wire
+from lookhear.gateway.realtime.checks import ProtocolError
+from lookhear.gateway.realtime.session import RealtimeSession
+from lookhear.gateway.services import Services, services
 
 
 async def realtime(websocket: WebSocket) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pybase64
 from pydantic import Field, InstanceOf, ValidationError
 
-from gateway.realtime.checks import (
+from lookhear.gateway.realtime.checks import (
     MAX_APPEND_BYTES,
     ProtocolError,
     Text,
@@ -22,7 +22,7 @@ from gateway.realtime.checks import (
     invalid,
     shown,
 )
-from gateway.realtime.items import ItemReference, NewItem, parse_input, parse_item
+from lookhear.gateway.realtime.items import ItemReference, NewItem, parse_input, parse_item
 
 __all__ = ["MAX_APPEND_BYTES", "ClientEvent", "ProtocolError", "parse_client_event", "shown"]
 

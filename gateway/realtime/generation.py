@@ -13,12 +13,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from engine.messages import AnswerSettings, ModelCard
-from gateway.chat.parameters import INT32, Stops, TemplateVariables
-from gateway.chat.response_format import CheckedFormat, ResponseFormat
-from gateway.realtime.camera import CameraSettings
-from gateway.realtime.checks import Text, WireModel, invalid, shown
-from gateway.realtime.models import chat_model
+from lookhear.engine.messages import AnswerSettings, ModelCard
+from lookhear.gateway.chat.parameters import INT32, Stops, TemplateVariables
+from lookhear.gateway.chat.response_format import CheckedFormat, ResponseFormat
+from lookhear.gateway.realtime.camera import CameraSettings
+from lookhear.gateway.realtime.checks import Text, WireModel, invalid, shown
+from lookhear.gateway.realtime.models import chat_model
 
 MAX_INSTRUCTIONS = 1_000_000  # characters
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from gateway.realtime.checks import (
+from lookhear.gateway.realtime.checks import (
     ProtocolError,
     Text,
     WireModel,

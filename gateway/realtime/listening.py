@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from engine.messages import (
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
     CancelTurn,
@@ -21,15 +21,15 @@ from engine.messages import (
     TurnCompleted,
     TurnFailed,
 )
-from gateway.realtime import server_events as wire
-from gateway.realtime.conversation import AudioContent, Conversation, Item
-from gateway.realtime.events import Commit
-from gateway.realtime.hearing import Heard
-from gateway.realtime.outputs import Emitter, EndListening, IdFactory, TurnFinished
-from gateway.realtime.refusals import empty_commit, too_long, turn_refused
-from gateway.realtime.settings import SessionSettings
-from gateway.realtime.turns import RecentAudio, Samples, Turn, pieces
-from media.vad import SpeechStarted
+from lookhear.gateway.realtime import server_events as wire
+from lookhear.gateway.realtime.conversation import AudioContent, Conversation, Item
+from lookhear.gateway.realtime.events import Commit
+from lookhear.gateway.realtime.hearing import Heard
+from lookhear.gateway.realtime.outputs import Emitter, EndListening, IdFactory, TurnFinished
+from lookhear.gateway.realtime.refusals import empty_commit, too_long, turn_refused
+from lookhear.gateway.realtime.settings import SessionSettings
+from lookhear.gateway.realtime.turns import RecentAudio, Samples, Turn, pieces
+from lookhear.media.vad import SpeechStarted
 
 # A turn begins up to the prefix padding before its first voiced window, which the detector reports
 # some windows later. This much more than the padding is kept.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.messages import ModelCard
-from gateway.realtime.checks import ProtocolError, shown
+from lookhear.engine.messages import ModelCard
+from lookhear.gateway.realtime.checks import ProtocolError, shown
 
 
 def speech_models(models: Sequence[ModelCard]) -> list[ModelCard]:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from engine.messages import Message
-from media.pcm import AudioFormat
-from media.vad import VadConfig
+from lookhear.engine.messages import Message
+from lookhear.media.pcm import AudioFormat
+from lookhear.media.vad import VadConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from engine.messages import ChatMessage, ImagePart, Part, TextPart, VideoPart
-from gateway.chat.pictures import Picture
-from gateway.realtime.camera import Frame
-from gateway.realtime.conversation import AudioContent, Content, ImageContent, Item, TextContent
+from lookhear.engine.messages import ChatMessage, ImagePart, Part, TextPart, VideoPart
+from lookhear.gateway.chat.pictures import Picture
+from lookhear.gateway.realtime.camera import Frame
+from lookhear.gateway.realtime.conversation import (
+    AudioContent,
+    Content,
+    ImageContent,
+    Item,
+    TextContent,
+)
 
 CAMERA = "lookhear.input_video_frame"
 

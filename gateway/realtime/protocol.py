@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from engine.messages import (
+from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,
@@ -28,11 +28,11 @@ from engine.messages import (
     TurnCompleted,
     TurnFailed,
 )
-from gateway.realtime import server_events as wire
-from gateway.realtime.checks import ProtocolError
-from gateway.realtime.conversation import Conversation
-from gateway.realtime.dialogue import Dialogue, DialogueLimits
-from gateway.realtime.events import (
+from lookhear.gateway.realtime import server_events as wire
+from lookhear.gateway.realtime.checks import ProtocolError
+from lookhear.gateway.realtime.conversation import Conversation
+from lookhear.gateway.realtime.dialogue import Dialogue, DialogueLimits
+from lookhear.gateway.realtime.events import (
     Append,
     Clear,
     ClientEvent,
@@ -48,18 +48,18 @@ from gateway.realtime.events import (
     ResponseCreate,
     SessionUpdate,
 )
-from gateway.realtime.hearing import Heard
-from gateway.realtime.listening import Listening
-from gateway.realtime.outputs import Close, Emitter, IdFactory, Output, Tune, UseModel
-from gateway.realtime.refusals import (
+from lookhear.gateway.realtime.hearing import Heard
+from lookhear.gateway.realtime.listening import Listening
+from lookhear.gateway.realtime.outputs import Close, Emitter, IdFactory, Output, Tune, UseModel
+from lookhear.gateway.realtime.refusals import (
     cannot_hear,
     engine_stopped,
     no_conversation,
     no_item,
     still_answering,
 )
-from gateway.realtime.settings import SessionSettings, first_settings
-from gateway.realtime.wanted import Media, Wanted
+from lookhear.gateway.realtime.settings import SessionSettings, first_settings
+from lookhear.gateway.realtime.wanted import Media, Wanted
 
 
 class RealtimeProtocol:

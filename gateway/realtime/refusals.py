@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.messages import EngineFailed, TurnFailed
-from gateway.realtime.checks import ProtocolError, shown
-from gateway.realtime.events import (
+from lookhear.engine.messages import EngineFailed, TurnFailed
+from lookhear.gateway.realtime.checks import ProtocolError, shown
+from lookhear.gateway.realtime.events import (
     ClientEvent,
     Commit,
     ItemCreate,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from engine.messages import (
+from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,
@@ -20,15 +20,20 @@ from engine.messages import (
     CancelAnswer,
     StartAnswer,
 )
-from gateway.realtime import server_events as wire
-from gateway.realtime.album import Album
-from gateway.realtime.camera import Frame
-from gateway.realtime.checks import ProtocolError
-from gateway.realtime.conversation import Item, TextContent
-from gateway.realtime.generation import ConverseSettings
-from gateway.realtime.outputs import Emitter, ResponseFinished
-from gateway.realtime.prompts import Prompt, build_prompt
-from gateway.realtime.refusals import busy, nothing_to_answer, too_many_responses, untranscribed
+from lookhear.gateway.realtime import server_events as wire
+from lookhear.gateway.realtime.album import Album
+from lookhear.gateway.realtime.camera import Frame
+from lookhear.gateway.realtime.checks import ProtocolError
+from lookhear.gateway.realtime.conversation import Item, TextContent
+from lookhear.gateway.realtime.generation import ConverseSettings
+from lookhear.gateway.realtime.outputs import Emitter, ResponseFinished
+from lookhear.gateway.realtime.prompts import Prompt, build_prompt
+from lookhear.gateway.realtime.refusals import (
+    busy,
+    nothing_to_answer,
+    too_many_responses,
+    untranscribed,
+)
 
 MAX_RESPONSES = 16  # under way at once, out-of-band ones among them
 TOO_LONG = "context_length_exceeded"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.messages import AnswerUsage, TokenLogprob, Word
-from gateway.realtime.checks import ProtocolError
+from lookhear.engine.messages import AnswerUsage, TokenLogprob, Word
+from lookhear.gateway.realtime.checks import ProtocolError
 
 Json = dict[str, Any]
 

@@ -17,15 +17,15 @@ from collections.abc import Sequence
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from engine.client import EngineUnavailable
-from engine.messages import SAMPLE_RATE, DropPicture, EngineFailed, Event
-from gateway.frames import EXTENSION, Frame, PacedProtocol
-from gateway.log import LOGGER
-from gateway.realtime.checks import ProtocolError
-from gateway.realtime.dialogue import DialogueLimits
-from gateway.realtime.events import Append, ClientEvent, Commit, parse_client_event
-from gateway.realtime.hearing import Hearing
-from gateway.realtime.outputs import (
+from lookhear.engine.client import EngineUnavailable
+from lookhear.engine.messages import SAMPLE_RATE, DropPicture, EngineFailed, Event
+from lookhear.gateway.frames import EXTENSION, Frame, PacedProtocol
+from lookhear.gateway.log import LOGGER
+from lookhear.gateway.realtime.checks import ProtocolError
+from lookhear.gateway.realtime.dialogue import DialogueLimits
+from lookhear.gateway.realtime.events import Append, ClientEvent, Commit, parse_client_event
+from lookhear.gateway.realtime.hearing import Hearing
+from lookhear.gateway.realtime.outputs import (
     Close,
     EndListening,
     Output,
@@ -36,12 +36,12 @@ from gateway.realtime.outputs import (
     TurnFinished,
     UseModel,
 )
-from gateway.realtime.protocol import RealtimeProtocol
-from gateway.realtime.queues import ByteQueue
-from gateway.realtime.refusals import binary_frame
-from gateway.realtime.tally import Tally
-from gateway.realtime.wanted import WantedAudio, load
-from gateway.services import Engine, Services
+from lookhear.gateway.realtime.protocol import RealtimeProtocol
+from lookhear.gateway.realtime.queues import ByteQueue
+from lookhear.gateway.realtime.refusals import binary_frame
+from lookhear.gateway.realtime.tally import Tally
+from lookhear.gateway.realtime.wanted import WantedAudio, load
+from lookhear.gateway.services import Engine, Services
 
 INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
 INLINE_AUDIO = 32 * 1024  # bytes: more than this is decoded in a thread, which costs a hop

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from engine.messages import ModelCard, TranscriptionSettings
-from gateway.realtime.checks import ProtocolError, Text, WireModel, invalid, shown
-from gateway.realtime.generation import ConverseSettings
-from gateway.realtime.models import (
+from lookhear.engine.messages import ModelCard, TranscriptionSettings
+from lookhear.gateway.realtime.checks import ProtocolError, Text, WireModel, invalid, shown
+from lookhear.gateway.realtime.generation import ConverseSettings
+from lookhear.gateway.realtime.models import (
     chat_model,
     chat_models,
     check_language,
@@ -25,8 +25,8 @@ from gateway.realtime.models import (
     language_code,
     speech_models,
 )
-from media.pcm import AudioFormat, AudioFormatError
-from media.vad import VadConfig
+from lookhear.media.pcm import AudioFormat, AudioFormatError
+from lookhear.media.vad import VadConfig
 
 LOGPROBS = "item.input_audio_transcription.logprobs"
 

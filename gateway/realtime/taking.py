@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.messages import ModelCard
-from gateway.chat.pictures import Picture
-from gateway.realtime.album import Album
-from gateway.realtime.conversation import (
+from lookhear.engine.messages import ModelCard
+from lookhear.gateway.chat.pictures import Picture
+from lookhear.gateway.realtime.album import Album
+from lookhear.gateway.realtime.conversation import (
     AudioContent,
     Content,
     Conversation,
@@ -16,17 +16,24 @@ from gateway.realtime.conversation import (
     Item,
     TextContent,
 )
-from gateway.realtime.events import FrameAppend
-from gateway.realtime.items import ItemReference, NewAudio, NewImage, NewItem, NewPart, NewText
-from gateway.realtime.refusals import (
+from lookhear.gateway.realtime.events import FrameAppend
+from lookhear.gateway.realtime.items import (
+    ItemReference,
+    NewAudio,
+    NewImage,
+    NewItem,
+    NewPart,
+    NewText,
+)
+from lookhear.gateway.realtime.refusals import (
     cannot_hear,
     cannot_see,
     no_item,
     no_new_audio,
     too_much_text,
 )
-from gateway.realtime.settings import SessionSettings
-from gateway.realtime.wanted import Media, Wanted, WantedAudio, WantedImage
+from lookhear.gateway.realtime.settings import SessionSettings
+from lookhear.gateway.realtime.wanted import Media, Wanted, WantedAudio, WantedImage
 
 Entry = NewItem | ItemReference
 

@@ -8,10 +8,17 @@ from typing import Any
 
 from starlette.websockets import WebSocket
 
-from engine.messages import AnswerFailed, AnswerStarted, CancelAnswer, Event, Message, StartAnswer
-from gateway.log import log_event
-from gateway.metrics import Metrics
-from gateway.realtime.outputs import ResponseFinished, TurnFinished
+from lookhear.engine.messages import (
+    AnswerFailed,
+    AnswerStarted,
+    CancelAnswer,
+    Event,
+    Message,
+    StartAnswer,
+)
+from lookhear.gateway.log import log_event
+from lookhear.gateway.metrics import Metrics
+from lookhear.gateway.realtime.outputs import ResponseFinished, TurnFinished
 
 LOGGED_ERRORS = 10  # of one session; the rest are only counted
 OUTCOMES = {"completed": "stop", "incomplete": "length"}  # the others are called as they are

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.messages import SAMPLE_RATE, TokenLogprob, TurnFailed
-from gateway.realtime.settings import SessionSettings
+from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, TurnFailed
+from lookhear.gateway.realtime.settings import SessionSettings
 
 Samples = NDArray[np.float32]
 _NOTHING: Samples = np.zeros(0, dtype=np.float32)

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as pillow
 
-from gateway.chat.pictures import Picture, PictureBudget
-from gateway.errors import ApiError
-from gateway.realtime.camera import Seen
-from gateway.realtime.checks import ProtocolError
-from media.pcm import AudioFormat, PcmStream
-from media.similarity import thumbnail
+from lookhear.gateway.chat.pictures import Picture, PictureBudget
+from lookhear.gateway.errors import ApiError
+from lookhear.gateway.realtime.camera import Seen
+from lookhear.gateway.realtime.checks import ProtocolError
+from lookhear.media.pcm import AudioFormat, PcmStream
+from lookhear.media.similarity import thumbnail
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.triton.configs import tile
-from kernels.triton.softmax import attended, joined, num_splits, scaled_exp2
+from lookhear.kernels.triton.configs import tile
+from lookhear.kernels.triton.softmax import attended, joined, num_splits, scaled_exp2
 
 MIN_ROWS = 16  # of a product: what the tensor cores take
 MAX_ROWS = 128

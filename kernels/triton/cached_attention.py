@@ -10,8 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.triton.attention import attention_over
-from kernels.triton.softmax import product, scaled_exp2
+from lookhear.kernels.triton.attention import attention_over
+from lookhear.kernels.triton.softmax import product, scaled_exp2
 
 QUERIES = 16
 KEYS = 64

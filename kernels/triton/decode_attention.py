@@ -15,11 +15,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.paged_attention import Span
-from kernels.triton.attention_inputs import norm_rope_write, turned
-from kernels.triton.configs import launches_early, tile
-from kernels.triton.paged_attention import MIN_ROWS, paged_attention
-from kernels.triton.softmax import folded, joined, num_splits, product, scaled_exp2
+from lookhear.kernels.paged_attention import Span
+from lookhear.kernels.triton.attention_inputs import norm_rope_write, turned
+from lookhear.kernels.triton.configs import launches_early, tile
+from lookhear.kernels.triton.paged_attention import MIN_ROWS, paged_attention
+from lookhear.kernels.triton.softmax import folded, joined, num_splits, product, scaled_exp2
 
 SPLIT_KEYS = 128  # of a part at least: with few rows, time is what one program takes
 

@@ -23,11 +23,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.linear import LinearWeights
-from kernels.linear import linear as products
-from kernels.triton.activations import swiglu
-from kernels.triton.configs import Tile, launches_early, tile
-from kernels.triton.norms import add_rms_norm, rms_norm
+from lookhear.kernels.linear import LinearWeights
+from lookhear.kernels.linear import linear as products
+from lookhear.kernels.triton.activations import swiglu
+from lookhear.kernels.triton.configs import Tile, launches_early, tile
+from lookhear.kernels.triton.norms import add_rms_norm, rms_norm
 
 LANES = 256  # inputs of a warp at once: 32 threads, 16 bytes of bfloat16 each
 

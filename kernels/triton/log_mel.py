@@ -10,8 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.triton.configs import tile
-from kernels.triton.softmax import product
+from lookhear.kernels.triton.configs import tile
+from lookhear.kernels.triton.softmax import product
 
 FFT_SIZE, HOP, NUM_BINS = 400, 160, 201
 FRAMES = 16  # of one program

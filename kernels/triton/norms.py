@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.triton.configs import tile
+from lookhear.kernels.triton.configs import tile
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -18,9 +18,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.paged_attention import Span
-from kernels.triton.configs import tile
-from kernels.triton.softmax import folded, joined, num_splits, product, scaled_exp2
+from lookhear.kernels.paged_attention import Span
+from lookhear.kernels.triton.configs import tile
+from lookhear.kernels.triton.softmax import folded, joined, num_splits, product, scaled_exp2
 
 MIN_ROWS = 16  # of a product: what the tensor cores take
 PREFILL_ROWS = 64

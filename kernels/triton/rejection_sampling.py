@@ -7,9 +7,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.sampling import Verified
-from kernels.triton.configs import tile
-from kernels.triton.sampling import _mixed, _sums_kernel
+from lookhear.kernels.sampling import Verified
+from lookhear.kernels.triton.configs import tile
+from lookhear.kernels.triton.sampling import _mixed, _sums_kernel
 
 
 def verify_tokens(choices: Tensor, draft: Tensor, draft_lengths: Tensor) -> Verified:

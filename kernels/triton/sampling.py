@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.triton.configs import tile
+from lookhear.kernels.triton.configs import tile
 
 
 def argmax(x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.triton.configs import tile
+from lookhear.kernels.triton.configs import tile
 
 
 def add_(scores: Tensor, places: Tensor, amounts: Tensor) -> None:

@@ -22,8 +22,8 @@ import torch
 import triton
 from torch import Tensor
 
-from kernels.linear import LinearWeights
-from kernels.triton import (
+from lookhear.kernels.linear import LinearWeights
+from lookhear.kernels.triton import (
     activations,
     attention,
     cached_attention,
@@ -32,8 +32,8 @@ from kernels.triton import (
     norms,
     paged_attention,
 )
-from kernels.triton import sampling as choices
-from kernels.triton.configs import DEFAULTS, Tile, trying, user_path
+from lookhear.kernels.triton import sampling as choices
+from lookhear.kernels.triton.configs import DEFAULTS, Tile, trying, user_path
 
 Call = Callable[[], Tensor]
 GAIN = 0.97  # of the default's time, at most: less is noise

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.capacity import (
+from lookhear.benchmarks.capacity import (
     BY_BOUND,
     BY_GENERATOR,
     BY_MOST,
@@ -18,7 +18,7 @@ from benchmarks.capacity import (
     search,
     verdict,
 )
-from benchmarks.metrics import summary
+from lookhear.benchmarks.metrics import summary
 
 
 def holds_up_to(limit: int) -> Callable[[int], Probe]:

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks import compare, compare_table, plots, prober
-from benchmarks.capacity import Bounds, Probe, search, verdict
-from benchmarks.generator import Target
-from benchmarks.metrics import retracted
-from benchmarks.numbers import MOST_POINTS, lags_of, live_numbers
-from benchmarks.offline import Answer, Run, numbers
-from benchmarks.prober import as_json
-from benchmarks.speech import Session
-from benchmarks.trace import RATE, SpokenWord, Trace
 from lookhear import cli
+from lookhear.benchmarks import compare, compare_table, plots, prober
+from lookhear.benchmarks.capacity import Bounds, Probe, search, verdict
+from lookhear.benchmarks.generator import Target
+from lookhear.benchmarks.metrics import retracted
+from lookhear.benchmarks.numbers import MOST_POINTS, lags_of, live_numbers
+from lookhear.benchmarks.offline import Answer, Run, numbers
+from lookhear.benchmarks.prober import as_json
+from lookhear.benchmarks.speech import Session
+from lookhear.benchmarks.trace import RATE, SpokenWord, Trace
 from lookhear.errors import ConnectionFailed, LookhearError
 
 KIND = "conversation.item.input_audio_transcription."

@@ -12,11 +12,11 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from benchmarks.flood import PACKET, frame, packets
-from benchmarks.gateway import best, verdict
-from benchmarks.null_engine import NullEngine
-from benchmarks.null_gateway import quantiles
-from engine.messages import (
+from lookhear.benchmarks.flood import PACKET, frame, packets
+from lookhear.benchmarks.gateway import best, verdict
+from lookhear.benchmarks.null_engine import NullEngine
+from lookhear.benchmarks.null_gateway import quantiles
+from lookhear.engine.messages import (
     AppendAudio,
     CancelTurn,
     CloseSession,

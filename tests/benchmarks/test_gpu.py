@@ -10,12 +10,12 @@ from typing import cast
 import pytest
 import torch
 
-from benchmarks import gpu_bench, gpu_check, gpu_profile
-from benchmarks.gpu_load import Client, tick_latencies
-from benchmarks.gpu_models import GEOMETRIES, decoder_bytes, write_folder
-from benchmarks.gpu_tables import table
-from engine.core import EngineCore
-from engine.request import Result
+from lookhear.benchmarks import gpu_bench, gpu_check, gpu_profile
+from lookhear.benchmarks.gpu_load import Client, tick_latencies
+from lookhear.benchmarks.gpu_models import GEOMETRIES, decoder_bytes, write_folder
+from lookhear.benchmarks.gpu_tables import table
+from lookhear.engine.core import EngineCore
+from lookhear.engine.request import Result
 
 
 class SlowCore:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks import gpu_bench
-from benchmarks.gpu_load import tick_latencies
-from benchmarks.gpu_models import GEOMETRIES, build, random_weights, write_folder
-from engine.core import EngineCore
+from lookhear.benchmarks import gpu_bench
+from lookhear.benchmarks.gpu_load import tick_latencies
+from lookhear.benchmarks.gpu_models import GEOMETRIES, build, random_weights, write_folder
+from lookhear.engine.core import EngineCore
 from tests.engine.device.card import Phase
 from tests.engine.device.driver import install
 from tests.engine.device.launches import imagine, present

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import load, metrics
-from benchmarks.dataset import Audio, Utterance, held_out, long_recordings, looped
-from benchmarks.job import Job, SessionPlan
-from benchmarks.trace import RATE, SpokenWord
+from lookhear.benchmarks import load, metrics
+from lookhear.benchmarks.dataset import Audio, Utterance, held_out, long_recordings, looped
+from lookhear.benchmarks.job import Job, SessionPlan
+from lookhear.benchmarks.trace import RATE, SpokenWord
 from tests.benchmarks.recordings import write_recordings
 from tests.clients.counting_server import CountingServer, Drop, said, speech
 

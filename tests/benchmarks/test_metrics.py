@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import metrics
-from benchmarks.trace import RATE, SpokenWord, Trace
-from benchmarks.utterances import latencies
+from lookhear.benchmarks import metrics
+from lookhear.benchmarks.trace import RATE, SpokenWord, Trace
+from lookhear.benchmarks.utterances import latencies
 from lookhear.wer import WordErrors, normalise, word_errors
 
 BUFFER = "input_audio_buffer."

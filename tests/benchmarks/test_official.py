@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.direct import Direct
-from benchmarks.official import CHUNK, NEW_TOKENS, Stream, encode_answer, rolled_back
-from engine.paged_request import PagedRequest
-from engine.request import Result
+from lookhear.benchmarks.direct import Direct
+from lookhear.benchmarks.official import CHUNK, NEW_TOKENS, Stream, encode_answer, rolled_back
+from lookhear.engine.paged_request import PagedRequest
+from lookhear.engine.request import Result
 from tests.checkpoints_qwen import build_served_qwen3_asr
 
 

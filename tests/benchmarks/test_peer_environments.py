@@ -10,17 +10,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.peers.checkpoints import (
+from lookhear.benchmarks.peers.checkpoints import (
     DEMO_WHISPER,
     FIRST_SPECIAL,
     alignment_heads,
     ctranslate2_folder,
     tiktoken_folder,
 )
-from benchmarks.peers.environments import INGREDIENTS, Environment, Recipe, environment, main
-from benchmarks.peers.files import OFFLINE
-from benchmarks.peers.servers import PEERS
-from engine.tokenizer import WhisperTokenizer
+from lookhear.benchmarks.peers.environments import (
+    INGREDIENTS,
+    Environment,
+    Recipe,
+    environment,
+    main,
+)
+from lookhear.benchmarks.peers.files import OFFLINE
+from lookhear.benchmarks.peers.servers import PEERS
+from lookhear.engine.tokenizer import WhisperTokenizer
 from lookhear.errors import NotInstalled, SourceError, UsageError
 
 

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.trace import RATE, SpokenWord, Trace
-from benchmarks.utterances import average_lagging, heard_words, latencies, match, utterances
+from lookhear.benchmarks.trace import RATE, SpokenWord, Trace
+from lookhear.benchmarks.utterances import (
+    average_lagging,
+    heard_words,
+    latencies,
+    match,
+    utterances,
+)
 
 TRANSCRIPTION = "conversation.item.input_audio_transcription."
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.vision import Run, _summary, second_question
-from benchmarks.vision_engines import MODES, Ours, Theirs
-from benchmarks.vision_inputs import GEOMETRY, Geometry, Vocabulary
+from lookhear.benchmarks.vision import Run, _summary, second_question
+from lookhear.benchmarks.vision_engines import MODES, Ours, Theirs
+from lookhear.benchmarks.vision_inputs import GEOMETRY, Geometry, Vocabulary
 
 SHAPES = (((3, 2), 5, 4), ((2, 4), 9, 7))
 TINY = Geometry(

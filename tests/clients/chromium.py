@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
 
-from media.decode import iter_audio
-from media.pcm import encode_pcm16
+from lookhear.media.decode import iter_audio
+from lookhear.media.pcm import encode_pcm16
 
 END_SECONDS = 10.0  # that it may take to end
 PATIENCE = 120.0  # seconds after which something missing is a failure

@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 from PIL import Image
 
-from engine.messages import StartAnswer, VideoPart
-from gateway.config import GatewayConfig
+from lookhear.engine.messages import StartAnswer, VideoPart
+from lookhear.gateway.config import GatewayConfig
 from tests.clients.chromium import Browser, Page
 from tests.clients.clips import write_video
 from tests.clients.pages import IDLE, IN_CHROMIUM, READY, RECORDING, clean_page

@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 from PIL import Image
 
-from engine.messages import StartTurn, TextPart
-from gateway.config import GatewayConfig
+from lookhear.engine.messages import StartTurn, TextPart
+from lookhear.gateway.config import GatewayConfig
 from tests.clients.chromium import Browser, Page
 from tests.clients.pages import IDLE, IN_CHROMIUM, RECORDING, TALKING, clean_page
 from tests.gateway.fake_chat import VISION

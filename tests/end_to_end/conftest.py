@@ -13,10 +13,10 @@ import pytest
 import pytest_asyncio
 from numpy.typing import NDArray
 
-from benchmarks.dataset import Audio, Utterance, held_out
-from engine.client import EngineClient
-from engine.config import EngineConfig
+from lookhear.benchmarks.dataset import Audio, Utterance, held_out
 from lookhear.client import AsyncClient
+from lookhear.engine.client import EngineClient
+from lookhear.engine.config import EngineConfig
 from lookhear.server import ServerProcess
 from tests.checkpoints_vl import build_served_qwen3_vl
 from tests.gateway.running import Running, running
@@ -98,6 +98,6 @@ def engine_pid(server: ServerProcess) -> int:
     ).stdout
     for line in listing.splitlines():
         pid, parent, command = line.split(maxsplit=2)
-        if int(parent) == server.pid and "engine.process" in command:
+        if int(parent) == server.pid and "lookhear.engine.process" in command:
             return int(pid)
     raise AssertionError(f"no engine process below {server.pid}:\n{listing}")

@@ -14,8 +14,8 @@ import pytest
 import pytest_asyncio
 from openai import AsyncOpenAI
 
-from engine.client import EngineClient
-from engine.messages import AnswerText, Event
+from lookhear.engine.client import EngineClient
+from lookhear.engine.messages import AnswerText, Event
 from tests.gateway.chatting import URL, ask, client, frames, image, png, text, user
 from tests.gateway.running import Running
 from tests.gateway.strict import check_chunks, check_completion

@@ -22,7 +22,7 @@ import soundfile
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from benchmarks.peers.checkpoints import DEMO_WHISPER
+from lookhear.benchmarks.peers.checkpoints import DEMO_WHISPER
 from lookhear.client import AsyncClient
 from lookhear.errors import ModelNotFound, ServerError
 from lookhear.server import ServerProcess

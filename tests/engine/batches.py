@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from engine.kv_cache import BLOCK_TOKENS, TRASH
-from engine.paged_cache import PagedBatch
+from lookhear.engine.kv_cache import BLOCK_TOKENS, TRASH
+from lookhear.engine.paged_cache import PagedBatch
 
 
 def paged_batch(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.build import build_core
-from engine.config import EngineConfig
-from engine.core import EngineCore
-from engine.messages import (
+from lookhear.engine.build import build_core
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.core import EngineCore
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
     EndTurn,

@@ -7,26 +7,23 @@ from typing import Any
 
 import torch
 
-import engine.models.audio_encoder
-import engine.models.qwen3
-import engine.models.vision_encoder
-import engine.models.whisper
-from engine.acceleration import CPU, Acceleration
-from engine.audio_graphs import AudioGraphs
-from engine.models.qwen3_asr import Qwen3AsrModel
-from engine.models.whisper import WhisperModel
-from engine.paged_runner import MediaEncoder, PagedRunner
-from engine.tokenizer import WhisperTokenizer
-from engine.vision_graphs import VisionGraphs
-from engine.whisper_runner import WhisperRunner
+from lookhear.engine.acceleration import CPU, Acceleration
+from lookhear.engine.audio_graphs import AudioGraphs
+from lookhear.engine.models import audio_encoder, qwen3, vision_encoder, whisper
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.whisper import WhisperModel
+from lookhear.engine.paged_runner import MediaEncoder, PagedRunner
+from lookhear.engine.tokenizer import WhisperTokenizer
+from lookhear.engine.vision_graphs import VisionGraphs
+from lookhear.engine.whisper_runner import WhisperRunner
 
 ROWS = 6
 # What `make_opaque` is told: who calls operations inside of captured regions.
 MODELS: tuple[ModuleType, ...] = (
-    engine.models.qwen3,
-    engine.models.audio_encoder,
-    engine.models.vision_encoder,
-    engine.models.whisper,
+    qwen3,
+    audio_encoder,
+    vision_encoder,
+    whisper,
 )
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.acceleration import CPU, Acceleration
-from engine.config import ConfigError, EngineConfig
+from lookhear.engine.acceleration import CPU, Acceleration
+from lookhear.engine.config import ConfigError, EngineConfig
 
 
 def test_a_cpu_has_no_graphs_and_overlaps_only_when_told() -> None:

@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import resource, sys
 import torch
-from engine.allocator import keep_freed_memory
+from lookhear.engine.allocator import keep_freed_memory
 
 def faults() -> int:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.messages import (
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
     CancelFile,
@@ -215,7 +215,7 @@ def test_the_end_as_the_first_token_is_an_empty_text(
     logits = torch.full((1, core._runner._decoder.vocab), -10.0)  # type: ignore[attr-defined]
     logits[0, min(ends)] = 10.0
     monkeypatch.setattr(
-        "engine.models.qwen3.Qwen3Model.logits",
+        "lookhear.engine.models.qwen3.Qwen3Model.logits",
         lambda self, hidden: logits.expand(len(hidden), -1).clone(),
     )
     events = play(core, scripts()["a"], scripts()["f"])
@@ -249,7 +249,7 @@ def test_weights_that_break_in_memory_fail_requests_not_the_engine(
     core = make_core(served_asr)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "engine.models.qwen3.Qwen3Model.logits",
+            "lookhear.engine.models.qwen3.Qwen3Model.logits",
             lambda self, hidden: torch.full((len(hidden), self.vocab), torch.nan),
         )
         code, message = failure(play(core, scripts()["a"]), "a")
@@ -298,7 +298,7 @@ def test_an_encoder_out_of_memory_fails_those_requests_only(
         def full(*_: object) -> None:
             raise torch.OutOfMemoryError("no memory left")
 
-        patch.setattr("engine.models.qwen3_asr.Qwen3AsrModel.encode", full)
+        patch.setattr("lookhear.engine.models.qwen3_asr.Qwen3AsrModel.encode", full)
         assert "no memory left" in failure(play(core, scripts()["a"]), "a")[1]
     assert all_free(core)
     assert outcome(play(core, scripts()["f"]), "f") == alone["f"]
@@ -317,7 +317,7 @@ def test_no_closed_window_is_encoded_twice_however_many_speak(
     """Its last tokens are read in every tick: the cache has room for a window of every turn."""
 
     def encoded(least: int) -> int:
-        monkeypatch.setattr("engine.build_speech.ENCODER_CACHE_BYTES", least)
+        monkeypatch.setattr("lookhear.engine.build_speech.ENCODER_CACHE_BYTES", least)
         core = make_core(served_asr, max_live_turns=6)
         play(core, *(turn(f"s{i}", i, 4.5) for i in range(6)))
         return core.stats()["media_tokens_encoded"]

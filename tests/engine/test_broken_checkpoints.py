@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.models.loader import CheckpointError
+from lookhear.engine.models.loader import CheckpointError
 from tests.engine.playing import make_core
 
 HEAD = "model.language_model.norm.weight"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from engine.capacity import GIB, Memory, card_memory, fitted
-from engine.config import EngineConfig
-from engine.models.registry import QWEN3, QWEN3_ASR, QWEN3_VL, WHISPER
+from lookhear.engine.capacity import GIB, Memory, card_memory, fitted
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.models.registry import QWEN3, QWEN3_ASR, QWEN3_VL, WHISPER
 
 GIVEN = EngineConfig(
     max_rows=3, max_live_turns=5, token_budget=40, kv_cache_gigabytes=0.5, overlap=0

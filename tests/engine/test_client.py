@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.client import (
+from lookhear.engine.client import (
     EngineClient,
     EngineRequestError,
     EngineStartError,
     EngineUnavailable,
 )
-from engine.config import EngineConfig
-from engine.messages import (
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
     EndTurn,
@@ -93,7 +93,7 @@ async def test_a_killed_engine_tells_every_session_and_comes_back(folder: Path) 
 
 
 async def _sends_while_its_engine_dies() -> None:
-    client = EngineClient([EngineConfig(model="null")], module="benchmarks.null_engine")
+    client = EngineClient([EngineConfig(model="null")], module="lookhear.benchmarks.null_engine")
     await client.load()
     try:
         told: asyncio.Queue[Event] = asyncio.Queue()

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine import client as client_module
-from engine.client import EngineClient, EngineStartError, EngineUnavailable
-from engine.config import EngineConfig
-from engine.messages import (
+from lookhear.engine import client as client_module
+from lookhear.engine.client import EngineClient, EngineStartError, EngineUnavailable
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerSettings,
     AnswerStarted,
@@ -36,7 +36,7 @@ from engine.messages import (
     TranscribeFile,
     TranscriptionSettings,
 )
-from engine.replica import Replica
+from lookhear.engine.replica import Replica
 
 
 class Listening(Replica):
@@ -46,7 +46,7 @@ class Listening(Replica):
         self,
         config: EngineConfig,
         on_event: Callable[[Replica, Event], None],
-        module: str = "engine.process",
+        module: str = "lookhear.engine.process",
     ) -> None:
         super().__init__(config, on_event, module)
         self.got: list[Message] = []

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from engine.build import build_core
-from engine.config import EngineConfig
-from engine.core import EngineCore
-from engine.messages import (
+from lookhear.engine.build import build_core
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.core import EngineCore
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
     CancelFile,
@@ -209,7 +209,7 @@ def test_out_of_memory_while_encoding_fails_those_requests_only(
         core.submit(message)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "engine.models.whisper.WhisperModel.encode",
+            "lookhear.engine.models.whisper.WhisperModel.encode",
             lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("no memory left")),
         )
         events = drain(core)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.cuda_graphs import WARM_UPS, CudaBackend
+from lookhear.engine.cuda_graphs import WARM_UPS, CudaBackend
 
 
 class Stream:

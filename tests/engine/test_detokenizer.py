@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.detokenizer import IncrementalDetokenizer
+from lookhear.engine.detokenizer import IncrementalDetokenizer
 
 
 def byte_token(token: int) -> bytes:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.encoder_cache import EncoderCache
+from lookhear.engine.encoder_cache import EncoderCache
 
 
 def output(tokens: int) -> torch.Tensor:

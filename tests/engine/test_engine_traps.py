@@ -43,9 +43,9 @@ import numpy as np
 import pytest
 import torch
 
-from engine.core import EngineCore
-from engine.kv_cache import BLOCK_TOKENS, BlockPool, block_digests
-from engine.messages import (
+from lookhear.engine.core import EngineCore
+from lookhear.engine.kv_cache import BLOCK_TOKENS, BlockPool, block_digests
+from lookhear.engine.messages import (
     AppendAudio,
     CancelFile,
     CancelTurn,
@@ -56,19 +56,19 @@ from engine.messages import (
     TranscribeFile,
     TurnCompleted,
 )
-from engine.models.qwen3_asr import Qwen3AsrModel
-from engine.paged_request import Medium, PagedRequest
-from engine.paged_runner import PagedRunner
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.request import Demand, Phase, Priority, Result
-from engine.runner import Outcome
-from engine.sampling import SamplingParams
-from engine.scheduler import Scheduler
-from engine.sessions.asr import AsrConfig
-from engine.sessions.family import AsrFamily
-from engine.sessions.live import LiveConfig
-from engine.sessions.recognizer import Stretch
-from engine.speech_desk import SpeechDesk
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.paged_request import Medium, PagedRequest
+from lookhear.engine.paged_runner import PagedRunner
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.request import Demand, Phase, Priority, Result
+from lookhear.engine.runner import Outcome
+from lookhear.engine.sampling import SamplingParams
+from lookhear.engine.scheduler import Scheduler
+from lookhear.engine.sessions.asr import AsrConfig
+from lookhear.engine.sessions.family import AsrFamily
+from lookhear.engine.sessions.live import LiveConfig
+from lookhear.engine.sessions.recognizer import Stretch
+from lookhear.engine.speech_desk import SpeechDesk
 from tests.engine.playing import noise, wanted
 from tests.engine.sessions.scripted_asr import DIMS, Ear, make_tokenizer, result_of
 

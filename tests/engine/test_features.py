@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import kernels
-from engine.features import GrowingLogMel
+from lookhear import kernels
+from lookhear.engine.features import GrowingLogMel
 
 
 def clip(seed: int, length: int) -> np.ndarray:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.grammar import Grammar, Grammars, Thinking
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.request import RequestError
+from lookhear.engine.grammar import Grammar, Grammars, Thinking
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.request import RequestError
 from tests.checkpoints_qwen import write_qwen_tokenizer
 from tests.engine.schemas import SCHEMAS, Schema, keeps_to
 

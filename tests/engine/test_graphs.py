@@ -13,16 +13,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.acceleration import CPU, Acceleration
-from engine.audio_graphs import CHUNKS, AudioGraphs
-from engine.graphs import Fields, Graphs, row_buckets
-from engine.models.qwen3_asr import Qwen3AsrModel
-from engine.models.qwen3_vl import Qwen3VLModel
-from engine.models.whisper import WhisperModel
-from engine.paged_passes import PREFILL_BUCKETS
-from engine.staging import PinnedStaging
-from engine.tokenizer import WhisperTokenizer
-from engine.whisper_runner import WhisperRunner
+from lookhear.engine.acceleration import CPU, Acceleration
+from lookhear.engine.audio_graphs import CHUNKS, AudioGraphs
+from lookhear.engine.graphs import Fields, Graphs, row_buckets
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.models.whisper import WhisperModel
+from lookhear.engine.paged_passes import PREFILL_BUCKETS
+from lookhear.engine.staging import PinnedStaging
+from lookhear.engine.tokenizer import WhisperTokenizer
+from lookhear.engine.whisper_runner import WhisperRunner
 from tests.checkpoints import build_random_whisper
 from tests.checkpoints_vl import build_random_qwen3_vl
 from tests.engine.recording import RecordedMemory, Recorder, Recording, make_opaque

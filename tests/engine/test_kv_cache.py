@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from engine.kv_cache import BLOCK_TOKENS, TRASH, BlockPool, MediaSpan, block_digests
+from lookhear.engine.kv_cache import BLOCK_TOKENS, TRASH, BlockPool, MediaSpan, block_digests
 
 prompts = st.lists(st.integers(0, 2), min_size=1, max_size=6 * BLOCK_TOKENS)
 

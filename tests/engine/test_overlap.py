@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.acceleration import Acceleration
-from engine.build import build_core
-from engine.config import EngineConfig
-from engine.core import EngineCore
-from engine.models.qwen3_asr import Qwen3AsrModel
-from engine.models.whisper import WhisperModel
-from engine.paged_runner import PagedRunner
-from engine.request import Priority
-from engine.sampling import SamplingParams
-from engine.scheduler import Scheduler
-from engine.tokenizer import WhisperTokenizer
-from engine.whisper_runner import WhisperRunner
+from lookhear.engine.acceleration import Acceleration
+from lookhear.engine.build import build_core
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.core import EngineCore
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.whisper import WhisperModel
+from lookhear.engine.paged_runner import PagedRunner
+from lookhear.engine.request import Priority
+from lookhear.engine.sampling import SamplingParams
+from lookhear.engine.scheduler import Scheduler
+from lookhear.engine.tokenizer import WhisperTokenizer
+from lookhear.engine.whisper_runner import WhisperRunner
 from tests.checkpoints import build_random_whisper
 from tests.engine import playing, runners
 from tests.engine.traces import (

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from engine.paged_cache import PagedCache
+from lookhear.engine.paged_cache import PagedCache
 from tests.engine.batches import paged_batch
 
 

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.kv_cache import BLOCK_TOKENS, MediaSpan, block_digests
-from engine.paged_request import Medium, PagedRequest, PagedSequence
-from engine.request import Phase, Priority
+from lookhear.engine.kv_cache import BLOCK_TOKENS, MediaSpan, block_digests
+from lookhear.engine.paged_request import Medium, PagedRequest, PagedSequence
+from lookhear.engine.request import Phase, Priority
 
 END = 9
 PAD = 8  # the placeholder, which is never said

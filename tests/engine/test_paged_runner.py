@@ -11,12 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.kv_cache import BLOCK_TOKENS
-from engine.models.qwen3_asr import Qwen3AsrModel
-from engine.paged_request import Medium, PagedRequest, PagedSequence
-from engine.paged_runner import PagedRunner
-from engine.request import Phase, Priority, RequestError, Result
-from engine.sampling import SamplingParams
+from lookhear.engine.kv_cache import BLOCK_TOKENS
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.paged_request import Medium, PagedRequest, PagedSequence
+from lookhear.engine.paged_runner import PagedRunner
+from lookhear.engine.request import Phase, Priority, RequestError, Result
+from lookhear.engine.sampling import SamplingParams
 from tests.checkpoints_qwen import build_served_qwen3_asr
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from engine.kv_cache import BLOCK_TOKENS
-from engine.models.qwen3_vl import Qwen3VLModel
-from engine.models.vision_encoder import patchify
-from engine.paged_request import PagedRequest, PagedSequence
-from engine.paged_runner import PagedRunner
-from engine.request import Phase, Priority, Result
+from lookhear.engine.kv_cache import BLOCK_TOKENS
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.models.vision_encoder import patchify
+from lookhear.engine.paged_request import PagedRequest, PagedSequence
+from lookhear.engine.paged_runner import PagedRunner
+from lookhear.engine.request import Phase, Priority, Result
 from tests.checkpoints_vl import IMAGE_TOKEN, build_random_qwen3_vl
 
 Sizes = tuple[tuple[int, int], ...]

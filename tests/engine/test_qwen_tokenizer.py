@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.detokenizer import IncrementalDetokenizer
-from engine.models.loader import CheckpointError
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.detokenizer import IncrementalDetokenizer
+from lookhear.engine.models.loader import CheckpointError
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 from tests.checkpoints_qwen import ADDED, write_qwen_tokenizer
 
 TEXTS = ["the word", "The wörld, it's all: 12.5 €!", " 敬語 日本", "  two  spaces\n\n x", "🙂", ""]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.config import EngineConfig
-from engine.replica import Replica
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.replica import Replica
 
 
 async def test_a_process_that_cannot_be_started_leaves_nothing_open(

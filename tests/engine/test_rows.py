@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.kv_cache import BLOCK_TOKENS
-from engine.paged_cache import PagedBatch
-from engine.rows import Gathered, Rows
+from lookhear.engine.kv_cache import BLOCK_TOKENS
+from lookhear.engine.paged_cache import PagedBatch
+from lookhear.engine.rows import Gathered, Rows
 from tests.engine.batches import paged_batch
 
 

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.rules import MAX_INITIAL_TIMESTAMP, Rule, TokenRules
-from engine.tokenizer import WhisperTokenizer
+from lookhear.engine.rules import MAX_INITIAL_TIMESTAMP, Rule, TokenRules
+from lookhear.engine.tokenizer import WhisperTokenizer
 from tests.checkpoints import VOCABULARY, build_random_whisper
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from engine.runner import isolated
+from lookhear.engine.runner import isolated
 
 
 def test_only_those_that_fail_alone_have_failed() -> None:

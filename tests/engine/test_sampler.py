@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.generation import logits_process
 
-from engine.sampler import Sampled, Sampler, SamplingRow
-from engine.sampling import SamplingParams
+from lookhear.engine.sampler import Sampled, Sampler, SamplingRow
+from lookhear.engine.sampling import SamplingParams
 
 CPU = torch.device("cpu")
 FEW = settings(max_examples=50, deadline=None)

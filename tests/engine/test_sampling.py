@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.sampling import SamplingParams
+from lookhear.engine.sampling import SamplingParams
 
 
 @pytest.mark.parametrize(

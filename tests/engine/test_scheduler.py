@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.request import Cost, Demand, Priority
-from engine.scheduler import Scheduler
+from lookhear.engine.request import Cost, Demand, Priority
+from lookhear.engine.scheduler import Scheduler
 
 KEYS = [f"k{i}" for i in range(6)]
 LIVE, BATCH = Priority.LIVE, Priority.BATCH

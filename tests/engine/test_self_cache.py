@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.self_cache import TRASH_ROW, SelfCache
+from lookhear.engine.self_cache import TRASH_ROW, SelfCache
 
 
 def test_shape_and_trash_row() -> None:

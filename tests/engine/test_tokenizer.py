@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine.models.loader import CheckpointError, read_json
-from engine.tokenizer import WhisperTokenizer
+from lookhear.engine.models.loader import CheckpointError, read_json
+from lookhear.engine.tokenizer import WhisperTokenizer
 from tests.checkpoints import (
     EOT,
     FIRST_TIMESTAMP,
@@ -134,7 +134,8 @@ def test_a_tokenizer_of_another_family(folder: Path, tmp_path: Path) -> None:
 
 def test_transformers_is_not_imported() -> None:
     code = (
-        "import sys, engine.tokenizer, engine.models.registry, engine.models.hub;"
+        "import sys, lookhear.engine.tokenizer, lookhear.engine.models.registry;"
+        "import lookhear.engine.models.hub;"
         "print('transformers' in sys.modules)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.models.loader import CheckpointError
-from engine.traits import Traits
+from lookhear.engine.models.loader import CheckpointError
+from lookhear.engine.traits import Traits
 
 
 def written(folder: Path, data: object) -> Path:

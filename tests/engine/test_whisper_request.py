@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.request import Phase, Priority, is_looping
-from engine.whisper_request import WhisperRequest, WhisperSequence
+from lookhear.engine.request import Phase, Priority, is_looping
+from lookhear.engine.whisper_request import WhisperRequest, WhisperSequence
 
 END = 9
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import messages
-from engine.wire import PREFIX, Codec, WireError
+from lookhear.engine import messages
+from lookhear.engine.wire import PREFIX, Codec, WireError
 
 TYPES = (*typing.get_args(messages.Message), *typing.get_args(messages.Event))
 # What travels: finite numbers of at most 64 bits, and samples.

@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core import EngineCore
-from engine.desk import Book
-from engine.messages import Event, Message
-from engine.models.qwen3_asr import Qwen3AsrModel
-from engine.models.qwen3_vl import Qwen3VLModel
-from engine.paged_request import Medium, PagedRequest
-from engine.request import Cost, Priority, Result
-from engine.runner import Runner
-from engine.sampling import SamplingParams
-from engine.scheduler import Scheduler
-from engine.sessions.policy import Streamer
-from engine.tokenizer import WhisperTokenizer
-from engine.whisper_request import WhisperRequest
+from lookhear.engine.core import EngineCore
+from lookhear.engine.desk import Book
+from lookhear.engine.messages import Event, Message
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.paged_request import Medium, PagedRequest
+from lookhear.engine.request import Cost, Priority, Result
+from lookhear.engine.runner import Runner
+from lookhear.engine.sampling import SamplingParams
+from lookhear.engine.scheduler import Scheduler
+from lookhear.engine.sessions.policy import Streamer
+from lookhear.engine.tokenizer import WhisperTokenizer
+from lookhear.engine.whisper_request import WhisperRequest
 
 Request = Any  # of the runner's kind
 # The next request of an owner, given the results of those before; None: no more.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.messages import (
+from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,
@@ -22,12 +22,12 @@ from engine.messages import (
     TextPart,
     VideoPart,
 )
-from gateway.chat.pictures import Picture
-from gateway.realtime.camera import Seen
-from gateway.realtime.checks import ProtocolError
-from gateway.realtime.events import ClientEvent
-from gateway.realtime.wanted import Media, WantedAudio, WantedFrame, scaled
-from media.similarity import Thumbnail, thumbnail
+from lookhear.gateway.chat.pictures import Picture
+from lookhear.gateway.realtime.camera import Seen
+from lookhear.gateway.realtime.checks import ProtocolError
+from lookhear.gateway.realtime.events import ClientEvent
+from lookhear.gateway.realtime.wanted import Media, WantedAudio, WantedFrame, scaled
+from lookhear.media.similarity import Thumbnail, thumbnail
 from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import CARDS
 from tests.gateway.scripted import SESSION, Script

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.messages import (
+from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from engine.client import EngineRequestError, EngineState, EngineUnavailable
-from engine.messages import (
+from lookhear.engine.client import EngineRequestError, EngineState, EngineUnavailable
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
     CancelAnswer,

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from starlette.applications import Starlette
 from websockets.asyncio.client import ClientConnection, connect
 
-from gateway.app import create_app
-from gateway.config import GatewayConfig
-from gateway.server import bind, make_server
-from gateway.services import Services
-from media.pcm import encode_pcm16
+from lookhear.gateway.app import create_app
+from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.server import bind, make_server
+from lookhear.gateway.services import Services
+from lookhear.media.pcm import encode_pcm16
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.strict import check
 

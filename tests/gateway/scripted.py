@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.messages import (
+from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
     CancelTurn,
@@ -25,13 +25,13 @@ from engine.messages import (
     TurnFailed,
     Word,
 )
-from gateway.realtime.checks import ProtocolError
-from gateway.realtime.events import Append, ClientEvent, parse_client_event
-from gateway.realtime.hearing import Heard
-from gateway.realtime.outputs import Close, Output, Send, Submit, TurnFinished
-from gateway.realtime.protocol import RealtimeProtocol
-from gateway.realtime.wanted import Media
-from media.vad import VadEvent
+from lookhear.gateway.realtime.checks import ProtocolError
+from lookhear.gateway.realtime.events import Append, ClientEvent, parse_client_event
+from lookhear.gateway.realtime.hearing import Heard
+from lookhear.gateway.realtime.outputs import Close, Output, Send, Submit, TurnFinished
+from lookhear.gateway.realtime.protocol import RealtimeProtocol
+from lookhear.gateway.realtime.wanted import Media
+from lookhear.media.vad import VadEvent
 from tests.gateway.fake_engine import CARDS
 from tests.gateway.strict import check
 

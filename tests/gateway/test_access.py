@@ -10,9 +10,9 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
-from engine.config import ConfigError
-from gateway.access import Access, Denied
-from gateway.config import GatewayConfig
+from lookhear.engine.config import ConfigError
+from lookhear.gateway.access import Access, Denied
+from lookhear.gateway.config import GatewayConfig
 from tests.gateway.running import Running, running
 
 KEY = "sk-secret-1"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from gateway.realtime.events import MAX_APPEND_BYTES, shown
+from lookhear.gateway.realtime.events import MAX_APPEND_BYTES, shown
 from tests.gateway.fake_engine import transcript
 from tests.gateway.running import MANUAL, Client, Running, tone
 

@@ -20,14 +20,14 @@ import pytest_asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.chat.messages import parse_messages
-from gateway.chat.parameters import parse_parameters, with_seed
-from gateway.chat.pictures import Pictures
-from gateway.config import GatewayConfig
-from gateway.errors import ApiError
-from gateway.fetch import Connection, Fetcher
-from media.addresses import Address
-from media.urls import HttpUrl
+from lookhear.gateway.chat.messages import parse_messages
+from lookhear.gateway.chat.parameters import parse_parameters, with_seed
+from lookhear.gateway.chat.pictures import Pictures
+from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.errors import ApiError
+from lookhear.gateway.fetch import Connection, Fetcher
+from lookhear.media.addresses import Address
+from lookhear.media.urls import HttpUrl
 from tests.gateway.chatting import (
     URL,
     ask,

@@ -16,8 +16,8 @@ import pytest_asyncio
 from openai import AsyncOpenAI
 from pydantic import ValidationError
 
-from engine.client import EngineRequestError
-from engine.messages import (
+from lookhear.engine.client import EngineRequestError
+from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerSettings,
     ChatMessage,
@@ -25,10 +25,10 @@ from engine.messages import (
     TextPart,
     VideoPart,
 )
-from gateway.chat.answers import Answers
-from gateway.chat.loading import Question
-from gateway.chat.pictures import Picture
-from gateway.config import GatewayConfig
+from lookhear.gateway.chat.answers import Answers
+from lookhear.gateway.chat.loading import Question
+from lookhear.gateway.chat.pictures import Picture
+from lookhear.gateway.config import GatewayConfig
 from tests.gateway.chatting import (
     URL,
     ask,

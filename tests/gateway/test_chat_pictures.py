@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from PIL import Image as pillow
 
-from gateway.chat.pictures import Picture, Pictures
-from gateway.config import GatewayConfig
-from gateway.errors import ApiError
-from gateway.fetch import Fetcher
+from lookhear.gateway.chat.pictures import Picture, Pictures
+from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.errors import ApiError
+from lookhear.gateway.fetch import Fetcher
 from tests.gateway.chatting import data_url, png
 
 pytestmark = pytest.mark.asyncio

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.client import EngineStartError
-from engine.config import EngineConfig
-from engine.messages import Starting
-from gateway import catalogue, command
-from gateway.arguments import engine_configs, gateway_config, serve_parser
+from lookhear.engine.client import EngineStartError
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import Starting
+from lookhear.gateway import catalogue, command
+from lookhear.gateway.arguments import engine_configs, gateway_config, serve_parser
 from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import running

@@ -19,14 +19,14 @@ import pytest
 import soundfile
 from PIL import Image as pillow
 
-from gateway.fetch import Connection, Fetcher
-from media.addresses import Address, parse_network
-from media.audio_io import AudioMediaIO
-from media.base import FetchError, MediaError
-from media.fetch import FetchPolicy
-from media.image import ImageMediaIO
-from media.urls import HttpUrl
-from media.video import VideoMediaIO
+from lookhear.gateway.fetch import Connection, Fetcher
+from lookhear.media.addresses import Address, parse_network
+from lookhear.media.audio_io import AudioMediaIO
+from lookhear.media.base import FetchError, MediaError
+from lookhear.media.fetch import FetchPolicy
+from lookhear.media.image import ImageMediaIO
+from lookhear.media.urls import HttpUrl
+from lookhear.media.video import VideoMediaIO
 
 T = TypeVar("T")
 Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]

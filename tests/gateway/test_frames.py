@@ -16,9 +16,9 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 from websockets.frames import Frame, Opcode
 
-from gateway import frames
-from gateway.frames import PLENTY, PacedProtocol
-from gateway.frames import Frame as Message
+from lookhear.gateway import frames
+from lookhear.gateway.frames import PLENTY, PacedProtocol
+from lookhear.gateway.frames import Frame as Message
 from tests.gateway.running import Running
 
 MAX_SIZE = 70_000

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import weakref
 
-from gateway.garbage import THRESHOLDS, tended
+from lookhear.gateway.garbage import THRESHOLDS, tended
 
 
 class Session:

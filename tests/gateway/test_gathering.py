@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.gathering import MOST, Gathering
+from lookhear.gateway.gathering import MOST, Gathering
 
 INTERVAL = 0.05
 LAGS = st.lists(st.floats(0.0, 10.0), max_size=50)

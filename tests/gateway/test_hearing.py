@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gateway.realtime.hearing import Heard, Hearing
-from media.decode import decode_audio
-from media.pcm import AudioFormat, encode_pcm16
-from media.vad import SileroModel, SpeechStarted, SpeechStopped, VadConfig
+from lookhear.gateway.realtime.hearing import Heard, Hearing
+from lookhear.media.decode import decode_audio
+from lookhear.media.pcm import AudioFormat, encode_pcm16
+from lookhear.media.vad import SileroModel, SpeechStarted, SpeechStopped, VadConfig
 from tests.gateway.running import chunks
 
 SPEECH = Path(__file__).parents[1] / "media" / "data" / "speech.flac"

@@ -12,10 +12,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from engine.client import EngineRequestError
-from engine.messages import Pong
-from gateway import browser
-from gateway.config import GatewayConfig
+from lookhear.engine.client import EngineRequestError
+from lookhear.engine.messages import Pong
+from lookhear.gateway import browser
+from lookhear.gateway.config import GatewayConfig
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import MANUAL, Running, running, tone
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from gateway.ids import DRAWN, Ids
+from lookhear.gateway.ids import DRAWN, Ids
 
 
 def test_thousands_of_ids_are_all_different() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from gateway.lag import LoopLag
+from lookhear.gateway.lag import LoopLag
 
 
 async def test_a_loop_that_stood_still_counts_for_every_moment_of_it() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.messages import TurnFailed
-from gateway.realtime.outputs import UseModel
+from lookhear.engine.messages import TurnFailed
+from lookhear.gateway.realtime.outputs import UseModel
 from tests.gateway.scripted import SESSION, Script, kinds
 
 

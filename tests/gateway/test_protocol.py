@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.messages import EngineFailed
-from media.vad import SpeechStarted, SpeechStopped, VadEvent
+from lookhear.engine.messages import EngineFailed
+from lookhear.media.vad import SpeechStarted, SpeechStopped, VadEvent
 from tests.gateway.scripted import Script, kinds
 
 MANUAL: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}

@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.messages import ChatMessage, VideoPart
-from gateway.realtime.camera import Camera, Seen
-from gateway.realtime.wanted import scaled
-from media.similarity import thumbnail
+from lookhear.engine.messages import ChatMessage, VideoPart
+from lookhear.gateway.realtime.camera import Camera, Seen
+from lookhear.gateway.realtime.wanted import scaled
+from lookhear.media.similarity import thumbnail
 from tests.gateway.conversing import MODELS, Talk, picture, pictures_of, readable, shown
 from tests.gateway.fake_chat import VISION
 

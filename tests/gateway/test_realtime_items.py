@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.realtime.dialogue import DialogueLimits
+from lookhear.gateway.realtime.dialogue import DialogueLimits
 from tests.gateway.conversing import MODELS, Talk, image, said, shown
 from tests.gateway.fake_chat import VISION
 from tests.gateway.scripted import Script

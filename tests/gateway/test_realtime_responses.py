@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.messages import EngineFailed
+from lookhear.engine.messages import EngineFailed
 from tests.gateway.conversing import Talk, said, shown
 from tests.gateway.fake_chat import VISION
 from tests.gateway.scripted import Script

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from media.vad import SpeechStarted, SpeechStopped
+from lookhear.media.vad import SpeechStarted, SpeechStopped
 from tests.gateway.conversing import Talk, said
 from tests.gateway.scripted import kinds
 

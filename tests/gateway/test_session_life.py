@@ -8,8 +8,8 @@ import socket
 
 import pytest
 
-from gateway.config import GatewayConfig
-from gateway.realtime.protocol import RealtimeProtocol
+from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.realtime.protocol import RealtimeProtocol
 from tests.gateway.fake_engine import FakeEngine, transcript
 from tests.gateway.running import MANUAL, Running, running, tone
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.realtime.events import ProtocolError
-from gateway.realtime.settings import SessionSettings
+from lookhear.gateway.realtime.events import ProtocolError
+from lookhear.gateway.realtime.settings import SessionSettings
 from tests.gateway.fake_engine import CARDS
 
 START = SessionSettings(model="fake/whisper")

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.realtime.turns import RecentAudio
+from lookhear.gateway.realtime.turns import RecentAudio
 
 
 @given(

@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 from numpy.typing import NDArray
 
-from gateway.realtime.voices import MOST_WINDOWS, Voices
-from media.silero import CONTEXT, WINDOW, SileroModel, SileroStream
+from lookhear.gateway.realtime.voices import MOST_WINDOWS, Voices
+from lookhear.media.silero import CONTEXT, WINDOW, SileroModel, SileroStream
 
 Windows = NDArray[np.float32]
 

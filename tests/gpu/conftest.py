@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.choice import mode
+from lookhear.kernels.choice import mode
 
 IS_DRY = os.environ.get("LOOKHEAR_GPU_DRY_RUN") == "1"
 

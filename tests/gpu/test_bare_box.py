@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # Ours, and what the project depends on besides.
 ABSENT = (
-    "av", "h11", "httpx", "hypothesis", "librosa", "lookhear", "matplotlib", "msgpack",
+    "av", "h11", "httpx", "hypothesis", "librosa", "matplotlib", "msgpack",
     "onnxruntime", "openai", "PIL", "prometheus_client", "psutil", "pydantic", "pytest_asyncio",
     "rich", "soundfile", "soxr", "starlette", "uvicorn", "websockets",
 )  # fmt: skip
@@ -32,7 +32,7 @@ def run(code: str) -> None:
         cwd=ROOT,
         env={
             **os.environ,
-            "PYTHONPATH": f"{ROOT}",
+            "PYTHONPATH": f"{ROOT / 'clients'}",
             "OMP_NUM_THREADS": "1",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         },
@@ -46,10 +46,11 @@ def test_engines_are_built_and_the_programs_load_without_the_rest() -> None:
     run(
         """
 from pathlib import Path
-import benchmarks.gpu_check, benchmarks.gpu_bench, benchmarks.gpu_profile
-from engine.build import build_core
-from engine.config import EngineConfig
-import kernels.tune
+import lookhear.benchmarks.gpu_check, lookhear.benchmarks.gpu_bench
+import lookhear.benchmarks.gpu_profile
+from lookhear.engine.build import build_core
+from lookhear.engine.config import EngineConfig
+import lookhear.kernels.tune
 for name in ("demo-whisper", "demo-qwen3-asr", "demo-qwen3-vl"):
     build_core(EngineConfig(model=name, threads=1), lambda stage, share: None)
 """

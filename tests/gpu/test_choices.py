@@ -9,10 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels import allow_bits_, rejection_sample, sampling, sampling_noise, sampling_stages
-from kernels.triton import grammar_mask, rejection_sampling
-from kernels.triton import sampling as ours
-from kernels.triton import sampling_stages as our_stages
+from lookhear.kernels import (
+    allow_bits_,
+    rejection_sample,
+    sampling,
+    sampling_noise,
+    sampling_stages,
+)
+from lookhear.kernels.triton import grammar_mask, rejection_sampling
+from lookhear.kernels.triton import sampling as ours
+from lookhear.kernels.triton import sampling_stages as our_stages
 
 pytestmark = pytest.mark.gpu
 

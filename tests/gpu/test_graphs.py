@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.build import build_core
-from engine.config import EngineConfig
-from engine.models.hub import resolve_checkpoint
-from engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.build import build_core
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.models.hub import resolve_checkpoint
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from tests.engine import playing
 from tests.engine.runners import ROWS
 from tests.engine.traces import (

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from engine.core import EngineCore
-from engine.request import Priority
-from engine.sampling import SamplingParams
-from engine.scheduler import Scheduler
+from lookhear.engine.core import EngineCore
+from lookhear.engine.request import Priority
+from lookhear.engine.sampling import SamplingParams
+from lookhear.engine.scheduler import Scheduler
 from tests.engine.runners import ROWS
 from tests.engine.traces import Asker, NoDesk, once, paged_request, whisper_request
 from tests.gpu.conftest import IS_DRY

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import kernels
+from lookhear import kernels
 
 pytestmark = pytest.mark.gpu
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from kernels import (
+from lookhear.kernels import (
     attention,
     cross_attention_cached,
     cross_attention_weights,
@@ -41,7 +41,7 @@ def test_attention_of_everything(shape: tuple[int, int, int, int]) -> None:
 @pytest.mark.parametrize("queries", [64, 150])
 def test_attention_in_bfloat16_and_in_pieces(queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # 2 heads * 150 keys: pieces of 70 queries, the last one shorter
-    monkeypatch.setattr(importlib.import_module("kernels.attention"), "SCORES", 70 * 300)
+    monkeypatch.setattr(importlib.import_module("lookhear.kernels.attention"), "SCORES", 70 * 300)
     q, k, v = (draw(i, 2, n, 2, 8).bfloat16() for i, n in enumerate((queries, 150, 150)))
     out = attention(q, k, v)
     assert out.dtype == torch.bfloat16 and out.shape == q.shape

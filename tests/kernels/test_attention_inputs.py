@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import torch
 
-from kernels import norm_rope_write, paged_write, rms_norm, rope, rope_angles, rope_frequencies
+from lookhear.kernels import (
+    norm_rope_write,
+    paged_write,
+    rms_norm,
+    rope,
+    rope_angles,
+    rope_frequencies,
+)
 
 
 def test_is_what_its_parts_are() -> None:

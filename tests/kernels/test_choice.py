@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-import kernels
-from kernels import choice
-from kernels.choice import has_triton, mode
+from lookhear import kernels
+from lookhear.kernels import choice
+from lookhear.kernels.choice import has_triton, mode
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels import allow_bits_
+from lookhear.kernels import allow_bits_
 
 
 def packed(allowed: torch.Tensor) -> torch.Tensor:

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernels import (
+from lookhear.kernels import (
     default_cpu_dtype,
     embed_tokens,
     gelu_,
@@ -14,7 +14,7 @@ from kernels import (
     pack_linear,
     supports_half_weights,
 )
-from kernels.linear import FEW_ROWS
+from lookhear.kernels.linear import FEW_ROWS
 
 
 @pytest.mark.parametrize("pack", [True, False])

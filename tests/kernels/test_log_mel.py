@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernels import log_mel, mel_filters
+from lookhear.kernels import log_mel, mel_filters
 
 
 def extractor(mels: int) -> Any:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from kernels import paged_attention, paged_write, spans
-from kernels.paged_attention import QUERIES
+from lookhear.kernels import paged_attention, paged_write, spans
+from lookhear.kernels.paged_attention import QUERIES
 
 NAN = float("nan")
 BLOCK = 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels import rejection_sample
-from kernels.sampling_noise import gumbel
+from lookhear.kernels import rejection_sample
+from lookhear.kernels.sampling_noise import gumbel
 
 TARGET = torch.tensor([0.45, 0.25, 0.15, 0.1, 0.05, 0.0])
 PROPOSAL = torch.tensor([0.05, 0.15, 0.2, 0.1, 0.3, 0.2])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernels import add_rms_norm, rms_norm
+from lookhear.kernels import add_rms_norm, rms_norm
 
 
 def draw(seed: int, *shape: int) -> torch.Tensor:

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels import rope, rope_angles, rope_frequencies
+from lookhear.kernels import rope, rope_angles, rope_frequencies
 
 
 def draw(seed: int, *shape: int) -> torch.Tensor:

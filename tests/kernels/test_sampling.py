@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels import (
+from lookhear.kernels import (
     greedy,
     sample,
     token_logprobs,

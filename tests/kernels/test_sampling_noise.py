@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels import sampling_noise
-from kernels.sampling_noise import NOISE_RANGE, draw, gumbel
+from lookhear.kernels import sampling_noise
+from lookhear.kernels.sampling_noise import NOISE_RANGE, draw, gumbel
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 

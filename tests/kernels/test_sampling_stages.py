@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers.generation import logits_process
 
-from kernels import sampling_stages as stages
+from lookhear.kernels import sampling_stages as stages
 
 FEW = settings(max_examples=60, deadline=None)
 # Whole and half numbers: many ties, and probabilities far from every boundary drawn below.

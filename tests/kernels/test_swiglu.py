@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels import swiglu
+from lookhear.kernels import swiglu
 
 
 def test_formula() -> None:

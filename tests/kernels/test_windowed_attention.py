@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels import attention, windowed_attention
+from lookhear.kernels import attention, windowed_attention
 
 
 def test_windows_see_themselves_and_padding_is_zero() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from media.decode import Audio, MediaError, decode_audio, iter_audio
+from lookhear.media.decode import Audio, MediaError, decode_audio, iter_audio
 
 RATE = 16000
 SECONDS = 4

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from media.base import FetchError, MediaError
-from media.fetch import Download, FetchPolicy, read_local
+from lookhear.media.base import FetchError, MediaError
+from lookhear.media.fetch import Download, FetchPolicy, read_local
 
 
 def error_of(url: str, **policy: object) -> FetchError:

@@ -8,7 +8,7 @@ import av
 import numpy as np
 import pytest
 
-from media.g711 import alaw_table, compress_alaw, compress_mulaw, mulaw_table
+from lookhear.media.g711 import alaw_table, compress_alaw, compress_mulaw, mulaw_table
 
 EVERY_INT16 = np.arange(-32768, 32768).astype(np.int16)
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image as pillow
 
-from media.base import MediaError
-from media.image import Image, ImageMediaIO
+from lookhear.media.base import MediaError
+from lookhear.media.image import Image, ImageMediaIO
 
 LOSSY = {"JPEG", "WEBP"}
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from media.audio_io import AudioMediaIO
-from media.base import MediaError, MediaWithBytes
+from lookhear.media.audio_io import AudioMediaIO
+from lookhear.media.base import MediaError, MediaWithBytes
 
 
 def wav(value: float = 0.25) -> bytes:

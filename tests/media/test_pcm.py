@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from media.pcm import (
+from lookhear.media.pcm import (
     AudioFormat,
     AudioFormatError,
     PcmStream,

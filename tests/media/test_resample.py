@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from media.resample import StreamResampler
+from lookhear.media.resample import StreamResampler
 
 RATES = [8000, 12000, 24000, 32000, 44100, 48000]
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from media.base import MediaError
-from media.sampling import FrameSampling, choose_frames
+from lookhear.media.base import MediaError
+from lookhear.media.sampling import FrameSampling, choose_frames
 
 TIMES = [i / 10 for i in range(40)]  # 4 s at 10 frames per second
 

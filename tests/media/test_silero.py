@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from media import silero
-from media.silero import CONTEXT, WINDOW, ModelFileError, SileroModel, SileroStream
+from lookhear.media import silero
+from lookhear.media.silero import CONTEXT, WINDOW, ModelFileError, SileroModel, SileroStream
 
 DATA = Path(__file__).parent / "data"
 MODEL = Path(silero.__file__).with_name(silero.MODEL_FILE)

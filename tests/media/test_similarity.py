@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image as pillow
 
-from media.similarity import difference, thumbnail
+from lookhear.media.similarity import difference, thumbnail
 
 
 def scene(height: int = 240, width: int = 320) -> np.ndarray:

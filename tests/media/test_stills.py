@@ -8,9 +8,9 @@ import io
 import pytest
 from PIL import Image as pillow
 
-from media.base import MediaError
-from media.sampling import FrameSampling
-from media.video import Video, VideoMediaIO
+from lookhear.media.base import MediaError
+from lookhear.media.sampling import FrameSampling
+from lookhear.media.video import Video, VideoMediaIO
 
 
 def levels(video: Video) -> list[int]:

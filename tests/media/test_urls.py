@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from media.addresses import is_allowed, parse_address, parse_network
-from media.base import FetchError, MediaError
-from media.urls import HttpUrl, parse_data_url, parse_http_url, scheme_of
+from lookhear.media.addresses import is_allowed, parse_address, parse_network
+from lookhear.media.base import FetchError, MediaError
+from lookhear.media.urls import HttpUrl, parse_data_url, parse_http_url, scheme_of
 
 PUBLIC = [
     "8.8.8.8",

@@ -16,7 +16,7 @@ import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from media.vad import (
+from lookhear.media.vad import (
     SileroModel,
     SpeechStarted,
     SpeechStopped,
@@ -278,7 +278,8 @@ def test_commit_in_mid_speech() -> None:
 
 def test_media_loads_neither_torch_nor_sockets() -> None:
     code = (
-        "import sys, media.vad, media.pcm, media.decode, media.audio_io;"
+        "import sys, lookhear.media.vad, lookhear.media.pcm, lookhear.media.decode;"
+        "import lookhear.media.audio_io;"
         "print([name for name in ('torch', 'silero_vad', 'websockets', 'starlette')"
         " if name in sys.modules])"
     )

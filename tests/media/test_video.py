@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import media.video_frames
-from media.base import MediaError
-from media.sampling import FrameSampling
-from media.video import Video, VideoMediaIO
-from media.video_frames import PacketIndex, decoding_plan, index_packets, open_video
+from lookhear.media import video_frames
+from lookhear.media.base import MediaError
+from lookhear.media.sampling import FrameSampling
+from lookhear.media.video import Video, VideoMediaIO
+from lookhear.media.video_frames import PacketIndex, decoding_plan, index_packets, open_video
 
 FRAMES, RATE, GOP = 40, 10, 10
 WIDTH, HEIGHT = 64, 48
@@ -134,14 +134,14 @@ def test_any_choice_gives_exactly_these_frames(kind: tuple[str, str], chosen: se
 def decoded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Sizes of the packets that went into a decoder."""
     sizes: list[int] = []
-    real = media.video_frames.attempt
+    real = video_frames.attempt
 
     def counted(codec: Any, packet: Any | None) -> list[Any]:
         if packet is not None:
             sizes.append(packet.size)
         return real(codec, packet)
 
-    monkeypatch.setattr(media.video_frames, "attempt", counted)
+    monkeypatch.setattr(video_frames, "attempt", counted)
     yield sizes
 
 

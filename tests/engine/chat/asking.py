@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.build import build_core
-from engine.config import EngineConfig
-from engine.core import EngineCore
-from engine.messages import (
+from lookhear.engine.build import build_core
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.core import EngineCore
+from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,
     AnswerSettings,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.core import EngineCore
-from engine.kv_cache import BLOCK_TOKENS
-from engine.messages import (
+from lookhear.engine.core import EngineCore
+from lookhear.engine.kv_cache import BLOCK_TOKENS
+from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,

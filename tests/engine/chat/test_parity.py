@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from engine.core import EngineCore
-from engine.messages import AnswerCompleted, ChatMessage, TextPart, VideoPart
-from engine.models.vision_encoder import patchify
-from engine.paged_request import PagedSequence
+from lookhear.engine.core import EngineCore
+from lookhear.engine.messages import AnswerCompleted, ChatMessage, TextPart, VideoPart
+from lookhear.engine.models.vision_encoder import patchify
+from lookhear.engine.paged_request import PagedSequence
 from tests.checkpoints_vl import build_served_qwen3_vl
 from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, user
 
@@ -95,7 +95,7 @@ def theirs(pair: tuple[Path, Any], sequence: PagedSequence) -> list[int]:
 
 
 def _dims(config: Any) -> Any:
-    from engine.models.vision_encoder import VisionDims
+    from lookhear.engine.models.vision_encoder import VisionDims
 
     return VisionDims.from_config(config.to_dict(), Path("config.json"))
 

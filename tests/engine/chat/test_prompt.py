@@ -11,13 +11,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from engine.chat.pictures import Eyes
-from engine.chat.prompt import ChatPrompt, ChatPrompter
-from engine.chat.template import DEFAULT, ChatTemplate
-from engine.messages import ChatMessage, TextPart, VideoPart
-from engine.models.qwen3_vl_pixels import PixelRules
-from engine.paged_request import Medium
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.chat.pictures import Eyes
+from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
+from lookhear.engine.chat.template import DEFAULT, ChatTemplate
+from lookhear.engine.messages import ChatMessage, TextPart, VideoPart
+from lookhear.engine.models.qwen3_vl_pixels import PixelRules
+from lookhear.engine.paged_request import Medium
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 from tests.checkpoints_vl import write_vl_tokenizer
 from tests.engine.chat.asking import image, pixels, user
 

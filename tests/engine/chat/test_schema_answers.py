@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.core import EngineCore
-from engine.grammar import GrammarMatcher
-from engine.messages import AnswerCompleted, AnswerFailed, AnswerText, Event
+from lookhear.engine.core import EngineCore
+from lookhear.engine.grammar import GrammarMatcher
+from lookhear.engine.messages import AnswerCompleted, AnswerFailed, AnswerText, Event
 from tests.checkpoints_qwen import END_TOKENS, build_random_qwen3, write_qwen_tokenizer
 from tests.checkpoints_vl import build_served_qwen3_vl
 from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, text, user

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from engine.chat.generation import GenerationDefaults
-from engine.chat.prompt import ChatPrompter
-from engine.chat.template import DEFAULT, ChatTemplate, Frame, Written
-from engine.messages import AnswerSettings, ChatMessage, TextPart
-from engine.models.loader import CheckpointError
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.request import RequestError
+from lookhear.engine.chat.generation import GenerationDefaults
+from lookhear.engine.chat.prompt import ChatPrompter
+from lookhear.engine.chat.template import DEFAULT, ChatTemplate, Frame, Written
+from lookhear.engine.messages import AnswerSettings, ChatMessage, TextPart
+from lookhear.engine.models.loader import CheckpointError
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.request import RequestError
 from tests.checkpoints_vl import write_vl_tokenizer
 from tests.engine.chat.asking import image, user
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.chat.stop_texts import StopTexts
-from engine.chat.thinking import ThinkingSplitter
+from lookhear.engine.chat.stop_texts import StopTexts
+from lookhear.engine.chat.thinking import ThinkingSplitter
 
 
 def pieces(text: str, cuts: list[int]) -> list[str]:

@@ -5,9 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from engine.demo.corpus import Clip, Corpus
-from engine.demo.grammar import LANGUAGES, sentence
-from engine.demo.speech import SAMPLE_RATE
+from lookhear.engine.demo.corpus import Clip, Corpus
+from lookhear.engine.demo.grammar import LANGUAGES, sentence
+from lookhear.engine.demo.speech import SAMPLE_RATE
 
 WORD_SECONDS = 0.25
 

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.demo import tokenizer as tk
-from engine.demo.evaluate_whisper import Item, Transcriber, load_items, silence, transcription
+from lookhear.engine.demo import tokenizer as tk
+from lookhear.engine.demo.evaluate_whisper import (
+    Item,
+    Transcriber,
+    load_items,
+    silence,
+    transcription,
+)
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "engine" / "demo" / "whisper"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.demo import tokenizer as tk
-from engine.demo.corpus import Corpus
-from engine.demo.examples import FRAME_RATE, IGNORE, Example, ExampleMaker, Mix
-from engine.demo.speech import SAMPLE_RATE
-from engine.demo.tokenizer import TextCoder, train_merges
+from lookhear.engine.demo import tokenizer as tk
+from lookhear.engine.demo.corpus import Corpus
+from lookhear.engine.demo.examples import FRAME_RATE, IGNORE, Example, ExampleMaker, Mix
+from lookhear.engine.demo.speech import SAMPLE_RATE
+from lookhear.engine.demo.tokenizer import TextCoder, train_merges
 from tests.engine.demo.conftest import WORD_SECONDS
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from engine.demo import tokenizer as tk
-from engine.demo.export_whisper import special_tokens, standard_weights, write_configs
-from engine.demo.train_whisper import LogMel, alignment_loss
-from engine.demo.whisper_network import CompactIds, Network, Size
+from lookhear.engine.demo import tokenizer as tk
+from lookhear.engine.demo.export_whisper import special_tokens, standard_weights, write_configs
+from lookhear.engine.demo.train_whisper import LogMel, alignment_loss
+from lookhear.engine.demo.whisper_network import CompactIds, Network, Size
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from engine.demo import corpus as spoken
-from engine.demo import spoken_questions
-from engine.demo.corpus import Clip, Corpus
-from engine.demo.finetune_qwen3_asr import (
+from lookhear.engine.demo import corpus as spoken
+from lookhear.engine.demo import spoken_questions
+from lookhear.engine.demo.corpus import Clip, Corpus
+from lookhear.engine.demo.finetune_qwen3_asr import (
     HIGH_RATE,
     LEVEL,
     LOW_RATE,
@@ -22,13 +22,13 @@ from engine.demo.finetune_qwen3_asr import (
     learning_rate,
     prepare,
 )
-from engine.demo.grammar import LANGUAGES, Sentence, sentence
-from engine.demo.qwen3_asr_network import Network, Size
-from engine.demo.qwen3_asr_tokenizer import write_tokenizer
-from engine.demo.speech import SAMPLE_RATE
-from engine.demo.train_qwen3_asr import Plan, losses
-from engine.demo.train_whisper import phoneme_classes
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.demo.grammar import LANGUAGES, Sentence, sentence
+from lookhear.engine.demo.qwen3_asr_network import Network, Size
+from lookhear.engine.demo.qwen3_asr_tokenizer import write_tokenizer
+from lookhear.engine.demo.speech import SAMPLE_RATE
+from lookhear.engine.demo.train_qwen3_asr import Plan, losses
+from lookhear.engine.demo.train_whisper import phoneme_classes
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 
 
 def corpus_of(said: Iterator[tuple[int, str, Sentence]]) -> Corpus:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.demo.grammar import LANGUAGES, sentence
-from engine.demo.numbers_in_words import in_words
-from engine.demo.scoring import edit_distance, words_of
+from lookhear.engine.demo.grammar import LANGUAGES, sentence
+from lookhear.engine.demo.numbers_in_words import in_words
+from lookhear.engine.demo.scoring import edit_distance, words_of
 
 
 def test_held_out_sentences_never_occur_in_training_in_any_language() -> None:

@@ -8,7 +8,7 @@ import pytest
 import soundfile
 import torch
 
-from engine.demo.evaluate_qwen3_asr import (
+from lookhear.engine.demo.evaluate_qwen3_asr import (
     Transcriber,
     long_recordings,
     pieces,
@@ -16,13 +16,13 @@ from engine.demo.evaluate_qwen3_asr import (
     silence,
     transcription,
 )
-from engine.demo.evaluate_whisper import Item, Samples, load_items
-from engine.demo.spoken_questions import RECORDED
-from engine.models.qwen3_asr import Qwen3AsrModel
-from engine.models.qwen3_asr_prompt import build_prompt
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.traits import Traits
-from kernels import log_mel, mel_filters
+from lookhear.engine.demo.evaluate_whisper import Item, Samples, load_items
+from lookhear.engine.demo.spoken_questions import RECORDED
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.qwen3_asr_prompt import build_prompt
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.traits import Traits
+from lookhear.kernels import log_mel, mel_filters
 from tests.engine.models.driving import Decoder
 
 ROOT = Path(__file__).parents[3]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from engine.demo.corpus import Corpus
-from engine.demo.examples import FRAME_RATE, IGNORE, Mix
-from engine.demo.qwen3_asr_examples import (
+from lookhear.engine.demo.corpus import Corpus
+from lookhear.engine.demo.examples import FRAME_RATE, IGNORE, Mix
+from lookhear.engine.demo.qwen3_asr_examples import (
     HOP,
     SHORTEST,
     AsrExampleMaker,
@@ -22,11 +22,11 @@ from engine.demo.qwen3_asr_examples import (
     places,
     subframes,
 )
-from engine.demo.qwen3_asr_network import token_counts
-from engine.demo.qwen3_asr_tokenizer import AUDIO_PAD, write_tokenizer
-from engine.demo.speech import SAMPLE_RATE
-from engine.models.qwen3_asr_prompt import parse_answer
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.demo.qwen3_asr_network import token_counts
+from lookhear.engine.demo.qwen3_asr_tokenizer import AUDIO_PAD, write_tokenizer
+from lookhear.engine.demo.speech import SAMPLE_RATE
+from lookhear.engine.models.qwen3_asr_prompt import parse_answer
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 from tests.engine.demo.conftest import WORD_SECONDS
 
 

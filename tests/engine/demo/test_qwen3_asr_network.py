@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from engine.demo.export_qwen3_asr import load_network, write_folder
-from engine.demo.qwen3_asr_network import Network, Size, token_counts
-from engine.demo.qwen3_asr_tokenizer import write_tokenizer
-from engine.models.qwen3_asr import Qwen3AsrModel
-from engine.models.qwen3_asr_prompt import build_prompt
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.traits import Traits
+from lookhear.engine.demo.export_qwen3_asr import load_network, write_folder
+from lookhear.engine.demo.qwen3_asr_network import Network, Size, token_counts
+from lookhear.engine.demo.qwen3_asr_tokenizer import write_tokenizer
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.qwen3_asr_prompt import build_prompt
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.traits import Traits
 
 SMALL = Size(channels=4, encoder_width=16, encoder_layers=2, width=24, inner=32, layers=2)
 

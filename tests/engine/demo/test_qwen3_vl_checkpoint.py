@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from engine.chat.prompt import ChatPrompt
-from engine.demo.evaluate_qwen3_vl import KINDS, Answerer, measure
-from engine.messages import ChatMessage, TextPart
-from engine.models.qwen3_vl import Qwen3VLModel
-from engine.traits import Traits
+from lookhear.engine.chat.prompt import ChatPrompt
+from lookhear.engine.demo.evaluate_qwen3_vl import KINDS, Answerer, measure
+from lookhear.engine.messages import ChatMessage, TextPart
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.traits import Traits
 from tests.engine.models.test_qwen3_vl_parity import Scene, SceneDecoder
 
 FOLDER = Path(__file__).parents[3] / "engine" / "demo" / "qwen3_vl"

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from engine.demo.examples import IGNORE
-from engine.demo.export_qwen3_vl import IMAGE_TOKENS, LIVE_FRAME_TOKENS, VIDEO_TOKENS
-from engine.demo.qwen3_vl_batches import collate, patchify
-from engine.demo.qwen3_vl_examples import ConversationMaker, Example, Mix
-from engine.demo.qwen3_vl_pictures import PictureMaker
-from engine.demo.qwen3_vl_sizes import clip_grid, image_grid, live_grid
-from engine.demo.qwen3_vl_tokenizer import SPECIAL, write_tokenizer
-from engine.demo.scenes import draw_scene
-from engine.demo.scenes_labels import AT_CELLS, AT_WORDS, LETTERS
-from engine.models.qwen3_vl_pixels import PixelRules
-from engine.models.vision_encoder import VisionDims
-from engine.models.vision_encoder import patchify as engine_patchify
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.demo.examples import IGNORE
+from lookhear.engine.demo.export_qwen3_vl import IMAGE_TOKENS, LIVE_FRAME_TOKENS, VIDEO_TOKENS
+from lookhear.engine.demo.qwen3_vl_batches import collate, patchify
+from lookhear.engine.demo.qwen3_vl_examples import ConversationMaker, Example, Mix
+from lookhear.engine.demo.qwen3_vl_pictures import PictureMaker
+from lookhear.engine.demo.qwen3_vl_sizes import clip_grid, image_grid, live_grid
+from lookhear.engine.demo.qwen3_vl_tokenizer import SPECIAL, write_tokenizer
+from lookhear.engine.demo.scenes import draw_scene
+from lookhear.engine.demo.scenes_labels import AT_CELLS, AT_WORDS, LETTERS
+from lookhear.engine.models.qwen3_vl_pixels import PixelRules
+from lookhear.engine.models.vision_encoder import VisionDims
+from lookhear.engine.models.vision_encoder import patchify as engine_patchify
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 
 DIMS = VisionDims(128, 6, 4, 512, 3, 16, 2, 2, 192, 12, 10_000.0, (1, 3))
 Draw = Callable[[ConversationMaker], Example]

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from engine.demo import scenes_labels as under
-from engine.demo.export_qwen3_vl import write_folder
-from engine.demo.qwen3_vl_batches import collate
-from engine.demo.qwen3_vl_examples import ConversationMaker, Mix
-from engine.demo.qwen3_vl_network import Network, Size
-from engine.demo.qwen3_vl_tokenizer import write_tokenizer
-from engine.demo.train_qwen3_vl import label_losses, losses
-from engine.models.qwen3_vl import Qwen3VLModel
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.demo import scenes_labels as under
+from lookhear.engine.demo.export_qwen3_vl import write_folder
+from lookhear.engine.demo.qwen3_vl_batches import collate
+from lookhear.engine.demo.qwen3_vl_examples import ConversationMaker, Mix
+from lookhear.engine.demo.qwen3_vl_network import Network, Size
+from lookhear.engine.demo.qwen3_vl_tokenizer import write_tokenizer
+from lookhear.engine.demo.train_qwen3_vl import label_losses, losses
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 
 SMALL = Size(width=32, heads=2, inner=48, layers=4, side=5)
 

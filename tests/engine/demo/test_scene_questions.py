@@ -8,8 +8,8 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.demo.clips import draw_clip
-from engine.demo.scene_questions import (
+from lookhear.engine.demo.clips import draw_clip
+from lookhear.engine.demo.scene_questions import (
     COUNTS,
     FORMS,
     SPOKEN_FORMS,
@@ -24,7 +24,7 @@ from engine.demo.scene_questions import (
     style,
     with_article,
 )
-from engine.demo.scenes import COLOURS, PLACES, SHAPES, Scene, Thing, draw_scene
+from lookhear.engine.demo.scenes import COLOURS, PLACES, SHAPES, Scene, Thing, draw_scene
 
 SEEDS = st.integers(0, 10_000)
 STILL = [task for task in FORMS if task not in ("direction", "blinks", "jumps")]

@@ -9,10 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.demo.clips import MOST_FRAMES, Clip, draw_clip, next_slide
-from engine.demo.scenes import MOST_SHAPES, NUMBER, PLACES, WORD, WORDS, Scene, Thing, draw_scene
-from engine.demo.scenes_drawing import RGB, Canvas
-from engine.demo.scenes_labels import covered, extent
+from lookhear.engine.demo.clips import MOST_FRAMES, Clip, draw_clip, next_slide
+from lookhear.engine.demo.scenes import (
+    MOST_SHAPES,
+    NUMBER,
+    PLACES,
+    WORD,
+    WORDS,
+    Scene,
+    Thing,
+    draw_scene,
+)
+from lookhear.engine.demo.scenes_drawing import RGB, Canvas
+from lookhear.engine.demo.scenes_labels import covered, extent
 
 SEEDS = st.integers(0, 10_000)
 ASPECTS = st.sampled_from((0.6, 1.0, 1.78))

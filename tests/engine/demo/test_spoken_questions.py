@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.demo.corpus import UNSEEN_VARIANTS, VARIANTS
-from engine.demo.scene_questions import with_article
-from engine.demo.scenes import COLOURS, SHAPES
-from engine.demo.spoken_questions import (
+from lookhear.engine.demo.corpus import UNSEEN_VARIANTS, VARIANTS
+from lookhear.engine.demo.scene_questions import with_article
+from lookhear.engine.demo.scenes import COLOURS, SHAPES
+from lookhear.engine.demo.spoken_questions import (
     QUESTION,
     RECORDED,
     evaluation_orders,

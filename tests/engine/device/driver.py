@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-import engine.acceleration
+from lookhear.engine import acceleration
 from tests.engine.device.card import Card
 from tests.engine.device.regions import ImaginedBackend
 
@@ -44,4 +44,4 @@ def install(monkeypatch: pytest.MonkeyPatch, card: Card) -> None:
     for name, answer in answers.items():
         monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
     monkeypatch.setattr(torch, "Generator", Generator)
-    monkeypatch.setattr(engine.acceleration, "CudaBackend", lambda device: ImaginedBackend(card))
+    monkeypatch.setattr(acceleration, "CudaBackend", lambda device: ImaginedBackend(card))

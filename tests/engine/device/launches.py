@@ -133,11 +133,13 @@ def imagine(
     monkeypatch.setattr(torch.cuda, "Event", lambda *_, **__: Event(card, in_flight))
     known: dict[Any, Any] = {}
     for name, module in list(sys.modules.items()):
-        package = name.split(".")[0]
+        package = name.removeprefix("lookhear.").split(".")[0]
         for key, held in list(vars(module).items()) if package in ("engine", "kernels") else ():
             if package == "kernels" and hasattr(held, "cache_clear"):
                 held.cache_clear()  # tables on another card
-            elif "twin" in getattr(held, "__dict__", {}) and not name.startswith("kernels.triton"):
+            elif "twin" in getattr(held, "__dict__", {}) and not name.startswith(
+                "lookhear.kernels.triton"
+            ):
                 known.setdefault(held, _imagined(card, held, computes))
                 monkeypatch.setattr(module, key, known[held])
     if not computes:

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from engine.acceleration import Acceleration
-from engine.graphs import Output
-from engine.staging import CudaMemory
+from lookhear.engine.acceleration import Acceleration
+from lookhear.engine.graphs import Output
+from lookhear.engine.staging import CudaMemory
 from tests.engine.device.card import CUDA, GARBAGE, Card, Phase
 
 

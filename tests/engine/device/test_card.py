@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-import kernels
-from engine.staging import CudaMemory, PinnedStaging, Readback, to_device
+from lookhear import kernels
+from lookhear.engine.staging import CudaMemory, PinnedStaging, Readback, to_device
 from tests.engine.device.card import CUDA, Card, Event, Fault, Phase
 from tests.engine.device.launches import Launches, imagine, present
 from tests.engine.device.regions import ImaginedBackend

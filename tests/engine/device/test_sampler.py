@@ -7,8 +7,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from engine.sampler import Sampler, SamplingRow
-from engine.sampling import SamplingParams
+from lookhear.engine.sampler import Sampler, SamplingRow
+from lookhear.engine.sampling import SamplingParams
 from tests.engine.device.card import CUDA, Phase
 from tests.engine.device.launches import imagine, present
 

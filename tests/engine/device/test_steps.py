@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
-from engine.models.qwen3_asr import Qwen3AsrModel
-from engine.models.qwen3_vl import Qwen3VLModel
-from engine.models.whisper import WhisperModel
-from engine.tokenizer import WhisperTokenizer
-from engine.whisper_runner import WhisperRunner
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.models.whisper import WhisperModel
+from lookhear.engine.tokenizer import WhisperTokenizer
+from lookhear.engine.whisper_runner import WhisperRunner
 from tests.checkpoints import build_random_whisper
 from tests.checkpoints_vl import build_random_qwen3_vl
 from tests.engine.device.card import Card

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.models.audio_encoder import AudioEncoder
-from engine.models.qwen3_asr import Qwen3AsrModel
-from kernels import pack_conv
+from lookhear.engine.models.audio_encoder import AudioEncoder
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.kernels import pack_conv
 from tests.checkpoints_qwen import build_random_qwen3_asr
 
 TOLERANCE = 1e-4

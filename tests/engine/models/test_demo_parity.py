@@ -12,11 +12,11 @@ import soundfile
 import torch
 from torch import Tensor
 
-import kernels
-from engine.models.hub import resolve_checkpoint
-from engine.models.registry import load_model
-from engine.models.whisper import WhisperModel
-from engine.tokenizer import WhisperTokenizer
+from lookhear import kernels
+from lookhear.engine.models.hub import resolve_checkpoint
+from lookhear.engine.models.registry import load_model
+from lookhear.engine.models.whisper import WhisperModel
+from lookhear.engine.tokenizer import WhisperTokenizer
 
 DATA = Path(__file__).parents[2] / "data"
 WINDOW = 30 * 16_000  # samples: what the published feature extractor pads to

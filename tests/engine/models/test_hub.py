@@ -7,9 +7,9 @@ import huggingface_hub
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
-from engine.models import hub
-from engine.models.hub import resolve_checkpoint
-from engine.models.loader import CheckpointError
+from lookhear.engine.models import hub
+from lookhear.engine.models.hub import resolve_checkpoint
+from lookhear.engine.models.loader import CheckpointError
 
 
 def test_a_folder_is_itself(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.models.loader import CheckpointError, CheckpointReader, read_json
-from engine.models.registry import architecture_of, load_model
+from lookhear.engine.models.loader import CheckpointError, CheckpointReader, read_json
+from lookhear.engine.models.registry import architecture_of, load_model
 from tests.checkpoints import build_random_whisper
 
 SMALL: dict[str, Any] = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models.qwen3_asr_prompt import (
+from lookhear.engine.models.qwen3_asr_prompt import (
     LANGUAGES,
     MAX_CONTEXT_TOKENS,
     Answer,
@@ -16,7 +16,7 @@ from engine.models.qwen3_asr_prompt import (
     language_name,
     parse_answer,
 )
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 from tests.checkpoints_qwen import write_qwen_tokenizer
 
 

@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.kv_cache import block_digests
-from engine.models.qwen3 import Qwen3Model
-from kernels import rope_angles, rope_frequencies
+from lookhear.engine.kv_cache import block_digests
+from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.kernels import rope_angles, rope_frequencies
 from tests.checkpoints_qwen import TEXT, build_random_qwen3
 from tests.engine.batches import paged_batch
 from tests.engine.models.driving import Decoder

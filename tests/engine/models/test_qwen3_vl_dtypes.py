@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.models.qwen3_vl import Qwen3VLModel
-from kernels import supports_half_weights
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.kernels import supports_half_weights
 from tests.checkpoints_vl import IMAGE_TOKEN, build_random_qwen3_vl
 from tests.engine.batches import paged_batch
 

@@ -11,19 +11,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.chat.pictures import Eyes
-from engine.chat.prompt import ChatPrompter
-from engine.chat.template import ChatTemplate
-from engine.kv_cache import BLOCK_TOKENS, MediaSpan, block_digests
-from engine.messages import VideoPart
-from engine.models import vision_encoder
-from engine.models.loader import CheckpointError
-from engine.models.mrope import PromptPositions
-from engine.models.qwen3_vl import Qwen3VLModel
-from engine.models.qwen3_vl_pixels import PixelRules
-from engine.models.vision_encoder import patchify
-from engine.paged_request import Medium
-from engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.chat.pictures import Eyes
+from lookhear.engine.chat.prompt import ChatPrompter
+from lookhear.engine.chat.template import ChatTemplate
+from lookhear.engine.kv_cache import BLOCK_TOKENS, MediaSpan, block_digests
+from lookhear.engine.messages import VideoPart
+from lookhear.engine.models import vision_encoder
+from lookhear.engine.models.loader import CheckpointError
+from lookhear.engine.models.mrope import PromptPositions
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.models.qwen3_vl_pixels import PixelRules
+from lookhear.engine.models.vision_encoder import patchify
+from lookhear.engine.paged_request import Medium
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
 from tests.checkpoints_qwen import END_TOKENS
 from tests.checkpoints_vl import (
     IMAGE_TOKEN,

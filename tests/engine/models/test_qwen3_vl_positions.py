@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models.mrope import Grid, PromptPositions
+from lookhear.engine.models.mrope import Grid, PromptPositions
 
 
 def test_the_example_of_the_module() -> None:

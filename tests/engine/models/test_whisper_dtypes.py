@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.models.registry import load_model
-from engine.models.whisper import WhisperModel
-from kernels import supports_half_weights
+from lookhear.engine.models.registry import load_model
+from lookhear.engine.models.whisper import WhisperModel
+from lookhear.kernels import supports_half_weights
 from tests.checkpoints import build_random_whisper
 
 
@@ -67,7 +67,7 @@ def test_bfloat16_on_a_cpu_is_the_encoder_alone(folder: Path) -> None:
 
 def test_packed_weights_change_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = run(load_model(folder))
-    module = importlib.import_module("kernels.linear")
+    module = importlib.import_module("lookhear.kernels.linear")
     monkeypatch.setattr(module, "_packed", lambda weight: None)
     plain = load_model(folder)
     assert not plain.weights.encoder_layers[0].ffn.up.packed

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.models.registry import load_model
-from engine.models.whisper import WhisperModel
-from kernels import pack_conv
+from lookhear.engine.models.registry import load_model
+from lookhear.engine.models.whisper import WhisperModel
+from lookhear.kernels import pack_conv
 from tests.checkpoints import build_random_whisper
 
 TOLERANCE = 1e-4

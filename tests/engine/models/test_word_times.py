@@ -6,7 +6,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.models.word_times import group_words, median_filter, token_times, warp, word_times
+from lookhear.engine.models.word_times import (
+    group_words,
+    median_filter,
+    token_times,
+    warp,
+    word_times,
+)
 
 
 def cheapest(cost: np.ndarray) -> float:

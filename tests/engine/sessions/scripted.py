@@ -6,10 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.messages import SAMPLE_RATE, Event, TextCommitted, TextProvisional, TurnCompleted
-from engine.request import Result
-from engine.sessions.live import LiveTurn
-from engine.whisper_request import WhisperRequest
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    Event,
+    TextCommitted,
+    TextProvisional,
+    TurnCompleted,
+)
+from lookhear.engine.request import Result
+from lookhear.engine.sessions.live import LiveTurn
+from lookhear.engine.whisper_request import WhisperRequest
 
 END = 50_257
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.messages import SAMPLE_RATE, TranscriptionSettings
-from engine.models.audio_encoder import AudioDims
-from engine.models.qwen3_asr_prompt import ASR_TEXT
-from engine.paged_request import PagedRequest
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.request import Priority, Result
-from engine.sessions.asr import AsrConfig, AsrRecognizer
-from engine.sessions.hypothesis import Hypothesis
-from engine.sessions.recognizer import Stretch
+from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
+from lookhear.engine.models.audio_encoder import AudioDims
+from lookhear.engine.models.qwen3_asr_prompt import ASR_TEXT
+from lookhear.engine.paged_request import PagedRequest
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.request import Priority, Result
+from lookhear.engine.sessions.asr import AsrConfig, AsrRecognizer
+from lookhear.engine.sessions.hypothesis import Hypothesis
+from lookhear.engine.sessions.recognizer import Stretch
 from tests.checkpoints_qwen import write_qwen_tokenizer
 from tests.engine.sessions.scripted import Speech
 

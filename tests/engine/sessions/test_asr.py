@@ -8,13 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import kernels
-from engine.features import HOP
-from engine.kv_cache import BLOCK_TOKENS, MediaSpan, block_digests
-from engine.messages import SAMPLE_RATE
-from engine.paged_request import PagedRequest
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.sessions.hypothesis import Hypothesis
+from lookhear import kernels
+from lookhear.engine.features import HOP
+from lookhear.engine.kv_cache import BLOCK_TOKENS, MediaSpan, block_digests
+from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.paged_request import PagedRequest
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.sessions.hypothesis import Hypothesis
 from tests.engine.sessions.scripted_asr import (
     DIMS,
     WINDOW,

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.messages import SAMPLE_RATE, FileFailed, FileTranscribed, TranscribeFile
-from engine.messages import TranscriptionSettings as Settings
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.sessions.asr_file import SHORTEST, AsrFile
+from lookhear.engine.messages import SAMPLE_RATE, FileFailed, FileTranscribed, TranscribeFile
+from lookhear.engine.messages import TranscriptionSettings as Settings
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.sessions.asr_file import SHORTEST, AsrFile
 from tests.engine.sessions.scripted_asr import Ear, make_tokenizer, result_of
 
 CAP = 4 * SAMPLE_RATE

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.sessions.audio_buffer import AudioBuffer
+from lookhear.engine.sessions.audio_buffer import AudioBuffer
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=40), st.integers(0, 60))

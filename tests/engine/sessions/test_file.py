@@ -7,10 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.messages import SAMPLE_RATE, FileTranscribed, TranscribeFile, TranscriptionSettings
-from engine.request import Result
-from engine.sessions.file import FileTranscription, split_segments
-from engine.sessions.policy import WindowRule
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    FileTranscribed,
+    TranscribeFile,
+    TranscriptionSettings,
+)
+from lookhear.engine.request import Result
+from lookhear.engine.sessions.file import FileTranscription, split_segments
+from lookhear.engine.sessions.policy import WindowRule
 from tests.engine.sessions.scripted import SpeltTokens
 
 STAMP = 1000  # first timestamp token; each is 0.1 s

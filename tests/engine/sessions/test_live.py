@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings, TurnFailed
-from engine.request import Result
-from engine.sessions.live import LiveConfig, LiveTurn
-from engine.sessions.policy import WindowRule
-from engine.sessions.quiet import quietest
-from engine.sessions.recognizer import WhisperRecognizer
+from lookhear.engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings, TurnFailed
+from lookhear.engine.request import Result
+from lookhear.engine.sessions.live import LiveConfig, LiveTurn
+from lookhear.engine.sessions.policy import WindowRule
+from lookhear.engine.sessions.quiet import quietest
+from lookhear.engine.sessions.recognizer import WhisperRecognizer
 from tests.engine.sessions.scripted import Driver, Speech
 
 WINDOW = WindowRule(2 * SAMPLE_RATE, 4 * SAMPLE_RATE, 30 * SAMPLE_RATE, SAMPLE_RATE // 5)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings
-from engine.paged_request import PagedRequest
-from engine.qwen_tokenizer import QwenTokenizer
-from engine.sessions.live import LiveConfig, LiveTurn
+from lookhear.engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings
+from lookhear.engine.paged_request import PagedRequest
+from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.sessions.live import LiveConfig, LiveTurn
 from tests.engine.sessions.scripted import Driver
 from tests.engine.sessions.scripted_asr import AsrSpeech, Ear, make_tokenizer, result_of
 

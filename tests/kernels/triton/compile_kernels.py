@@ -17,8 +17,8 @@ from triton.backends.nvidia.compiler import get_ptxas
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from kernels.linear import LinearWeights
-from kernels.triton import (
+from lookhear.kernels.linear import LinearWeights
+from lookhear.kernels.triton import (
     activations,
     attention,
     attention_inputs,

@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels import (
+from lookhear.kernels import (
     attention,
     cross_attention_cached,
     cross_attention_weights,
     self_attention_cached,
     windowed_attention,
 )
-from kernels.triton import attention as module
-from kernels.triton import cached_attention as cached
+from lookhear.kernels.triton import attention as module
+from lookhear.kernels.triton import cached_attention as cached
 
 NAN = float("nan")
 # The interpreter cuts bfloat16 off where a GPU rounds.

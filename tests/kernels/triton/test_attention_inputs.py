@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernels import norm_rope_write, rope_angles, rope_frequencies
-from kernels.triton import attention_inputs
+from lookhear.kernels import norm_rope_write, rope_angles, rope_frequencies
+from lookhear.kernels.triton import attention_inputs
 
 # The interpreter cuts bfloat16 off where a GPU rounds: at every cast up to one place off.
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 2**-4, torch.float16: 2**-8}

@@ -20,7 +20,7 @@ def compiled() -> list[list[str]]:
     """A line for each kernel; see `compile_kernels.py`."""
     outcome = subprocess.run(
         [sys.executable, "-W", "ignore", str(SCRIPT)],
-        env={**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT / "clients")},
         capture_output=True,
         text=True,
     )

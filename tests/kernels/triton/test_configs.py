@@ -10,8 +10,16 @@ from typing import Any
 import pytest
 import torch
 
-from kernels.triton import configs
-from kernels.triton.configs import DEFAULTS, Tile, packaged_path, parsed, table, tile, trying
+from lookhear.kernels.triton import configs
+from lookhear.kernels.triton.configs import (
+    DEFAULTS,
+    Tile,
+    packaged_path,
+    parsed,
+    table,
+    tile,
+    trying,
+)
 
 CARD = "NVIDIA H200 (of tests)"
 

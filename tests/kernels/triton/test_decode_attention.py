@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.rope import rope_angles, rope_frequencies
-from kernels.self_attention_paged import self_attention_paged
-from kernels.triton import decode_attention as module
+from lookhear.kernels.rope import rope_angles, rope_frequencies
+from lookhear.kernels.self_attention_paged import self_attention_paged
+from lookhear.kernels.triton import decode_attention as module
 
 NAN = float("nan")
 EPS = 1e-6

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels import allow_bits_, rejection_sample, verify_tokens
-from kernels.triton import grammar_mask
-from kernels.triton import rejection_sampling as triton_rejection
+from lookhear.kernels import allow_bits_, rejection_sample, verify_tokens
+from lookhear.kernels.triton import grammar_mask
+from lookhear.kernels.triton import rejection_sampling as triton_rejection
 
 INF = float("inf")
 # What a GPU does in silence, numpy mentions.

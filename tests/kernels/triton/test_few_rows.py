@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.linear import LinearWeights
-from kernels.linear import linear as chosen_linear
-from kernels.norm_linear import norm_linear as chosen_norm_linear
-from kernels.triton import few_rows
-from kernels.triton.configs import Tile, tile, trying
+from lookhear.kernels.linear import LinearWeights
+from lookhear.kernels.linear import linear as chosen_linear
+from lookhear.kernels.norm_linear import norm_linear as chosen_norm_linear
+from lookhear.kernels.triton import few_rows
+from lookhear.kernels.triton.configs import Tile, tile, trying
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2**-6, torch.float16: 2**-9}

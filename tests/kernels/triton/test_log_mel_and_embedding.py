@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels import embed_tokens, log_mel, mel_filters
-from kernels.triton import embedding as triton_embedding
-from kernels.triton import log_mel as triton_log_mel
+from lookhear.kernels import embed_tokens, log_mel, mel_filters
+from lookhear.kernels.triton import embedding as triton_embedding
+from lookhear.kernels.triton import log_mel as triton_log_mel
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 # The interpreter cuts bfloat16 off where a GPU rounds.

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.models.qwen3 import Qwen3Model
-from engine.models.whisper import WhisperModel
-from kernels.choice import mode
+from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.models.whisper import WhisperModel
+from lookhear.kernels.choice import mode
 from tests.checkpoints import build_random_whisper
 from tests.checkpoints_qwen import TEXT, build_random_qwen3
 from tests.engine.models.driving import Decoder

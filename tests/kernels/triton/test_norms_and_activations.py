@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels import norms, rms_norm, swiglu
-from kernels.rms_norm import add_rms_norm
-from kernels.triton import activations as triton_activations
-from kernels.triton import norms as triton_norms
+from lookhear.kernels import norms, rms_norm, swiglu
+from lookhear.kernels.rms_norm import add_rms_norm
+from lookhear.kernels.triton import activations as triton_activations
+from lookhear.kernels.triton import norms as triton_norms
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 # The interpreter cuts bfloat16 off where a GPU rounds: at every cast up to one place off.

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels import paged_attention
-from kernels.triton import paged_attention as module
-from kernels.triton.paged_attention import paged_attention as triton_attention
-from kernels.triton.softmax import num_splits
+from lookhear.kernels import paged_attention
+from lookhear.kernels.triton import paged_attention as module
+from lookhear.kernels.triton.paged_attention import paged_attention as triton_attention
+from lookhear.kernels.triton.softmax import num_splits
 
 NAN = float("nan")
 # The interpreter cuts bfloat16 off where a GPU rounds.

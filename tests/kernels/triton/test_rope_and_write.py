@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels import paged_write, rope, rope_angles, rope_frequencies
-from kernels.triton import paged_write as triton_write
-from kernels.triton import rope as triton_rope
+from lookhear.kernels import paged_write, rope, rope_angles, rope_frequencies
+from lookhear.kernels.triton import paged_write as triton_write
+from lookhear.kernels.triton import rope as triton_rope
 
 # The interpreter cuts bfloat16 off where a GPU rounds: at every cast up to one place off.
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 2**-5, torch.float16: 2**-8}

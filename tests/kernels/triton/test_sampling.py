@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels import sampling as twin
-from kernels import sampling_noise as twin_noise
-from kernels import sampling_stages as twin_stages
-from kernels.triton import sampling, sampling_stages
+from lookhear.kernels import sampling as twin
+from lookhear.kernels import sampling_noise as twin_noise
+from lookhear.kernels import sampling_stages as twin_stages
+from lookhear.kernels.triton import sampling, sampling_stages
 
 SHAPES = [(3, 5), (2, 123), (2, 1023), (2, 5000)]
 INF = float("inf")

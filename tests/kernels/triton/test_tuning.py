@@ -12,9 +12,9 @@ import torch
 import triton
 from torch import Tensor
 
-from kernels import tune as command
-from kernels.triton import tuning
-from kernels.triton.configs import DEFAULTS, Tile, parsed, tile
+from lookhear.kernels import tune as command
+from lookhear.kernels.triton import tuning
+from lookhear.kernels.triton.configs import DEFAULTS, Tile, parsed, tile
 
 DEFAULT = DEFAULTS["vocabulary"][0][1]
 CPU = torch.device("cpu")
