@@ -24,8 +24,9 @@ bench-live: $(VENV)/.bench
 bench-offline: $(VENV)/.bench
 	$(BIN)/lookhear bench offline $(ARGS)
 
-# On a machine with a GPU, with the Python that has torch there; nothing is installed.
-HAS_TORCH = PYTHONPATH=clients $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
+# On a machine with a GPU, with the Python that has torch there; nothing is installed: lookhear lies in
+# clients/, with links to the rest.
+HAS_TORCH = PYTHONPATH=clients:tools/demo $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
 gpu-check:
 	$(HAS_TORCH) -m benchmarks.gpu_check $(ARGS)
@@ -43,17 +44,17 @@ $(BIN)/python:
 
 $(VENV)/.server: pyproject.toml | $(BIN)/python
 	@echo "installing the server (torch among it; minutes the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e tools/demo -e '.[server]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	@echo "installing the server and the test tools (minutes the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server,test]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e tools/demo -e '.[server,test]'
 	@touch $@ $(VENV)/.server
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	@echo "installing the server and the benchmarks (minutes the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e tools/demo -e '.[server,bench]'
 	@touch $@ $(VENV)/.server
 
 clean:

@@ -18,10 +18,10 @@ from lookhear.benchmarks import machine
 from lookhear.benchmarks.dataset import Audio, long_recordings
 from lookhear.benchmarks.result_file import add_file_arguments, write_result
 from lookhear.benchmarks.sessions import PIECE, Listener, Speech
-from lookhear.engine.build import build_core
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
-from lookhear.media.vad import SileroModel
+from lookhear.media.voice.vad import SileroModel
 
 MINUTE = 60 * SAMPLE_RATE // PIECE  # pieces
 TURN = MINUTE // 4

@@ -30,11 +30,11 @@ from websockets.sync.client import ClientConnection, connect
 
 from lookhear.benchmarks import machine
 from lookhear.benchmarks.result_file import add_file_arguments, write_result
-from lookhear.engine.demo.clips import next_slide
-from lookhear.engine.demo.scene_questions import Asker
-from lookhear.engine.demo.scenes import Scene, draw_scene
-from lookhear.engine.demo.scenes_drawing import Canvas
-from lookhear.server import ServerProcess
+from lookhear.commands.private_server import ServerProcess
+from tools.recipes.scenes.clips import next_slide
+from tools.recipes.scenes.drawing import Canvas
+from tools.recipes.scenes.questions import Asker
+from tools.recipes.scenes.scenes import Scene, draw_scene
 
 FPS = 2
 TASKS = ("colour", "count", "presence", "shape", "position")

@@ -33,8 +33,8 @@ from lookhear.benchmarks.subject import (
     finish,
     warm_up,
 )
-from lookhear.display import progress
 from lookhear.errors import ConnectionFailed, LookhearError, SourceError, UsageError
+from lookhear.terminal.transcript import progress
 
 # The engine whose offline WER a server's live WER is held against; of all others FALLBACK.
 OFFLINE_OF = {"lookhear": "lookhear"}

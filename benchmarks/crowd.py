@@ -24,9 +24,9 @@ from lookhear.benchmarks.result_file import add_file_arguments, write_result
 from lookhear.benchmarks.sessions import PIECE, Meter, Speech, block_errors
 from lookhear.benchmarks.trace import RATE, Trace
 from lookhear.benchmarks.utterances import latencies
-from lookhear.engine.build import build_core
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.core import EngineCore
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
@@ -42,7 +42,7 @@ from lookhear.engine.messages import (
     TurnCompleted,
     TurnFailed,
 )
-from lookhear.media.vad import SileroModel
+from lookhear.media.voice.vad import SileroModel
 from lookhear.wer import total
 
 Json = dict[str, Any]

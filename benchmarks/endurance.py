@@ -24,9 +24,9 @@ from lookhear.benchmarks import machine, metrics
 from lookhear.benchmarks.dataset import Audio, long_recordings
 from lookhear.benchmarks.result_file import add_file_arguments, write_result
 from lookhear.benchmarks.sessions import PIECE, Listener, Meter, Speech
-from lookhear.engine.build import build_core
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.core import EngineCore
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
@@ -35,7 +35,7 @@ from lookhear.engine.messages import (
     TextCommitted,
     TranscriptionSettings,
 )
-from lookhear.media.vad import SileroModel, VoiceDetector
+from lookhear.media.voice.vad import SileroModel, VoiceDetector
 from lookhear.wer import normalise
 
 Json = dict[str, Any]

@@ -10,13 +10,13 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from lookhear.benchmarks.sessions import Listener, Speech
-from lookhear.engine.core import EngineCore
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.core.request import Result
 from lookhear.engine.messages import TranscriptionSettings
-from lookhear.engine.paged_request import PagedRequest
-from lookhear.engine.request import Result
-from lookhear.engine.sessions.asr import AsrRecognizer
-from lookhear.engine.sessions.hypothesis import Hypothesis
-from lookhear.engine.sessions.recognizer import Stretch
+from lookhear.engine.paged.request import PagedRequest
+from lookhear.engine.speech.asr import AsrRecognizer
+from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.speech.recognizer import Stretch
 
 
 class FromScratch(AsrRecognizer):
@@ -32,5 +32,5 @@ class FromScratch(AsrRecognizer):
 
 def from_scratch(core: EngineCore, settings: TranscriptionSettings, speech: Speech) -> Listener:
     """A listener whose turn decodes so. The core: of a Qwen3-ASR checkpoint."""
-    with patch("lookhear.engine.sessions.family.AsrRecognizer", FromScratch):
+    with patch("lookhear.engine.speech.family.AsrRecognizer", FromScratch):
         return Listener(core, settings, speech)

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from lookhear.address import Server
 from lookhear.benchmarks.job import Job, SessionPlan
 from lookhear.benchmarks.speech import Session, audio_seconds
 from lookhear.benchmarks.trace import Trace
 from lookhear.errors import ConnectionFailed, LookhearError
+from lookhear.transport.address import Server
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from lookhear.benchmarks.gpu_models import (
 from lookhear.benchmarks.gpu_peers import synchronize
 from lookhear.benchmarks.gpu_tables import table
 from lookhear.benchmarks.machine import describe
-from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 RESULT = Path(__file__).resolve().parent / "results" / "gpu-bench.json"
 SECONDS = 900.0

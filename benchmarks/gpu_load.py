@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.engine.core import EngineCore
-from lookhear.engine.features import GrowingLogMel
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, Event
 from lookhear.engine.models.audio_encoder import AudioEncoder
 from lookhear.engine.models.qwen3_asr_prompt import PromptFrame
-from lookhear.engine.paged_request import Medium, PagedRequest
-from lookhear.engine.qwen_tokenizer import QwenTokenizer
-from lookhear.engine.request import Cost, Priority, Result
-from lookhear.engine.tokenizer import WhisperTokenizer
-from lookhear.engine.whisper_request import WhisperRequest
+from lookhear.engine.paged.request import Medium, PagedRequest
+from lookhear.engine.speech.features import GrowingLogMel
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper.request import WhisperRequest
 
 STANDING_TOKENS = 24  # of text that is forced or verified: six seconds of speech
 NEW_TOKENS = 8

@@ -18,10 +18,10 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from lookhear.engine.build import Built, build_core
+from lookhear.engine.checkpoints.hub import resolve_checkpoint
+from lookhear.engine.checkpoints.loader import CheckpointReader
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.models.hub import resolve_checkpoint
-from lookhear.engine.models.loader import CheckpointReader
+from lookhear.engine.families.build import Built, build_core
 
 
 def _text(width: int, ffn: int, **changes: Any) -> dict[str, Any]:
@@ -168,11 +168,10 @@ def random_weights() -> Iterator[None]:
     """Within it, checkpoints are drawn instead of read, and no answer ends because it loops:
     what random weights say does."""
     with ExitStack() as stack:
-        for family in ("whisper", "qwen3", "qwen3_asr", "qwen3_vl"):
-            stack.enter_context(
-                patch(f"lookhear.engine.models.{family}.CheckpointReader", RandomWeights)
-            )
-        stack.enter_context(patch("lookhear.engine.request.is_looping", lambda tokens: False))
+        for module in ("whisper.model", "models.qwen3", "models.qwen3_asr", "models.qwen3_vl"):
+            reader = f"lookhear.engine.{module}.CheckpointReader"
+            stack.enter_context(patch(reader, RandomWeights))
+        stack.enter_context(patch("lookhear.engine.core.request.is_looping", lambda tokens: False))
         yield
 
 

@@ -46,15 +46,15 @@ from lookhear.benchmarks.gpu_load import (
 from lookhear.benchmarks.gpu_models import GEOMETRIES, random_weights, write_folder
 from lookhear.benchmarks.no_device import Launches, Script, no_device
 from lookhear.benchmarks.result_file import add_file_arguments, write_result
-from lookhear.engine.allocator import keep_freed_memory
-from lookhear.engine.build import build_core
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.core import EngineCore
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.core.request import Priority, is_looping
+from lookhear.engine.device.allocator import keep_freed_memory
+from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import SAMPLE_RATE, AppendAudio, StartTurn, TranscriptionSettings
-from lookhear.engine.paged_request import PagedSequence
-from lookhear.engine.qwen_tokenizer import QwenTokenizer
-from lookhear.engine.request import Priority, is_looping
-from lookhear.engine.whisper_request import WhisperSequence
+from lookhear.engine.paged.request import PagedSequence
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
+from lookhear.engine.whisper.request import WhisperSequence
 
 GEOMETRY = {"qwen3-asr": "qwen3-asr-0.6b", "whisper": "whisper-large-v3-turbo"}
 PIECE = SAMPLE_RATE // 10  # samples of a message
@@ -257,7 +257,7 @@ def measured(
                 else (PagedSequence, lambda s: min(s.end_tokens))
             )
             stack.enter_context(script.spoken(kind, ends))
-            stack.enter_context(patch("lookhear.engine.request.is_looping", is_looping))
+            stack.enter_context(patch("lookhear.engine.core.request.is_looping", is_looping))
             speaking(load, core, count)
         load.run(warm)
         for client in clients:

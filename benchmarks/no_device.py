@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lookhear.engine.acceleration import Acceleration
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.models.qwen3_asr_prompt import ASR_TEXT
-from lookhear.engine.paged_cache import PagedCache
-from lookhear.engine.qwen_tokenizer import QwenTokenizer
-from lookhear.engine.tokenizer import WhisperTokenizer
+from lookhear.engine.paged.cache import PagedCache
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 
 WORDS_PER_SECOND = 3
 
@@ -31,7 +31,7 @@ class NoEvent:
 
 
 class NoMemory:
-    """Of a device that is none. See `engine.staging.Memory`."""
+    """Of a device that is none. See `engine.device.staging.Memory`."""
 
     def pinned(self, size: int) -> Tensor:
         return torch.zeros(size, dtype=torch.int64)
@@ -93,7 +93,7 @@ def no_device() -> Iterator[None]:
         return [zeros[0, 0].expand(shape)] * dims.decoder_layers
 
     stubs: dict[str, Any] = {
-        "lookhear.engine.acceleration.Acceleration.of": of,
+        "lookhear.engine.device.acceleration.Acceleration.of": of,
         "lookhear.engine.models.qwen3.Qwen3Model.forward": lambda self, x, *_: zeros[
             : len(x), : self.dims.width
         ],
@@ -104,25 +104,27 @@ def no_device() -> Iterator[None]:
         "lookhear.engine.models.qwen3_asr.Qwen3AsrModel.encode": lambda self, media: [
             zeros[: medium.num_tokens, : self.decoder.dims.width] for medium in media
         ],
-        "lookhear.engine.models.whisper.WhisperModel.encode": lambda self, mel: zeros[0, 0].expand(
+        "lookhear.engine.whisper.model.WhisperModel.encode": lambda self, mel: zeros[0, 0].expand(
             len(mel), mel.shape[2] // 2, self.dims.width
         ),
-        "lookhear.engine.models.whisper.WhisperModel.project_cross": project,
-        "lookhear.engine.models.whisper.WhisperModel.decode": lambda self, tokens, *_: zeros[
+        "lookhear.engine.whisper.model.WhisperModel.project_cross": project,
+        "lookhear.engine.whisper.model.WhisperModel.decode": lambda self, tokens, *_: zeros[
             0, 0
         ].expand(*tokens.shape, self.dims.width),
-        "lookhear.engine.models.whisper.WhisperModel.logits": lambda self, x: scores(
+        "lookhear.engine.whisper.model.WhisperModel.logits": lambda self, x: scores(
             len(x), self.dims.vocab
         ),
-        "lookhear.engine.rules.TokenRules.masked": lambda self, logits, rules: scores(
+        "lookhear.engine.whisper.rules.TokenRules.masked": lambda self, logits, rules: scores(
             *logits.shape
         ),
         "lookhear.kernels.greedy": greedy,
         "lookhear.kernels.log_mel": lambda x, filters: zeros[0, 0].expand(
             len(x), len(filters), x.shape[1] // 160
         ),
-        "lookhear.engine.sampler.argmax": lambda scores: greedy(scores)[0],
-        "lookhear.engine.sampler.token_logprobs": lambda scores, tokens: torch.zeros(len(tokens)),
+        "lookhear.engine.sampling.sampler.argmax": lambda scores: greedy(scores)[0],
+        "lookhear.engine.sampling.sampler.token_logprobs": lambda scores, tokens: torch.zeros(
+            len(tokens)
+        ),
     }
     with ExitStack() as stack:
         for name, stub in stubs.items():

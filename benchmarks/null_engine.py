@@ -14,6 +14,7 @@ import socket
 import sys
 from dataclasses import dataclass, field
 
+from lookhear.engine.client.wire import PREFIX, Codec
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import (
     SAMPLE_RATE,
@@ -32,7 +33,6 @@ from lookhear.engine.messages import (
     TextCommitted,
     TurnCompleted,
 )
-from lookhear.engine.wire import PREFIX, Codec
 
 CORES = "NULL_ENGINE_CORES"  # environment: which cores it may use, "1,2"
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lookhear.benchmarks.null_engine import CORES
-from lookhear.engine.client import EngineClient
+from lookhear.engine.client.client import EngineClient
 from lookhear.engine.config import EngineConfig
 from lookhear.gateway.app import create_app
 from lookhear.gateway.config import GatewayConfig

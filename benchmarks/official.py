@@ -20,7 +20,7 @@ from lookhear.benchmarks.direct import Direct
 from lookhear.benchmarks.sessions import PIECE, Minutes, Samples, Speech
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.models.qwen3_asr_prompt import ASR_TEXT, parse_answer
-from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 CHUNK = 2 * SAMPLE_RATE
 FREE_CHUNKS = 2  # without a forced prefix

@@ -25,12 +25,12 @@ from lookhear.benchmarks.result_file import add_file_arguments, write_result
 from lookhear.benchmarks.sessions import Meter, Samples
 from lookhear.benchmarks.trace import RATE
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.kv_cache import BLOCK_TOKENS
+from lookhear.engine.core.request import Result
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.models.qwen3_asr_prompt import MAX_CONTEXT_TOKENS, build_prompt
-from lookhear.engine.qwen_tokenizer import QwenTokenizer
-from lookhear.engine.request import Result
-from lookhear.media.resample import resample
+from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
+from lookhear.media.audio.resample import resample
 
 Json = dict[str, Any]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lookhear.benchmarks.dataset import Audio, Utterance
 from lookhear.benchmarks.trace import RATE, SpokenWord
-from lookhear.engine.core import EngineCore
+from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
@@ -30,8 +30,8 @@ from lookhear.engine.messages import (
     TurnCompleted,
     TurnFailed,
 )
-from lookhear.media.resample import resample
-from lookhear.media.vad import SileroModel, VoiceDetector
+from lookhear.media.audio.resample import resample
+from lookhear.media.voice.vad import SileroModel, VoiceDetector
 from lookhear.wer import WordErrors, align, normalise
 
 Samples = NDArray[np.float32]

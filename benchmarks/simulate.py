@@ -22,9 +22,9 @@ from lookhear.benchmarks import metrics
 from lookhear.benchmarks.dataset import DATA, Audio, Utterance, held_out, long_recordings
 from lookhear.benchmarks.trace import RATE, Trace
 from lookhear.benchmarks.utterances import latencies
-from lookhear.engine.build import build_core
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.core import EngineCore
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     FileTranscribed,
@@ -36,8 +36,8 @@ from lookhear.gateway.realtime.events import parse_client_event
 from lookhear.gateway.realtime.hearing import Hearing
 from lookhear.gateway.realtime.outputs import EndListening, Output, Send, Submit, Tune
 from lookhear.gateway.realtime.protocol import RealtimeProtocol
-from lookhear.media.resample import resample
-from lookhear.media.vad import SileroModel
+from lookhear.media.audio.resample import resample
+from lookhear.media.voice.vad import SileroModel
 from lookhear.wer import total, word_errors
 
 CHUNK = RATE // 50  # 20 ms

@@ -31,10 +31,10 @@ from lookhear.benchmarks.from_scratch import from_scratch
 from lookhear.benchmarks.official import OfficialListener, Restart
 from lookhear.benchmarks.result_file import add_file_arguments, write_result
 from lookhear.benchmarks.sessions import PIECE, Listener, Speech, block_errors
-from lookhear.engine.build import build_core
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
-from lookhear.media.vad import SileroModel
+from lookhear.media.voice.vad import SileroModel
 from lookhear.wer import WordErrors, total
 
 Json = dict[str, Any]

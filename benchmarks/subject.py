@@ -19,9 +19,9 @@ from lookhear.benchmarks.generator import Target, generate, realtime_url
 from lookhear.benchmarks.result_file import add_file_arguments, write_result
 from lookhear.benchmarks.speech import crowd, long_session
 from lookhear.benchmarks.wires.registry import WIRES
-from lookhear.display import progress
+from lookhear.commands.private_server import ServerProcess, server_installed
 from lookhear.errors import NotInstalled
-from lookhear.server import ServerProcess, server_installed
+from lookhear.terminal.transcript import progress
 
 WARM_UP_SECONDS = 6.0
 PIPED_WIDTH = 140  # columns, where no terminal says how many it has

@@ -18,12 +18,12 @@ from torch import Tensor
 
 from lookhear.benchmarks.direct import run_requests
 from lookhear.benchmarks.vision_inputs import Question
-from lookhear.engine.kv_cache import BLOCK_TOKENS
+from lookhear.engine.core.request import Priority
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.models.vision_encoder import VisionDims, patchify
-from lookhear.engine.paged_request import PagedRequest
-from lookhear.engine.paged_runner import PagedRunner
-from lookhear.engine.request import Priority
+from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.request import PagedRequest
+from lookhear.engine.paged.runner import PagedRunner
 
 Answers = list[list[int]]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.engine.models.loader import read_json
+from lookhear.engine.checkpoints.loader import read_json
 from tests.checkpoints_vl import build_random_qwen3_vl
 
 FACTOR = 32  # pixels per visual token, both ways

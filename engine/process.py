@@ -1,4 +1,4 @@
-"""The engine process: loads one model and steps it for ever. Started by `engine.client`.
+"""The engine process: loads one model and steps it for ever. Started by `engine.client.client`.
 
 Three threads: a reader (socket -> inbox), a writer (outbox -> socket), and the main one, which
 alone touches the model: it drains the inbox, steps, and puts the events in the outbox. The process
@@ -18,8 +18,9 @@ import sys
 import threading
 import time
 
-from lookhear.engine.allocator import keep_freed_memory
+from lookhear.engine.client.wire import PREFIX, Codec
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.device.allocator import keep_freed_memory
 from lookhear.engine.messages import (
     EngineFailed,
     Event,
@@ -29,7 +30,6 @@ from lookhear.engine.messages import (
     Shutdown,
     Starting,
 )
-from lookhear.engine.wire import PREFIX, Codec
 
 log = logging.getLogger(__name__)
 
@@ -82,8 +82,8 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     """Load, say `Ready`, and step until the gateway hangs up. Returns the exit status."""
     # Imported here: torch takes seconds, and the gateway wants to show that something happens.
     channel.send(Starting("loading torch", 0.0))
-    from lookhear.engine.build import build_core
-    from lookhear.engine.models.loader import CheckpointError
+    from lookhear.engine.checkpoints.loader import CheckpointError
+    from lookhear.engine.families.build import build_core
 
     try:
         built = build_core(config, lambda stage, share: channel.send(Starting(stage, share)))

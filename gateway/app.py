@@ -30,7 +30,7 @@ from lookhear.gateway.metrics import Metrics
 from lookhear.gateway.realtime.endpoint import realtime
 from lookhear.gateway.services import LAG_INTERVAL, Engine, Services
 from lookhear.gateway.transport import Door
-from lookhear.media.silero import SileroModel
+from lookhear.media.voice.silero import SileroModel
 
 Loader = Callable[[], Awaitable[None]]
 """Loads the engine's models; runs beside the server, which answers `/ready` meanwhile."""

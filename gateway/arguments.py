@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lookhear.engine.config import ConfigError, EngineConfig
 from lookhear.gateway.config import GatewayConfig
-from lookhear.media.addresses import Network, parse_network
+from lookhear.media.fetching.addresses import Network, parse_network
 
 KEY_VARIABLE = "LOOKHEAR_API_KEY"
 DEFAULT_MODEL = "demo-whisper"

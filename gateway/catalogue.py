@@ -34,11 +34,11 @@ class Row:
 
 
 def packaged_folder() -> Path | None:
-    """Where the packaged checkpoints lie. Found without importing the engine."""
-    spec = find_spec("lookhear.engine")
+    """Where the packaged checkpoints and recordings lie; None without lookhear-demo."""
+    spec = find_spec("lookhear_demo")
     if spec is None or spec.origin is None:
         return None
-    return Path(spec.origin).parent / "demo"
+    return Path(spec.origin).parent
 
 
 def packaged() -> list[Row]:
@@ -52,7 +52,7 @@ def packaged() -> list[Row]:
 
 
 def _packaged_name(folder: Path) -> str:
-    """engine/demo/qwen3_asr is served as demo-qwen3-asr."""
+    """The folder qwen3_asr is served as demo-qwen3-asr."""
     return f"demo-{folder.name.replace('_', '-')}"
 
 

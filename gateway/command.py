@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from lookhear.engine.client import EngineClient, EngineStartError
+from lookhear.engine.client.client import EngineClient, EngineStartError
 from lookhear.engine.config import ConfigError, EngineConfig
 from lookhear.gateway import catalogue
 from lookhear.gateway.app import create_app

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from lookhear.engine.config import ConfigError
-from lookhear.media.addresses import Network
+from lookhear.media.fetching.addresses import Network
 
 
 @dataclass(frozen=True, slots=True)

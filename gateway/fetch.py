@@ -1,7 +1,8 @@
 """Fetches media for a client: data:, http(s) and file: URLs -> decoded objects.
 
-The rules are `media.fetch`'s; here are the sockets. One connection per hop, straight to the address
-that was checked: no proxy from the environment, no pool, no cookies, no compressed answers.
+The rules are those of `media.fetching.rules`; here are the sockets. One connection per hop,
+straight to the address that was checked: no proxy from the environment, no pool, no cookies, no
+compressed answers.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Protocol, TypeVar
 
 import h11
 
-from lookhear.media.addresses import Address
 from lookhear.media.base import FetchError, MediaIO, MediaWithBytes
-from lookhear.media.fetch import Download, FetchPolicy, read_local
-from lookhear.media.urls import HttpUrl, parse_data_url, scheme_of
+from lookhear.media.fetching.addresses import Address
+from lookhear.media.fetching.rules import Download, FetchPolicy, read_local
+from lookhear.media.fetching.urls import HttpUrl, parse_data_url, scheme_of
 
 __all__ = ["Connection", "Fetcher"]
 

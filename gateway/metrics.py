@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from lookhear.engine.client import EngineState
+from lookhear.engine.client.client import EngineState
 from lookhear.engine.messages import Pong
 
 _SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from starlette.requests import HTTPConnection
 
-from lookhear.engine.client import EngineState
+from lookhear.engine.client.client import EngineState
 from lookhear.engine.messages import (
     Event,
     FileTranscribed,
@@ -29,7 +29,7 @@ from lookhear.gateway.gathering import Gathering
 from lookhear.gateway.ids import Ids
 from lookhear.gateway.metrics import Metrics
 from lookhear.gateway.realtime.voices import Voices
-from lookhear.media.silero import SileroModel
+from lookhear.media.voice.silero import SileroModel
 
 if TYPE_CHECKING:
     from lookhear.gateway.realtime.session import RealtimeSession
@@ -42,7 +42,7 @@ LAG_INTERVAL = 0.05  # seconds between two looks at the event loop
 
 
 class Engine(Protocol):
-    """What the gateway needs of `engine.client.EngineClient`."""
+    """What the gateway needs of `engine.client.client.EngineClient`."""
 
     @property
     def states(self) -> list[EngineState]: ...

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from lookhear.engine.client import EngineRequestError, EngineUnavailable
+from lookhear.engine.client.client import EngineRequestError, EngineUnavailable
 from lookhear.engine.messages import (
     FileTranscribed,
     TranscribeFile,
@@ -25,7 +25,7 @@ from lookhear.gateway.realtime.models import language_code
 from lookhear.gateway.realtime.refusals import is_clients_fault
 from lookhear.gateway.services import Engine, Services, served, services
 from lookhear.gateway.uploads import limited
-from lookhear.media.decode import Audio, MediaError, decode_audio
+from lookhear.media.audio.decode import Audio, MediaError, decode_audio
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("segment", "word")

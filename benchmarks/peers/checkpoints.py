@@ -17,7 +17,7 @@ import numpy as np
 from lookhear.benchmarks.peers.environments import ENVIRONMENTS
 from lookhear.errors import NotInstalled, SourceError
 
-DEMO_WHISPER = Path(__file__).resolve().parents[2] / "engine" / "demo" / "whisper"
+DEMO_WHISPER = Path(__file__).resolve().parents[2] / "tools" / "demo" / "lookhear_demo" / "whisper"
 FIRST_SPECIAL = 50_257  # of a multilingual Whisper: the end of text, and what follows it
 _COPIED = ["tokenizer.json", "preprocessor_config.json"]
 

@@ -10,20 +10,20 @@ import torch
 from numpy.typing import NDArray
 
 from lookhear.benchmarks.peers.worker import Options, Read, Transcribe, serve
-from lookhear.engine.allocator import keep_freed_memory
-from lookhear.engine.build import build_core
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.core.request import Phase, Priority
+from lookhear.engine.device.allocator import keep_freed_memory
+from lookhear.engine.families.build import build_core
+from lookhear.engine.families.registry import load_model
 from lookhear.engine.messages import (
     FileFailed,
     FileTranscribed,
     TranscribeFile,
     TranscriptionSettings,
 )
-from lookhear.engine.models.registry import load_model
-from lookhear.engine.request import Phase, Priority
-from lookhear.engine.tokenizer import WhisperTokenizer
-from lookhear.engine.whisper_request import WhisperRequest
-from lookhear.engine.whisper_runner import WhisperRunner
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper.request import WhisperRequest
+from lookhear.engine.whisper.runner import WhisperRunner
 from lookhear.kernels import default_cpu_dtype
 
 WINDOW = 30 * 16_000

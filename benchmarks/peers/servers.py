@@ -17,7 +17,6 @@ from pathlib import Path
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
-from lookhear.address import Server
 from lookhear.benchmarks.peers.checkpoints import (
     DEMO_WHISPER,
     alignment_heads,
@@ -25,8 +24,9 @@ from lookhear.benchmarks.peers.checkpoints import (
     tiktoken_folder,
 )
 from lookhear.benchmarks.peers.environments import environment
+from lookhear.commands.private_server import ChildServer, ServerFailed, free_port
 from lookhear.errors import ConnectionFailed
-from lookhear.server import ChildServer, ServerFailed, free_port
+from lookhear.transport.address import Server
 
 START_SECONDS = 120.0
 # The names that BLAS libraries, torch, CTranslate2 and onnxruntime ask for.

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from websockets.asyncio.client import ClientConnection
 from websockets.typing import Subprotocol
 
-from lookhear.address import Server
 from lookhear.benchmarks.job import Job, SessionPlan
 from lookhear.benchmarks.trace import RATE, Trace
 from lookhear.benchmarks.wires.recording import (
@@ -30,6 +29,7 @@ from lookhear.benchmarks.wires.recording import (
     samples_of,
     send_paced,
 )
+from lookhear.transport.address import Server
 
 LAST_COMMIT = "end"  # its event id
 

@@ -15,7 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lookhear.answers import (
+    from lookhear.blocking import BlockingConversation, Client
+    from lookhear.chat.answers import (
         Answer,
         AnswerCompleted,
         AnswerDelta,
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
         ReasoningDelta,
         Usage,
     )
-    from lookhear.blocking import BlockingConversation, Client
+    from lookhear.chat.content import message
+    from lookhear.chat.conversation import Conversation
     from lookhear.client import AsyncClient
-    from lookhear.content import message
-    from lookhear.conversation import Conversation
     from lookhear.errors import (
         AddressError,
         AuthenticationError,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         ServerError,
         SourceError,
     )
-    from lookhear.events import (
+    from lookhear.live.events import (
         Event,
         Provisional,
         Reconnecting,
@@ -55,15 +55,19 @@ if TYPE_CHECKING:
         Word,
         Words,
     )
-    from lookhear.microphone import Microphone
+    from lookhear.live.stream import Retry
+    from lookhear.live.turns import ServerVad
     from lookhear.results import Model, Transcript
-    from lookhear.stream import Retry
-    from lookhear.turns import ServerVad
+    from lookhear.sources.microphone import Microphone
 
 # Where each name is. They are loaded when they are used: who imports `lookhear.engine` on a bare
 # GPU box, or asks for `lookhear --version`, has no use for sockets and sound files.
 _HOMES = {
-    "answers": (
+    "blocking": (
+        "BlockingConversation",
+        "Client",
+    ),
+    "chat.answers": (
         "Answer",
         "AnswerCompleted",
         "AnswerDelta",
@@ -74,10 +78,9 @@ _HOMES = {
         "ReasoningDelta",
         "Usage",
     ),
-    "blocking": ("BlockingConversation", "Client"),
+    "chat.content": ("message",),
+    "chat.conversation": ("Conversation",),
     "client": ("AsyncClient",),
-    "content": ("message",),
-    "conversation": ("Conversation",),
     "errors": (
         "AddressError",
         "AuthenticationError",
@@ -90,7 +93,7 @@ _HOMES = {
         "ServerError",
         "SourceError",
     ),
-    "events": (
+    "live.events": (
         "Event",
         "Provisional",
         "Reconnecting",
@@ -103,10 +106,13 @@ _HOMES = {
         "Word",
         "Words",
     ),
-    "microphone": ("Microphone",),
-    "results": ("Model", "Transcript"),
-    "stream": ("Retry",),
-    "turns": ("ServerVad",),
+    "live.stream": ("Retry",),
+    "live.turns": ("ServerVad",),
+    "results": (
+        "Model",
+        "Transcript",
+    ),
+    "sources.microphone": ("Microphone",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

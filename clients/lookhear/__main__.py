@@ -1,6 +1,6 @@
 """`python -m lookhear`: the same as the `lookhear` command."""
 
-from lookhear.cli import main
+from lookhear.commands.main import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -14,14 +14,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from concurrent.futures import Future, wait
 from typing import Any, Generic, Self, TypeVar
 
-from lookhear.answers import BlockingAnswer, Run
-from lookhear.audio import Source
+from lookhear.chat.answers import BlockingAnswer, Run
+from lookhear.chat.content import Medium
+from lookhear.chat.conversation import Conversation
 from lookhear.client import DEFAULT_URL, AsyncClient
-from lookhear.content import Medium
-from lookhear.conversation import Conversation
-from lookhear.events import Event
+from lookhear.live.events import Event
+from lookhear.live.stream import Retry
 from lookhear.results import Model, Transcript
-from lookhear.stream import Retry
+from lookhear.sources.audio import Source
 
 T = TypeVar("T")
 

@@ -14,18 +14,18 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lookhear.address import Server, multipart
-from lookhear.answers import Answer
-from lookhear.audio import Source
-from lookhear.chat import ChatRequest, chat_events
-from lookhear.content import Medium
-from lookhear.conversation import Conversation
+from lookhear.chat.answers import Answer
+from lookhear.chat.completions import ChatRequest, chat_events
+from lookhear.chat.content import Medium
+from lookhear.chat.conversation import Conversation
+from lookhear.chat.line import ConversationOptions
 from lookhear.errors import InvalidRequest, ProtocolError, SourceError
-from lookhear.events import Event, TurnCompleted
-from lookhear.line import ConversationOptions
+from lookhear.live.events import Event, TurnCompleted
+from lookhear.live.stream import LiveStream, Retry, StreamOptions
+from lookhear.live.turns import ServerVad
 from lookhear.results import Model, Transcript
-from lookhear.stream import LiveStream, Retry, StreamOptions
-from lookhear.turns import ServerVad
+from lookhear.sources.audio import Source
+from lookhear.transport.address import Server, multipart
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 

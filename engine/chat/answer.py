@@ -10,8 +10,8 @@ import dataclasses
 from lookhear.engine.chat.prompt import ChatPrompt
 from lookhear.engine.chat.stop_texts import StopTexts
 from lookhear.engine.chat.thinking import ThinkingSplitter
-from lookhear.engine.detokenizer import IncrementalDetokenizer
-from lookhear.engine.grammar import Grammar
+from lookhear.engine.core.owner import Streamer
+from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,
@@ -23,11 +23,11 @@ from lookhear.engine.messages import (
     StartAnswer,
     TokenLogprob,
 )
-from lookhear.engine.paged_request import PagedRequest, PagedSequence
-from lookhear.engine.qwen_tokenizer import QwenTokenizer
-from lookhear.engine.request import Cost, Priority, Result
-from lookhear.engine.sampling import SamplingParams
-from lookhear.engine.sessions.policy import Streamer
+from lookhear.engine.paged.request import PagedRequest, PagedSequence
+from lookhear.engine.sampling.grammar import Grammar
+from lookhear.engine.sampling.params import SamplingParams
+from lookhear.engine.tokenizers.detokenizer import IncrementalDetokenizer
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 STOPPED = "stop"  # why a sequence ended that said a stop text
 

@@ -6,8 +6,8 @@ from lookhear.engine.chat.answer import Ahead, ChatAnswer
 from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.pictures import PartError
 from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
-from lookhear.engine.desk import Book
-from lookhear.engine.grammar import Grammar, Grammars, Thinking
+from lookhear.engine.core.desk import Book
+from lookhear.engine.core.request import Priority, RequestError
 from lookhear.engine.messages import (
     AnswerFailed,
     AnswerSettings,
@@ -25,7 +25,7 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TurnFailed,
 )
-from lookhear.engine.request import Priority, RequestError
+from lookhear.engine.sampling.grammar import Grammar, Grammars, Thinking
 
 ROLES = ("system", "user", "assistant")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from lookhear.engine.checkpoints.loader import CheckpointError, read_json
+from lookhear.engine.core.request import RequestError
 from lookhear.engine.messages import AnswerSettings
-from lookhear.engine.models.loader import CheckpointError, read_json
-from lookhear.engine.request import RequestError
-from lookhear.engine.sampling import SamplingParams
+from lookhear.engine.sampling.params import SamplingParams
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lookhear.engine.core.request import RequestError
 from lookhear.engine.messages import ImagePart, VideoPart
 from lookhear.engine.models.qwen3_vl_pixels import (
     PixelRules,
@@ -22,9 +23,8 @@ from lookhear.engine.models.qwen3_vl_pixels import (
     share_video_tokens,
     temporal_slices,
 )
-from lookhear.engine.paged_request import Medium
-from lookhear.engine.qwen_tokenizer import QwenTokenizer
-from lookhear.engine.request import RequestError
+from lookhear.engine.paged.request import Medium
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 T = TypeVar("T")
 

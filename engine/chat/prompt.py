@@ -19,10 +19,10 @@ from typing import Any
 
 from lookhear.engine.chat.pictures import Eyes, Place, Seen
 from lookhear.engine.chat.template import ChatTemplate, Frame, Written
+from lookhear.engine.core.request import RequestError
 from lookhear.engine.messages import ChatMessage, ImagePart, TextPart, VideoPart
-from lookhear.engine.paged_request import Medium
-from lookhear.engine.qwen_tokenizer import QwenTokenizer
-from lookhear.engine.request import RequestError
+from lookhear.engine.paged.request import Medium
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
 IMAGE_PAD, VIDEO_PAD = "<|image_pad|>", "<|video_pad|>"

@@ -18,9 +18,9 @@ import jinja2
 import jinja2.ext
 import jinja2.sandbox
 
+from lookhear.engine.checkpoints.loader import CheckpointError, read_json
+from lookhear.engine.core.request import RequestError
 from lookhear.engine.messages import ChatMessage, TextPart, VideoPart
-from lookhear.engine.models.loader import CheckpointError, read_json
-from lookhear.engine.request import RequestError
 
 _MARK = re.compile("\ue000(\\d+)\ue001")
 

@@ -23,10 +23,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lookhear.engine.models.loader import CheckpointError
+from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.device.staging import to_device
 from lookhear.engine.models.qwen3_weights import WeightSource, whole_number
-from lookhear.engine.models.whisper_weights import EncoderLayer, FeedForward, Norm, SelfAttention
-from lookhear.engine.staging import to_device
+from lookhear.engine.whisper.weights import EncoderLayer, FeedForward, Norm, SelfAttention
 from lookhear.kernels import (
     LinearWeights,
     add_layer_norm_,

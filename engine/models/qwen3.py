@@ -11,14 +11,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lookhear.engine.models.loader import CheckpointReader, read_json
+from lookhear.engine.checkpoints.loader import CheckpointReader, read_json
 from lookhear.engine.models.qwen3_weights import (
     Qwen3Dims,
     Qwen3Weights,
     read_weights,
     tied_copy,
 )
-from lookhear.engine.paged_cache import PagedBatch, PagedCache
+from lookhear.engine.paged.cache import PagedBatch, PagedCache
 from lookhear.kernels import (
     Span,
     add_rms_norm,

@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
+from lookhear.engine.device.staging import to_device
 from lookhear.engine.models.audio_encoder import AudioDims, AudioEncoder, read_audio_weights
-from lookhear.engine.models.loader import CheckpointError, CheckpointReader, read_json
 from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.models.qwen3_weights import (
     Qwen3Dims,
@@ -25,8 +26,7 @@ from lookhear.engine.models.qwen3_weights import (
     tied_copy,
     whole_number,
 )
-from lookhear.engine.paged_request import Medium
-from lookhear.engine.staging import to_device
+from lookhear.engine.paged.request import Medium
 
 
 @dataclass(frozen=True, slots=True)

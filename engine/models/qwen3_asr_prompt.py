@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 ASR_TEXT = "<asr_text>"
 AUDIO_PAD = "<|audio_pad|>"

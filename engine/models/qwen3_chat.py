@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lookhear.engine.models.end_tokens import end_tokens
-from lookhear.engine.models.loader import read_json
+from lookhear.engine.checkpoints.end_tokens import end_tokens
+from lookhear.engine.checkpoints.loader import read_json
 from lookhear.engine.models.qwen3 import Qwen3Model
-from lookhear.engine.paged_request import Medium
+from lookhear.engine.paged.request import Medium
 
 
 class Qwen3ChatModel:

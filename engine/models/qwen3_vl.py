@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lookhear.engine.models.end_tokens import end_tokens
-from lookhear.engine.models.loader import CheckpointError, CheckpointReader, read_json
-from lookhear.engine.models.mrope import Grid, PromptPositions
+from lookhear.engine.checkpoints.end_tokens import end_tokens
+from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
+from lookhear.engine.device.staging import to_device
 from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.models.qwen3_weights import (
     Qwen3Dims,
@@ -26,8 +26,8 @@ from lookhear.engine.models.qwen3_weights import (
     whole_number,
 )
 from lookhear.engine.models.vision_encoder import VisionDims, VisionEncoder, read_vision_weights
-from lookhear.engine.paged_request import Medium
-from lookhear.engine.staging import to_device
+from lookhear.engine.paged.mrope import Grid, PromptPositions
+from lookhear.engine.paged.request import Medium
 
 BODY, TOWER = "model.language_model", "model.visual"  # names in the checkpoint
 

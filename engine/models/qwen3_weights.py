@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lookhear.engine.models.loader import CheckpointError, CheckpointReader
+from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader
 from lookhear.kernels import LinearWeights, pack_linear
 
 

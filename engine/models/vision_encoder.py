@@ -21,10 +21,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lookhear.engine.models.loader import CheckpointError
+from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.device.staging import to_device
 from lookhear.engine.models.qwen3_weights import WeightSource, whole_number
-from lookhear.engine.models.whisper_weights import Norm
-from lookhear.engine.staging import to_device
+from lookhear.engine.whisper.weights import Norm
 from lookhear.kernels import (
     LinearWeights,
     add_layer_norm_,

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from lookhear.engine.client import EngineUnavailable
+from lookhear.engine.client.client import EngineUnavailable
 from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from lookhear.engine.client import EngineRequestError, EngineUnavailable
+from lookhear.engine.client.client import EngineRequestError, EngineUnavailable
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     ChatMessage,

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.errors import ApiError
 from lookhear.gateway.fetch import Fetcher, InThread
-from lookhear.media.audio_io import AudioMediaIO
+from lookhear.media.audio.io import AudioMediaIO
 from lookhear.media.base import DIGEST_BYTES, FetchError, MediaError, MediaIO, MediaWithBytes
-from lookhear.media.fetch import FetchPolicy
-from lookhear.media.image import Image, ImageMediaIO
-from lookhear.media.sampling import FrameSampling
-from lookhear.media.video import Video, VideoMediaIO
+from lookhear.media.fetching.rules import FetchPolicy
+from lookhear.media.pictures.image import Image, ImageMediaIO
+from lookhear.media.pictures.sampling import FrameSampling
+from lookhear.media.pictures.video import Video, VideoMediaIO
 
 __all__ = ["Clip", "Picture", "PictureBudget", "Pictures"]
 

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lookhear.gateway.chat.pictures import Picture
-from lookhear.media.similarity import Thumbnail, difference
+from lookhear.media.pictures.similarity import Thumbnail, difference
 
 
 @dataclass(frozen=True, slots=True)

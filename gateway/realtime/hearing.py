@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.media.pcm import AudioFormat, PcmStream
-from lookhear.media.silero import SileroModel, SileroStream
-from lookhear.media.vad import VadConfig, VadEvent, VoiceDetector
+from lookhear.media.audio.pcm import AudioFormat, PcmStream
+from lookhear.media.voice.silero import SileroModel, SileroStream
+from lookhear.media.voice.vad import VadConfig, VadEvent, VoiceDetector
 
 PIECE = 1600  # samples: how finely `voiced_until` is known where an event falls
 

@@ -29,7 +29,7 @@ from lookhear.gateway.realtime.outputs import Emitter, EndListening, IdFactory, 
 from lookhear.gateway.realtime.refusals import empty_commit, too_long, turn_refused
 from lookhear.gateway.realtime.settings import SessionSettings
 from lookhear.gateway.realtime.turns import RecentAudio, Samples, Turn, pieces
-from lookhear.media.vad import SpeechStarted
+from lookhear.media.voice.vad import SpeechStarted
 
 # A turn begins up to the prefix padding before its first voiced window, which the detector reports
 # some windows later. This much more than the padding is kept.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lookhear.engine.messages import Message
-from lookhear.media.pcm import AudioFormat
-from lookhear.media.vad import VadConfig
+from lookhear.media.audio.pcm import AudioFormat
+from lookhear.media.voice.vad import VadConfig
 
 
 @dataclass(frozen=True, slots=True)

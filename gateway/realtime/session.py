@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from lookhear.engine.client import EngineUnavailable
+from lookhear.engine.client.client import EngineUnavailable
 from lookhear.engine.messages import SAMPLE_RATE, DropPicture, EngineFailed, Event
 from lookhear.gateway.frames import EXTENSION, Frame, PacedProtocol
 from lookhear.gateway.log import LOGGER

@@ -25,8 +25,8 @@ from lookhear.gateway.realtime.models import (
     language_code,
     speech_models,
 )
-from lookhear.media.pcm import AudioFormat, AudioFormatError
-from lookhear.media.vad import VadConfig
+from lookhear.media.audio.pcm import AudioFormat, AudioFormatError
+from lookhear.media.voice.vad import VadConfig
 
 LOGPROBS = "item.input_audio_transcription.logprobs"
 

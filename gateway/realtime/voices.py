@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.media.silero import SileroModel, SileroStream
+from lookhear.media.voice.silero import SileroModel, SileroStream
 
 GAP = 0.01  # seconds between the beginnings of two batches
 MOST_WINDOWS = 64  # of one session in one batch: two seconds; the others wait no longer for it

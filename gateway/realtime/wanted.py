@@ -17,8 +17,8 @@ from lookhear.gateway.chat.pictures import Picture, PictureBudget
 from lookhear.gateway.errors import ApiError
 from lookhear.gateway.realtime.camera import Seen
 from lookhear.gateway.realtime.checks import ProtocolError
-from lookhear.media.pcm import AudioFormat, PcmStream
-from lookhear.media.similarity import thumbnail
+from lookhear.media.audio.pcm import AudioFormat, PcmStream
+from lookhear.media.pictures.similarity import thumbnail
 
 T = TypeVar("T")
 

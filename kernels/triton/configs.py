@@ -133,7 +133,7 @@ def user_path(device: str) -> Path:
 
 
 def packaged_path(device: str) -> Path:
-    return Path(__file__).parent / "tables" / f"{_slug(device)}.json"
+    return Path(__file__).resolve().parent / "tables" / f"{_slug(device)}.json"
 
 
 def _slug(device: str) -> str:

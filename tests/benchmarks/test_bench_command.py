@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from lookhear import cli
 from lookhear.benchmarks import command, subject
 from lookhear.benchmarks.capacity import Bounds, Capacity, Probe
 from lookhear.benchmarks.generator import realtime_url
 from lookhear.benchmarks.prober import as_json
 from lookhear.benchmarks.prober import table as capacity_table
+from lookhear.commands import main as cli
 from lookhear.errors import AddressError
 from tests.benchmarks.recordings import write_recordings
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from lookhear import cli
 from lookhear.benchmarks import compare, compare_table, plots, prober
 from lookhear.benchmarks.capacity import Bounds, Probe, search, verdict
 from lookhear.benchmarks.generator import Target
@@ -22,6 +21,7 @@ from lookhear.benchmarks.offline import Answer, Run, numbers
 from lookhear.benchmarks.prober import as_json
 from lookhear.benchmarks.speech import Session
 from lookhear.benchmarks.trace import RATE, SpokenWord, Trace
+from lookhear.commands import main as cli
 from lookhear.errors import ConnectionFailed, LookhearError
 
 KIND = "conversation.item.input_audio_transcription."

@@ -14,8 +14,8 @@ from lookhear.benchmarks import gpu_bench, gpu_check, gpu_profile
 from lookhear.benchmarks.gpu_load import Client, tick_latencies
 from lookhear.benchmarks.gpu_models import GEOMETRIES, decoder_bytes, write_folder
 from lookhear.benchmarks.gpu_tables import table
-from lookhear.engine.core import EngineCore
-from lookhear.engine.request import Result
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.core.request import Result
 
 
 class SlowCore:

@@ -13,10 +13,10 @@ import pytest
 from lookhear.benchmarks import gpu_bench
 from lookhear.benchmarks.gpu_load import tick_latencies
 from lookhear.benchmarks.gpu_models import GEOMETRIES, build, random_weights, write_folder
-from lookhear.engine.core import EngineCore
-from tests.engine.device.card import Phase
-from tests.engine.device.driver import install
-from tests.engine.device.launches import imagine, present
+from lookhear.engine.core.core import EngineCore
+from tests.engine.imagined.card import Phase
+from tests.engine.imagined.driver import install
+from tests.engine.imagined.launches import imagine, present
 
 
 def test_every_section_comes_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

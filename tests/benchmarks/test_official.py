@@ -10,8 +10,8 @@ import pytest
 
 from lookhear.benchmarks.direct import Direct
 from lookhear.benchmarks.official import CHUNK, NEW_TOKENS, Stream, encode_answer, rolled_back
-from lookhear.engine.paged_request import PagedRequest
-from lookhear.engine.request import Result
+from lookhear.engine.core.request import Result
+from lookhear.engine.paged.request import PagedRequest
 from tests.checkpoints_qwen import build_served_qwen3_asr
 
 

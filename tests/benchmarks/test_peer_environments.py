@@ -26,7 +26,7 @@ from lookhear.benchmarks.peers.environments import (
 )
 from lookhear.benchmarks.peers.files import OFFLINE
 from lookhear.benchmarks.peers.servers import PEERS
-from lookhear.engine.tokenizer import WhisperTokenizer
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.errors import NotInstalled, SourceError, UsageError
 
 

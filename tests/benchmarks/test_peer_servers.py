@@ -19,7 +19,7 @@ from lookhear.benchmarks.peers.files import OFFLINE, transcribe_files
 from lookhear.benchmarks.peers.servers import PEERS, Peer, PeerServer
 from lookhear.benchmarks.peers.worker import PeerFailed
 from lookhear.benchmarks.wires.registry import WIRES
-from lookhear.server import ServerFailed
+from lookhear.commands.private_server import ServerFailed
 from lookhear.wer import word_errors
 
 # Answers /ready, and has a child of its own that must not outlive it.

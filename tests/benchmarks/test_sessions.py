@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lookhear.benchmarks.sessions import PIECE, Listener, Minutes, Speech, block_errors
 from lookhear.benchmarks.trace import SpokenWord
-from lookhear.engine.build import build_core
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.wer import total, word_errors
 from tests.checkpoints_qwen import build_served_qwen3_asr

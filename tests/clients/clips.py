@@ -10,7 +10,7 @@ import av
 import numpy as np
 from PIL import Image
 
-from lookhear.media.decode import iter_audio
+from lookhear.media.audio.decode import iter_audio
 
 RATE = 48_000  # samples per second
 FRAMES = 10  # per second

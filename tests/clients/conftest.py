@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.clients.chromium import Browser, chromium, voice
-from tests.clients.pages import RECORDING
+from tests.clients.browser.chromium import Browser, chromium, voice
+from tests.clients.browser.pages import RECORDING
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

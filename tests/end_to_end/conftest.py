@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from lookhear.benchmarks.dataset import Audio, Utterance, held_out
 from lookhear.client import AsyncClient
-from lookhear.engine.client import EngineClient
+from lookhear.commands.private_server import ServerProcess
+from lookhear.engine.client.client import EngineClient
 from lookhear.engine.config import EngineConfig
-from lookhear.server import ServerProcess
 from tests.checkpoints_vl import build_served_qwen3_vl
 from tests.gateway.running import Running, running
 

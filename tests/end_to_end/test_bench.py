@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lookhear.server import ServerProcess
+from lookhear.commands.private_server import ServerProcess
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:

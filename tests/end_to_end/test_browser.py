@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 from PIL import Image, ImageDraw
 
-from lookhear.server import ServerProcess
-from tests.clients.chromium import Browser, Page, chromium, voice
-from tests.clients.pages import IN_CHROMIUM, RECORDING, TALKING, clean_page
+from lookhear.commands.private_server import ServerProcess
+from tests.clients.browser.chromium import Browser, Page, chromium, voice
+from tests.clients.browser.pages import IN_CHROMIUM, RECORDING, TALKING, clean_page
 from tests.end_to_end.conftest import SERVE
 
 pytestmark = IN_CHROMIUM

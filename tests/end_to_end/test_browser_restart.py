@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from lookhear.server import ServerProcess
+from lookhear.commands.private_server import ServerProcess
 from lookhear.wer import word_errors
-from tests.clients.chromium import chromium, executable, voice
+from tests.clients.browser.chromium import chromium, executable, voice
 from tests.end_to_end.conftest import SERVE
 
-RECORDINGS = Path(__file__).parent.parent.parent / "engine" / "demo" / "recordings"
+RECORDINGS = Path(__file__).parent.parent.parent / "tools" / "demo" / "lookhear_demo" / "recordings"
 TURNS = "[...document.querySelectorAll('.turn .committed')]"
 
 

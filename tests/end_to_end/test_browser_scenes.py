@@ -16,16 +16,16 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from lookhear.server import ServerProcess
+from lookhear.commands.private_server import ServerProcess
 from lookhear.wer import word_errors
-from tests.clients.chromium import Browser, Page, chromium, voice
-from tests.clients.pages import IDLE, IN_CHROMIUM
+from tests.clients.browser.chromium import Browser, Page, chromium, voice
+from tests.clients.browser.pages import IDLE, IN_CHROMIUM
 from tests.end_to_end.conftest import SERVE
 from tests.end_to_end.test_browser import LAST, ask
 
 pytestmark = IN_CHROMIUM
 
-RECORDINGS = Path(__file__).parent.parent.parent / "engine" / "demo" / "recordings"
+RECORDINGS = Path(__file__).parent.parent.parent / "tools" / "demo" / "lookhear_demo" / "recordings"
 MODELS = ["--model", "demo-whisper", "--model", "demo-qwen3-vl"]
 TURNS = "[...document.querySelectorAll('.turn .committed')]"
 IMAGES = os.environ.get("LOOKHEAR_IMAGES")

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from openai import AsyncOpenAI
 
-from lookhear.engine.client import EngineClient
+from lookhear.engine.client.client import EngineClient
 from lookhear.engine.messages import AnswerText, Event
 from tests.gateway.chatting import URL, ask, client, frames, image, png, text, user
 from tests.gateway.running import Running

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from lookhear import AsyncClient, Reconnecting, Retry, SpeechStarted, TextDelta, TurnCompleted
-from lookhear.server import ServerProcess
+from lookhear.commands.private_server import ServerProcess
 from lookhear.wer import word_errors
 from tests.end_to_end.conftest import SERVE, Talk
 from tests.end_to_end.test_seeing import COLOUR, MODELS, RECORDINGS, scene

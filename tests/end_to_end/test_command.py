@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from lookhear.server import ServerProcess, free_port
+from lookhear.commands.private_server import ServerProcess, free_port
 from lookhear.wer import word_errors
 from tests.end_to_end.conftest import Talk
 

@@ -13,10 +13,10 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from lookhear.client import AsyncClient
+from lookhear.commands.private_server import ServerProcess
 from lookhear.errors import ServerError
-from lookhear.events import Reconnecting, SpeechStarted, TurnCompleted
-from lookhear.server import ServerProcess
-from lookhear.stream import Retry
+from lookhear.live.events import Reconnecting, SpeechStarted, TurnCompleted
+from lookhear.live.stream import Retry
 from lookhear.wer import word_errors
 from tests.end_to_end.conftest import SERVE, Talk, engine_pid
 

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from lookhear.server import free_port
+from lookhear.commands.private_server import free_port
 from lookhear.wer import word_errors
-from tests.clients.chromium import chromium, executable, voice
+from tests.clients.browser.chromium import chromium, executable, voice
 
 ROOT = Path(__file__).parent.parent.parent
-RECORDING = ROOT / "engine" / "demo" / "recordings" / "hello.opus"
+RECORDING = ROOT / "tools" / "demo" / "lookhear_demo" / "recordings" / "hello.opus"
 START_SECONDS = 240.0
 TURNS = "[...document.querySelectorAll('.turn .committed')]"
 

@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from lookhear.client import AsyncClient
-from lookhear.events import (
+from lookhear.live.events import (
     Event,
     Provisional,
     SpeechStarted,

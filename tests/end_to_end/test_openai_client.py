@@ -7,7 +7,7 @@ import json
 
 from openai import AsyncOpenAI
 
-from lookhear.server import ServerProcess
+from lookhear.commands.private_server import ServerProcess
 from lookhear.wer import word_errors
 from tests.end_to_end.conftest import Talk
 from tests.gateway.strict import check

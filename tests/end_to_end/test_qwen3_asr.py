@@ -10,8 +10,8 @@ import pytest
 import soundfile
 
 from lookhear.client import AsyncClient
-from lookhear.events import Event, TextDelta, TurnCompleted, TurnFailed
-from lookhear.server import ServerProcess
+from lookhear.commands.private_server import ServerProcess
+from lookhear.live.events import Event, TextDelta, TurnCompleted, TurnFailed
 from lookhear.wer import word_errors
 from tests.end_to_end.conftest import SERVE, Talk
 

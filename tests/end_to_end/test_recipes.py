@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from lookhear.server import ServerProcess, free_port
+from lookhear.commands.private_server import ServerProcess, free_port
 from lookhear.wer import word_errors
 from tests.end_to_end.conftest import SERVE
 
@@ -83,7 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("ffmpeg") is None:
         pytest.skip("the recipes' files are made by ffmpeg (Debian: ffmpeg)")
     folder = tmp_path_factory.mktemp("recipes")
-    (folder / "engine").symlink_to(ROOT / "engine")
+    (folder / "tools").symlink_to(ROOT / "tools")
     for name, block in BLOCKS.items():
         (folder / name).write_text(block.body, encoding="utf-8")
     run(folder, ["bash", "files.sh"])

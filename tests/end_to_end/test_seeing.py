@@ -16,12 +16,12 @@ from openai import AsyncOpenAI
 from PIL import Image, ImageDraw
 
 from lookhear.client import AsyncClient
-from lookhear.server import ServerProcess
+from lookhear.commands.private_server import ServerProcess
 from tests.end_to_end.conftest import SERVE
 
 ROOT = Path(__file__).parent.parent.parent
 MODELS = ["--model", "demo-qwen3-asr", "--model", "demo-qwen3-vl"]
-RECORDINGS = ROOT / "engine" / "demo" / "recordings"
+RECORDINGS = ROOT / "tools" / "demo" / "lookhear_demo" / "recordings"
 COLOUR, COUNT = "What colour is the circle?", "How many shapes are there?"
 
 

@@ -24,8 +24,8 @@ from websockets.exceptions import ConnectionClosed
 
 from lookhear.benchmarks.peers.checkpoints import DEMO_WHISPER
 from lookhear.client import AsyncClient
+from lookhear.commands.private_server import ServerProcess
 from lookhear.errors import ModelNotFound, ServerError
-from lookhear.server import ServerProcess
 from lookhear.wer import word_errors
 from tests.end_to_end.conftest import SERVE, Talk
 

@@ -1,4 +1,4 @@
-"""Steps of a paged decoder, written down row by row: what `engine.rows` gathers at once."""
+"""Steps of a paged decoder, written down row by row: what `engine.paged.rows` gathers at once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from lookhear.engine.kv_cache import BLOCK_TOKENS, TRASH
-from lookhear.engine.paged_cache import PagedBatch
+from lookhear.engine.paged.blocks import BLOCK_TOKENS, TRASH
+from lookhear.engine.paged.cache import PagedBatch
 
 
 def paged_batch(

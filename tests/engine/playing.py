@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lookhear.engine.build import build_core
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.core import EngineCore
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,

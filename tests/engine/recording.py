@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from lookhear.engine.graphs import Output
+from lookhear.engine.device.graphs import Output
 
 GARBAGE = 2**40  # an index out of any range
 HOST_READS = (Tensor.tolist, Tensor.item, Tensor.numpy, Tensor.__bool__, Tensor.__int__)
@@ -43,7 +43,7 @@ class Event:
 
 
 class RecordedMemory:
-    """See `engine.staging.Memory`."""
+    """See `engine.device.staging.Memory`."""
 
     def __init__(self) -> None:
         self._buffers: list[Tensor] = []
@@ -117,7 +117,7 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Recording:
-    """A captured region. See `engine.graphs.Captured`."""
+    """A captured region. See `engine.device.graphs.Captured`."""
 
     def __init__(self, tape: Tape, output: Output) -> None:
         self._tape = tape
@@ -135,7 +135,7 @@ class Recording:
 
 
 class Recorder:
-    """See `engine.graphs.Backend`. bytes_per_graph: what each pretends to take."""
+    """See `engine.device.graphs.Backend`. bytes_per_graph: what each pretends to take."""
 
     def __init__(self, bytes_per_graph: int = 0) -> None:
         self._bytes_per_graph = bytes_per_graph

@@ -7,15 +7,16 @@ from typing import Any
 
 import torch
 
-from lookhear.engine.acceleration import CPU, Acceleration
-from lookhear.engine.audio_graphs import AudioGraphs
-from lookhear.engine.models import audio_encoder, qwen3, vision_encoder, whisper
+from lookhear.engine.device.acceleration import CPU, Acceleration
+from lookhear.engine.models import audio_encoder, qwen3, vision_encoder
+from lookhear.engine.models.audio_graphs import AudioGraphs
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
-from lookhear.engine.models.whisper import WhisperModel
-from lookhear.engine.paged_runner import MediaEncoder, PagedRunner
-from lookhear.engine.tokenizer import WhisperTokenizer
-from lookhear.engine.vision_graphs import VisionGraphs
-from lookhear.engine.whisper_runner import WhisperRunner
+from lookhear.engine.models.vision_graphs import VisionGraphs
+from lookhear.engine.paged.runner import MediaEncoder, PagedRunner
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper import model as whisper
+from lookhear.engine.whisper.model import WhisperModel
+from lookhear.engine.whisper.runner import WhisperRunner
 
 ROWS = 6
 # What `make_opaque` is told: who calls operations inside of captured regions.

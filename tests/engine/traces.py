@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.engine.core import EngineCore
-from lookhear.engine.desk import Book
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.core.desk import Book
+from lookhear.engine.core.owner import Streamer
+from lookhear.engine.core.request import Cost, Priority, Result
+from lookhear.engine.core.runner import Runner
+from lookhear.engine.core.scheduler import Scheduler
 from lookhear.engine.messages import Event, Message
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
-from lookhear.engine.paged_request import Medium, PagedRequest
-from lookhear.engine.request import Cost, Priority, Result
-from lookhear.engine.runner import Runner
-from lookhear.engine.sampling import SamplingParams
-from lookhear.engine.scheduler import Scheduler
-from lookhear.engine.sessions.policy import Streamer
-from lookhear.engine.tokenizer import WhisperTokenizer
-from lookhear.engine.whisper_request import WhisperRequest
+from lookhear.engine.paged.request import Medium, PagedRequest
+from lookhear.engine.sampling.params import SamplingParams
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper.request import WhisperRequest
 
 Request = Any  # of the runner's kind
 # The next request of an owner, given the results of those before; None: no more.

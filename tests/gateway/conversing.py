@@ -27,7 +27,7 @@ from lookhear.gateway.realtime.camera import Seen
 from lookhear.gateway.realtime.checks import ProtocolError
 from lookhear.gateway.realtime.events import ClientEvent
 from lookhear.gateway.realtime.wanted import Media, WantedAudio, WantedFrame, scaled
-from lookhear.media.similarity import Thumbnail, thumbnail
+from lookhear.media.pictures.similarity import Thumbnail, thumbnail
 from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import CARDS
 from tests.gateway.scripted import SESSION, Script

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lookhear.engine.client import EngineRequestError, EngineState, EngineUnavailable
+from lookhear.engine.client.client import EngineRequestError, EngineState, EngineUnavailable
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,

@@ -20,7 +20,7 @@ from lookhear.gateway.app import create_app
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.server import bind, make_server
 from lookhear.gateway.services import Services
-from lookhear.media.pcm import encode_pcm16
+from lookhear.media.audio.pcm import encode_pcm16
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.strict import check
 

@@ -31,7 +31,7 @@ from lookhear.gateway.realtime.hearing import Heard
 from lookhear.gateway.realtime.outputs import Close, Output, Send, Submit, TurnFinished
 from lookhear.gateway.realtime.protocol import RealtimeProtocol
 from lookhear.gateway.realtime.wanted import Media
-from lookhear.media.vad import VadEvent
+from lookhear.media.voice.vad import VadEvent
 from tests.gateway.fake_engine import CARDS
 from tests.gateway.strict import check
 

@@ -26,8 +26,8 @@ from lookhear.gateway.chat.pictures import Pictures
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.errors import ApiError
 from lookhear.gateway.fetch import Connection, Fetcher
-from lookhear.media.addresses import Address
-from lookhear.media.urls import HttpUrl
+from lookhear.media.fetching.addresses import Address
+from lookhear.media.fetching.urls import HttpUrl
 from tests.gateway.chatting import (
     URL,
     ask,

@@ -16,7 +16,7 @@ import pytest_asyncio
 from openai import AsyncOpenAI
 from pydantic import ValidationError
 
-from lookhear.engine.client import EngineRequestError
+from lookhear.engine.client.client import EngineRequestError
 from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerSettings,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lookhear.engine.client import EngineStartError
+from lookhear.engine.client.client import EngineStartError
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import Starting
 from lookhear.gateway import catalogue, command

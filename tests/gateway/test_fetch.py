@@ -20,13 +20,13 @@ import soundfile
 from PIL import Image as pillow
 
 from lookhear.gateway.fetch import Connection, Fetcher
-from lookhear.media.addresses import Address, parse_network
-from lookhear.media.audio_io import AudioMediaIO
+from lookhear.media.audio.io import AudioMediaIO
 from lookhear.media.base import FetchError, MediaError
-from lookhear.media.fetch import FetchPolicy
-from lookhear.media.image import ImageMediaIO
-from lookhear.media.urls import HttpUrl
-from lookhear.media.video import VideoMediaIO
+from lookhear.media.fetching.addresses import Address, parse_network
+from lookhear.media.fetching.rules import FetchPolicy
+from lookhear.media.fetching.urls import HttpUrl
+from lookhear.media.pictures.image import ImageMediaIO
+from lookhear.media.pictures.video import VideoMediaIO
 
 T = TypeVar("T")
 Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]

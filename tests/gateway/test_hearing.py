@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from lookhear.gateway.realtime.hearing import Heard, Hearing
-from lookhear.media.decode import decode_audio
-from lookhear.media.pcm import AudioFormat, encode_pcm16
-from lookhear.media.vad import SileroModel, SpeechStarted, SpeechStopped, VadConfig
+from lookhear.media.audio.decode import decode_audio
+from lookhear.media.audio.pcm import AudioFormat, encode_pcm16
+from lookhear.media.voice.vad import SileroModel, SpeechStarted, SpeechStopped, VadConfig
 from tests.gateway.running import chunks
 
 SPEECH = Path(__file__).parents[1] / "media" / "data" / "speech.flac"

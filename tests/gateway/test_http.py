@@ -12,7 +12,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from lookhear.engine.client import EngineRequestError
+from lookhear.engine.client.client import EngineRequestError
 from lookhear.engine.messages import Pong
 from lookhear.gateway import browser
 from lookhear.gateway.config import GatewayConfig

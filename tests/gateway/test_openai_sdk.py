@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 from openai import AsyncOpenAI
 
-from lookhear.media.decode import decode_audio
-from lookhear.media.pcm import encode_pcm16
+from lookhear.media.audio.decode import decode_audio
+from lookhear.media.audio.pcm import encode_pcm16
 from tests.gateway.fake_engine import transcript
 from tests.gateway.running import Running, chunks, tone
 

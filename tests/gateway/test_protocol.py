@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lookhear.engine.messages import EngineFailed
-from lookhear.media.vad import SpeechStarted, SpeechStopped, VadEvent
+from lookhear.media.voice.vad import SpeechStarted, SpeechStopped, VadEvent
 from tests.gateway.scripted import Script, kinds
 
 MANUAL: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.media.vad import SpeechStarted, SpeechStopped, VadEvent
+from lookhear.media.voice.vad import SpeechStarted, SpeechStopped, VadEvent
 from tests.gateway.scripted import Script
 
 MODES: dict[str, Any] = {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lookhear.engine.messages import ChatMessage, VideoPart
 from lookhear.gateway.realtime.camera import Camera, Seen
 from lookhear.gateway.realtime.wanted import scaled
-from lookhear.media.similarity import thumbnail
+from lookhear.media.pictures.similarity import thumbnail
 from tests.gateway.conversing import MODELS, Talk, picture, pictures_of, readable, shown
 from tests.gateway.fake_chat import VISION
 

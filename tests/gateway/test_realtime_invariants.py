@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.media.vad import SpeechStarted, SpeechStopped
+from lookhear.media.voice.vad import SpeechStarted, SpeechStopped
 from tests.gateway.conversing import MODELS, Talk, image, said, shown
 from tests.gateway.fake_chat import VISION
 

@@ -16,8 +16,8 @@ import pytest_asyncio
 from openai import AsyncOpenAI
 
 from lookhear.gateway.config import GatewayConfig
-from lookhear.media.decode import decode_audio
-from lookhear.media.pcm import encode_pcm16
+from lookhear.media.audio.decode import decode_audio
+from lookhear.media.audio.pcm import encode_pcm16
 from tests.gateway.chatting import data_url, jpeg, png
 from tests.gateway.conversing import said
 from tests.gateway.fake_chat import VISION

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lookhear.media.vad import SpeechStarted, SpeechStopped
+from lookhear.media.voice.vad import SpeechStarted, SpeechStopped
 from tests.gateway.conversing import Talk, said
 from tests.gateway.scripted import kinds
 

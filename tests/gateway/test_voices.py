@@ -12,7 +12,7 @@ import pytest_asyncio
 from numpy.typing import NDArray
 
 from lookhear.gateway.realtime.voices import MOST_WINDOWS, Voices
-from lookhear.media.silero import CONTEXT, WINDOW, SileroModel, SileroStream
+from lookhear.media.voice.silero import CONTEXT, WINDOW, SileroModel, SileroStream
 
 Windows = NDArray[np.float32]
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from lookhear.engine.acceleration import Acceleration
+from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
-from lookhear.engine.models.whisper import WhisperModel
-from lookhear.engine.paged_runner import PagedRunner
-from lookhear.engine.tokenizer import WhisperTokenizer
-from lookhear.engine.whisper_runner import WhisperRunner
+from lookhear.engine.paged.runner import PagedRunner
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper.model import WhisperModel
+from lookhear.engine.whisper.runner import WhisperRunner
 from tests.checkpoints import build_random_whisper
 from tests.checkpoints_qwen import build_served_qwen3_asr
 from tests.checkpoints_vl import build_random_qwen3_vl

@@ -32,7 +32,7 @@ def run(code: str) -> None:
         cwd=ROOT,
         env={
             **os.environ,
-            "PYTHONPATH": f"{ROOT / 'clients'}",
+            "PYTHONPATH": f"{ROOT / 'clients'}{os.pathsep}{ROOT / 'tools' / 'demo'}",
             "OMP_NUM_THREADS": "1",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         },
@@ -48,7 +48,7 @@ def test_engines_are_built_and_the_programs_load_without_the_rest() -> None:
 from pathlib import Path
 import lookhear.benchmarks.gpu_check, lookhear.benchmarks.gpu_bench
 import lookhear.benchmarks.gpu_profile
-from lookhear.engine.build import build_core
+from lookhear.engine.families.build import build_core
 from lookhear.engine.config import EngineConfig
 import lookhear.kernels.tune
 for name in ("demo-whisper", "demo-qwen3-asr", "demo-qwen3-vl"):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from lookhear.engine.build import build_core
+from lookhear.engine.checkpoints.hub import resolve_checkpoint
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.models.hub import resolve_checkpoint
+from lookhear.engine.families.build import build_core
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from tests.engine import playing
 from tests.engine.runners import ROWS

@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookhear.engine.core import EngineCore
+from lookhear.engine.checkpoints.hub import resolve_checkpoint
+from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import AppendAudio, EndTurn, StartTurn, TranscribeFile
-from lookhear.engine.models.hub import resolve_checkpoint
 from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
-from lookhear.engine.models.whisper import WhisperModel
+from lookhear.engine.whisper.model import WhisperModel
 from lookhear.kernels import log_mel, mel_filters
 from tests.checkpoints import build_random_whisper
 from tests.checkpoints_qwen import TEXT, build_random_qwen3

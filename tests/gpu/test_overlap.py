@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from lookhear.engine.core import EngineCore
-from lookhear.engine.request import Priority
-from lookhear.engine.sampling import SamplingParams
-from lookhear.engine.scheduler import Scheduler
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.core.request import Priority
+from lookhear.engine.core.scheduler import Scheduler
+from lookhear.engine.sampling.params import SamplingParams
 from tests.engine.runners import ROWS
 from tests.engine.traces import Asker, NoDesk, once, paged_request, whisper_request
 from tests.gpu.conftest import IS_DRY

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lookhear.media.audio.decode import decode_audio
 from lookhear.media.base import MediaError
-from lookhear.media.decode import decode_audio
 from lookhear.media.mp4_limits import check_mp4, is_mp4
-from lookhear.media.video import VideoMediaIO
+from lookhear.media.pictures.video import VideoMediaIO
 
 
 @cache

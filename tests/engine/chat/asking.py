@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.engine.build import build_core
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.core import EngineCore
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from lookhear.engine.core import EngineCore
-from lookhear.engine.kv_cache import BLOCK_TOKENS
+from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,
@@ -27,6 +26,7 @@ from lookhear.engine.messages import (
     TurnFailed,
     VideoPart,
 )
+from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from tests.checkpoints_vl import build_served_qwen3_vl
 from tests.engine.chat.asking import ask, hold, image, make_core, outcome, pixels, rest, text, user
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from lookhear.engine.core import EngineCore
+from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import AnswerCompleted, ChatMessage, TextPart, VideoPart
 from lookhear.engine.models.vision_encoder import patchify
-from lookhear.engine.paged_request import PagedSequence
+from lookhear.engine.paged.request import PagedSequence
 from tests.checkpoints_vl import build_served_qwen3_vl
 from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, user
 

@@ -16,8 +16,8 @@ from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
 from lookhear.engine.chat.template import DEFAULT, ChatTemplate
 from lookhear.engine.messages import ChatMessage, TextPart, VideoPart
 from lookhear.engine.models.qwen3_vl_pixels import PixelRules
-from lookhear.engine.paged_request import Medium
-from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.paged.request import Medium
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.checkpoints_vl import write_vl_tokenizer
 from tests.engine.chat.asking import image, pixels, user
 

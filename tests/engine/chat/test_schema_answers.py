@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.core import EngineCore
-from lookhear.engine.grammar import GrammarMatcher
+from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import AnswerCompleted, AnswerFailed, AnswerText, Event
+from lookhear.engine.sampling.grammar import GrammarMatcher
 from tests.checkpoints_qwen import END_TOKENS, build_random_qwen3, write_qwen_tokenizer
 from tests.checkpoints_vl import build_served_qwen3_vl
 from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, text, user
-from tests.engine.schemas import SCHEMAS, Schema, keeps_to
+from tests.engine.sampling.schemas import SCHEMAS, Schema, keeps_to
 
 WIDE = 4096  # tokens of context: for the longest answers
 FORM = {

@@ -11,10 +11,10 @@ import pytest
 from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.prompt import ChatPrompter
 from lookhear.engine.chat.template import DEFAULT, ChatTemplate, Frame, Written
+from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.core.request import RequestError
 from lookhear.engine.messages import AnswerSettings, ChatMessage, TextPart
-from lookhear.engine.models.loader import CheckpointError
-from lookhear.engine.qwen_tokenizer import QwenTokenizer
-from lookhear.engine.request import RequestError
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.checkpoints_vl import write_vl_tokenizer
 from tests.engine.chat.asking import image, user
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lookhear.engine.kv_cache import BLOCK_TOKENS, BlockPool
 from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool
 from tests.engine.batches import paged_batch
 
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from lookhear import kernels
-from lookhear.engine.models.hub import resolve_checkpoint
-from lookhear.engine.models.registry import load_model
-from lookhear.engine.models.whisper import WhisperModel
-from lookhear.engine.tokenizer import WhisperTokenizer
+from lookhear.engine.checkpoints.hub import resolve_checkpoint
+from lookhear.engine.families.registry import load_model
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper.model import WhisperModel
 
 DATA = Path(__file__).parents[2] / "data"
 WINDOW = 30 * 16_000  # samples: what the published feature extractor pads to

@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from lookhear.engine.kv_cache import MediaSpan, block_digests
-from lookhear.engine.models.loader import CheckpointError
+from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.paged.blocks import MediaSpan, block_digests
 from lookhear.kernels import log_mel, mel_filters
 from tests.checkpoints_qwen import AUDIO_TOKEN, END_TOKENS, build_random_qwen3_asr
 from tests.engine.models.driving import Decoder

@@ -16,7 +16,7 @@ from lookhear.engine.models.qwen3_asr_prompt import (
     language_name,
     parse_answer,
 )
-from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.checkpoints_qwen import write_qwen_tokenizer
 
 

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from lookhear.engine.kv_cache import block_digests
 from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.paged.blocks import block_digests
 from lookhear.kernels import rope_angles, rope_frequencies
 from tests.checkpoints_qwen import TEXT, build_random_qwen3
 from tests.engine.batches import paged_batch

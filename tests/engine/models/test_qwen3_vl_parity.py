@@ -14,16 +14,16 @@ from torch import Tensor
 from lookhear.engine.chat.pictures import Eyes
 from lookhear.engine.chat.prompt import ChatPrompter
 from lookhear.engine.chat.template import ChatTemplate
-from lookhear.engine.kv_cache import BLOCK_TOKENS, MediaSpan, block_digests
+from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.messages import VideoPart
 from lookhear.engine.models import vision_encoder
-from lookhear.engine.models.loader import CheckpointError
-from lookhear.engine.models.mrope import PromptPositions
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.models.qwen3_vl_pixels import PixelRules
 from lookhear.engine.models.vision_encoder import patchify
-from lookhear.engine.paged_request import Medium
-from lookhear.engine.qwen_tokenizer import QwenTokenizer
+from lookhear.engine.paged.blocks import BLOCK_TOKENS, MediaSpan, block_digests
+from lookhear.engine.paged.mrope import PromptPositions
+from lookhear.engine.paged.request import Medium
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.checkpoints_qwen import END_TOKENS
 from tests.checkpoints_vl import (
     IMAGE_TOKEN,

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lookhear.engine.models.loader import CheckpointError
+from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.core.request import RequestError
 from lookhear.engine.models.qwen3_vl_pixels import (
     LOW_TOKENS,
     PixelRules,
@@ -23,7 +24,6 @@ from lookhear.engine.models.qwen3_vl_pixels import (
     temporal_slices,
 )
 from lookhear.engine.models.vision_encoder import VisionDims, patchify
-from lookhear.engine.request import RequestError
 
 MEAN, STD = (0.48, 0.5, 0.4), (0.25, 0.5, 0.3)
 RULES = PixelRules(32, 2, 65_536, 16_777_216, (0.5,) * 3, (0.5,) * 3)  # Qwen3-VL's own, of images

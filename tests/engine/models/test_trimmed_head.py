@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from lookhear.engine.models.loader import CheckpointError
-from lookhear.engine.models.registry import load_model
-from lookhear.engine.models.whisper import WhisperModel
+from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.families.registry import load_model
+from lookhear.engine.whisper.model import WhisperModel
 from tests.checkpoints import build_random_whisper
 
 VOCAB, EOT = 400, 300

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.models.qwen3 import Qwen3Model
-from lookhear.engine.models.whisper import WhisperModel
+from lookhear.engine.whisper.model import WhisperModel
 from lookhear.kernels.choice import mode
 from tests.checkpoints import build_random_whisper
 from tests.checkpoints_qwen import TEXT, build_random_qwen3

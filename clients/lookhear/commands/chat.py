@@ -1,0 +1,208 @@
+"""`lookhear chat`: one question, typed, piped or spoken; or a conversation on the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from lookhear.blocking import Client
+from lookhear.chat.answers import AnswerEvent, QuestionHeard
+from lookhear.chat.content import is_url, named, require_file
+from lookhear.client import AsyncClient
+from lookhear.commands.chat_loop import ChatLoop
+from lookhear.errors import InvalidRequest, SourceError, UsageError
+from lookhear.live.events import as_json
+from lookhear.sources.audio import Source
+from lookhear.sources.microphone import Microphone
+from lookhear.terminal.answer import AnswerDisplay
+
+# What a private server serves if no model is named: what looks, and what hears.
+LOOKS, HEARS = "demo-qwen3-vl", "demo-qwen3-asr"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "question", metavar="QUESTION", nargs="?", help="without one: a conversation, or stdin"
+    )
+    parser.add_argument(
+        "--image", metavar="FILE", action="append", default=[], help="or a URL; may be repeated"
+    )
+    parser.add_argument(
+        "--video", metavar="FILE", action="append", default=[], help="or a URL; may be repeated"
+    )
+    parser.add_argument(
+        "--audio", metavar="FILE", help="the question, spoken; `-` records until Ctrl-C"
+    )
+    parser.add_argument("--system", metavar="TEXT", help="how to answer")
+    parser.add_argument("--max-tokens", metavar="N", type=int, help="of an answer")
+    parser.add_argument("--temperature", metavar="T", type=float, help="0: always the same")
+    parser.add_argument(
+        "--json-schema", metavar="FILE", help="the answer is JSON that keeps to this schema"
+    )
+    parser.add_argument("--json", action="store_true", help="an event per line")
+
+
+def check(parsed: argparse.Namespace) -> None:
+    """Before any server is started: whether it can be asked, with stdin read. UsageError."""
+    for medium in (*parsed.image, *parsed.video, *([parsed.audio] if parsed.audio else [])):
+        if medium != "-" and not is_url(medium):
+            require_file(medium)
+    parsed.extra = None
+    if parsed.json_schema is not None:
+        parsed.extra = {"response_format": _response_format(parsed.json_schema)}
+    if parsed.audio is not None:
+        if parsed.question is not None:
+            raise UsageError("chat: expected a QUESTION or --audio, got both")
+        if parsed.video:
+            raise UsageError("chat: --audio goes with --image, not with --video")
+        if parsed.json_schema is not None:
+            raise UsageError("chat: --json-schema goes with a QUESTION, not with --audio")
+        if is_url(parsed.audio):
+            raise UsageError(f"chat: --audio: expected a file, got {parsed.audio}")
+        return
+    if parsed.question is None and not sys.stdin.isatty():
+        parsed.question = _piped_question()
+    elif parsed.question is None and parsed.json:
+        raise UsageError("chat: --json needs a QUESTION")
+    if parsed.question is not None and not parsed.question.strip():
+        raise UsageError("chat: the question is empty")
+
+
+def _piped_question() -> str:
+    try:
+        question = sys.stdin.read().strip()
+        question.encode()  # some locales let bytes through that are no text
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        raise SourceError(
+            f"stdin: expected a question as text, got bytes that are not {error.encoding}; "
+            "--image and --audio take files"
+        ) from None
+    return question
+
+
+def _response_format(path: str) -> dict[str, Any]:
+    """Of the schema in a file."""
+    require_file(path)
+    try:
+        schema = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise SourceError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise SourceError(
+            f"{path}: expected a JSON Schema, got what is no JSON ({error})"
+        ) from None
+    if not isinstance(schema, dict):
+        raise SourceError(f"{path}: expected a JSON Schema, an object; got {schema!r:.40}")
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+
+
+def served_models(parsed: argparse.Namespace) -> Sequence[str]:
+    """What a private server is to serve."""
+    return [parsed.model or LOOKS, *([HEARS] if parsed.audio is not None else [])]
+
+
+def run(parsed: argparse.Namespace, url: str) -> int:
+    """Ask, and print. Exit status. LookhearError."""
+    if parsed.audio is not None:
+        return asyncio.run(_spoken(parsed, AsyncClient(url, parsed.api_key)))
+    settings: dict[str, Any] = {
+        "model": parsed.model,
+        "max_tokens": parsed.max_tokens,
+        "temperature": parsed.temperature,
+        "extra": parsed.extra,
+    }
+    console = Console(highlight=False)
+    with Client(url, parsed.api_key) as client:
+        if parsed.question is None:
+            loop = ChatLoop(client, console, settings, parsed.system)
+            loop.show_media(parsed.image, parsed.video)
+            loop.run()
+            return 0
+        answer = client.chat(
+            parsed.question,
+            images=parsed.image,
+            videos=parsed.video,
+            system=parsed.system,
+            **settings,
+        )
+        try:
+            with answer, _Printer(console, parsed.json) as printer:
+                for event in answer.events():
+                    printer.show(event)
+        except InvalidRequest as error:
+            asked = int(parsed.system is not None)  # where the question stands
+            raise named(error, [*parsed.image, *parsed.video], asked) from error
+    return 0
+
+
+async def _spoken(parsed: argparse.Namespace, client: AsyncClient) -> int:
+    """The question is a recording: it travels with the pictures over one socket."""
+    console = Console(highlight=False)
+    source: Source = parsed.audio
+    extension = None if parsed.temperature is None else {"temperature": parsed.temperature}
+    conversation = client.conversation(
+        model=parsed.model,
+        instructions=parsed.system,
+        max_tokens=parsed.max_tokens,
+        extension=extension,
+    )
+    async with conversation as talk:
+        for image in parsed.image:
+            try:
+                await talk.add_image(image)
+            except InvalidRequest as error:
+                said = error.message.removeprefix(f"{error.param}: ")
+                raise InvalidRequest(f"{image}: {said}", error.code, error.param) from error
+        loop = asyncio.get_running_loop()
+        if parsed.audio == "-":
+            source = microphone = Microphone()
+
+            def finish() -> None:
+                """The first Ctrl-C ends the question, the next one the program."""
+                loop.remove_signal_handler(signal.SIGINT)
+                microphone.stop()
+
+            loop.add_signal_handler(signal.SIGINT, finish)
+            Console(stderr=True).print("ask; Ctrl-C ends the question", style="dim")
+        try:
+            question = await talk.add_audio(source)
+        finally:
+            if parsed.audio == "-":
+                loop.remove_signal_handler(signal.SIGINT)
+        question = question.strip()
+        if parsed.json:
+            _print_json(QuestionHeard(question))
+        else:
+            console.print(Text(question, style="bold cyan"), soft_wrap=True)
+        async with talk.respond() as answer:
+            with _Printer(console, parsed.json) as printer:
+                async for event in answer.events():
+                    printer.show(event)
+    return 0
+
+
+class _Printer(AnswerDisplay):
+    """As people or programs read it."""
+
+    def __init__(self, console: Console, as_lines: bool) -> None:
+        super().__init__(console)
+        self._as_lines = as_lines
+
+    def show(self, event: AnswerEvent) -> None:
+        if self._as_lines:
+            _print_json(event)
+        else:
+            super().show(event)
+
+
+def _print_json(event: AnswerEvent | QuestionHeard) -> None:
+    print(json.dumps(as_json(event), ensure_ascii=False), flush=True)

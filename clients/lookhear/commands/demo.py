@@ -1,0 +1,210 @@
+"""`make demo`: a server on the demo models, a recording streamed to it live, and the numbers."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import statistics
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, aclosing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+
+from lookhear.client import AsyncClient
+from lookhear.commands.private_server import ServerProcess, free_port, server_installed
+from lookhear.errors import LookhearError, SourceError
+from lookhear.live.events import TextDelta, TurnCompleted, TurnFailed
+from lookhear.sources.audio import at_pace, read_source
+from lookhear.sources.replay import RATE, SAMPLE_BYTES
+from lookhear.terminal.transcript import LiveTranscript, progress
+from lookhear.wer import WordErrors, word_errors
+
+QUIET_SECONDS = 1.5  # of silence after the recording, as after a person who has finished
+MODELS = ("demo-whisper", "demo-qwen3-vl")  # the first hears the recording
+TOY = (
+    "The bundled demo models are honest toys: one hears a small closed vocabulary\n"
+    "spoken by a synthesiser, one sees drawn shapes, numbers and forty words.\n"
+    "Serve a real one with  [bold]lookhear serve --model openai/whisper-large-v3-turbo[/]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """An audio file and what is said in it. words: (start, end) in seconds, in order."""
+
+    audio: Path
+    text: str
+    words: tuple[tuple[float, float], ...]
+
+
+def bundled_recording() -> Path:
+    """The recording beside the demo model; from lookhear-demo. SourceError."""
+    found = importlib.util.find_spec("lookhear_demo")
+    for folder in (found.submodule_search_locations or ()) if found is not None else ():
+        for name in ("hello.opus", "hello.ogg", "hello.flac"):
+            audio = Path(folder) / "recordings" / name
+            if audio.is_file():
+                return audio
+    raise SourceError(
+        "the bundled recording is not installed (pip install lookhear-demo); name one with --file"
+    )
+
+
+def read_recording(audio: Path) -> Recording:
+    """Reads the JSON of the same name beside the audio. SourceError.
+
+    {text, words: [{word, start_s, end_s}]}, or {text, sentences: [{words: …}]}.
+    """
+    try:
+        data = json.loads(audio.with_suffix(".json").read_text("utf-8"))
+        spoken = [word for part in data.get("sentences", [data]) for word in part["words"]]
+        words = tuple((float(w["start_s"]), float(w["end_s"])) for w in spoken)
+        if not words:
+            raise ValueError("no words")
+        return Recording(audio, str(data["text"]), words)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SourceError(f"{audio.with_suffix('.json')}: {error!r}") from error
+
+
+@dataclass(slots=True)
+class Measurement:
+    """What is seen while the recording is streamed; times on the recording's own clock."""
+
+    turns: list[TurnCompleted] = field(default_factory=list)
+    first_text: float | None = None
+    finals: list[float] = field(default_factory=list)  # seconds after the end of speech, per turn
+    failed: list[str] = field(default_factory=list)
+
+    def report(self, recording: Recording) -> Table:
+        errors = self.errors(recording)
+        wrong = errors.substitutions + errors.deletions + errors.insertions
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="bold")
+        table.add_column(justify="right", style="green")
+        table.add_column(style="dim")
+        table.add_row("word error rate", f"{errors.rate:.1%}", f"{wrong} of {errors.words} words")
+        if self.first_text is not None:
+            first = self.first_text - recording.words[0][0]
+            table.add_row("first text", f"{first:.2f} s", "after the first word began")
+        if self.finals:
+            note = "after the end of speech, the wait for silence included"
+            if len(self.finals) > 1:
+                note += f" (median of {len(self.finals)}; worst {max(self.finals):.2f} s)"
+            table.add_row("final text", f"{statistics.median(self.finals):.2f} s", note)
+        return table
+
+    def errors(self, recording: Recording) -> WordErrors:
+        said = sorted(self.turns, key=lambda turn: turn.start)
+        return word_errors(recording.text, " ".join(turn.text for turn in said))
+
+
+class _Clock:
+    """Seconds since the first sample of the recording was spoken."""
+
+    def __init__(self) -> None:
+        self._started: float | None = None
+
+    def start(self) -> None:
+        self._started = time.monotonic()
+
+    def now(self) -> float:
+        assert self._started is not None, "nothing was spoken yet"
+        return time.monotonic() - self._started
+
+
+async def _spoken(audio: Path, clock: _Clock) -> AsyncIterator[bytes]:
+    """The recording and a silence, at the speed of speech."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        clock.start()
+        async for piece in read_source(audio):
+            yield piece
+        yield bytes(int(QUIET_SECONDS * RATE) * SAMPLE_BYTES)
+
+    async for piece in at_pace(pieces(), 1.0):
+        yield piece
+
+
+async def stream(client: AsyncClient, recording: Recording, console: Console) -> Measurement:
+    """Stream it at the speed of speech, show the text as it comes, and measure. LookhearError."""
+    clock, seen = _Clock(), Measurement()
+    events = client.transcribe(_spoken(recording.audio, clock), provisional=True)
+    with LiveTranscript(console) as transcript:
+        async with aclosing(events):
+            async for event in events:
+                transcript.show(event)
+                if isinstance(event, TextDelta) and seen.first_text is None:
+                    seen.first_text = clock.now()
+                elif isinstance(event, TurnFailed):
+                    seen.failed.append(event.message)
+                elif isinstance(event, TurnCompleted) and event.text.strip():
+                    seen.turns.append(event)
+                    spoken = [end for start, end in recording.words if start < event.end]
+                    if spoken:
+                        seen.finals.append(clock.now() - spoken[-1])
+    return seen
+
+
+def run(*, once: bool, port: int, file: str | None, model: str | None) -> int:
+    """The whole demo. Exit status: 0, 1 if the stream failed, 2 if something is not installed."""
+    console = Console(highlight=False)
+    if not server_installed():
+        console.print('lookhear demo needs pip install "lookhear\\[server]"', style="red")
+        return 2
+    try:
+        recording = read_recording(Path(file) if file is not None else bundled_recording())
+        with _server(console, port, model) as server:
+            return _show(console, recording, server, once, toy=model is None)
+    except LookhearError as error:
+        console.print(f"the demo failed: {error}", style="red", markup=False)
+        return 1
+
+
+@contextmanager
+def _server(console: Console, port: int, model: str | None) -> Iterator[ServerProcess]:
+    chosen = free_port(port)
+    if chosen != port:
+        console.print(f"port {port} is taken: using {chosen}", style="yellow")
+    with ExitStack() as stack:
+        with progress(console, "starting the server") as report:
+            names = MODELS if model is None else (model,)
+            arguments = [argument for name in names for argument in ("--model", name)]
+            process = stack.enter_context(ServerProcess(chosen, arguments, report))
+        yield process
+
+
+def _show(
+    console: Console, recording: Recording, server: ServerProcess, once: bool, toy: bool
+) -> int:
+    client = AsyncClient(server.address.base_url)
+    served = asyncio.run(client.models())[0].id
+    if toy:
+        console.print(Panel(TOY, title="lookhear", title_align="left", border_style="cyan"))
+    console.print(
+        f"[dim]{served} hears[/] {recording.audio.name} [dim]at the speed of speech; "
+        "text that may still change is dim[/]\n"
+    )
+    seen = asyncio.run(stream(client, recording, console))
+    console.print()
+    console.print(seen.report(recording))
+    if seen.failed or not seen.turns:
+        problem = seen.failed[0] if seen.failed else "no text came"
+        console.print(f"the stream failed: {problem}", style="red", markup=False)
+        return 1
+    if once:
+        return 0
+    console.print(
+        f"\nOpen [bold cyan]{server.address.base_url}/[/] and speak"
+        f"{', or show it a picture' if toy else ''}. Ctrl-C ends the server."
+    )
+    try:
+        return server.wait()
+    except KeyboardInterrupt:
+        console.print("ending the server", style="dim")
+        return 0

@@ -1,0 +1,121 @@
+"""`lookhear listen`: the microphone, or sound from a pipe, as text while it is spoken."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator
+
+from rich.console import Console
+
+from lookhear.client import AsyncClient
+from lookhear.commands.live import transcribe_live
+from lookhear.commands.server_choice import chosen_server
+from lookhear.errors import UsageError
+from lookhear.live.stream import Retry
+from lookhear.sources.audio import read_source
+from lookhear.sources.meter import Meter
+from lookhear.sources.microphone import Microphone, input_devices, require_microphone
+from lookhear.sources.pcm_stream import read_stream
+from lookhear.sources.standard_input import read_blocks
+from lookhear.terminal.status_line import StatusLine
+from lookhear.terminal.subtitles import TurnFile
+
+# A microphone goes on recording while the server is away, for as long as its queue lasts.
+PATIENT = Retry(tries=30, first=0.5, cap=4.0)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source",
+        metavar="-",
+        nargs="?",
+        choices=["-"],
+        help="stdin instead of the microphone: WAV, or bare 16-bit mono PCM",
+    )
+    parser.add_argument("--stdin", action="store_true", help="the same as -")
+    parser.add_argument(
+        "--rate", metavar="HZ", type=int, help="of bare PCM on stdin; default: 24000"
+    )
+    parser.add_argument("--device", metavar="NAME", help="microphone: a name, or its number")
+    parser.add_argument("--list-devices", action="store_true", help="list microphones and end")
+    parser.add_argument("--language", metavar="CODE", help="default: found by the model")
+    parser.add_argument("--prompt", metavar="TEXT", help="names and terms to expect")
+    parser.add_argument(
+        "--out", metavar="FILE", help="also write .srt, .vtt or .txt, whole after every turn"
+    )
+    parser.add_argument(
+        "--json", dest="format", action="store_const", const="json", default="text",
+        help="an event per line",
+    )  # fmt: skip
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Exit status. LookhearError."""
+    if parsed.list_devices:
+        if not (devices := input_devices()):
+            require_microphone()  # says what to do
+        for number, name, default in devices:
+            print(f"{'*' if default else ' '} {number:3}  {name}")
+        return 0
+    piped = parsed.stdin or parsed.source == "-"
+    device = parsed.device
+    device = int(device) if device is not None and device.isdecimal() else device
+    if not piped:
+        require_microphone(device)
+    elif sys.stdin.isatty():
+        raise UsageError(
+            "listen -: expected sound through a pipe, as `ffmpeg -i SOURCE -f wav - | lookhear "
+            "listen -`"
+        )
+    out = None if parsed.out is None else TurnFile(parsed.out)
+    served = [parsed.model] if parsed.model else []
+    with chosen_server(parsed, Console(stderr=True), served) as (url, model):
+        client = AsyncClient(url, parsed.api_key, retry=PATIENT)
+        source = None if piped else Microphone(device)
+        return asyncio.run(_listen(client, source, model, parsed, out))
+
+
+async def _listen(
+    client: AsyncClient,
+    microphone: Microphone | None,
+    model: str | None,
+    parsed: argparse.Namespace,
+    out: TurnFile | None,
+) -> int:
+    status, stop = StatusLine(Meter()), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def finish() -> None:
+        """The first Ctrl-C ends the recording, and what was said last is still transcribed; the
+        next one ends the program."""
+        loop.remove_signal_handler(signal.SIGINT)
+        status.finishing()
+        stop.set()
+        if microphone is not None:
+            microphone.stop()
+
+    loop.add_signal_handler(signal.SIGINT, finish)
+    pieces: AsyncIterator[bytes]
+    try:
+        with microphone or contextlib.nullcontext():
+            if microphone is not None:
+                pieces = read_source(microphone)
+            else:
+                pieces = read_stream(read_blocks(sys.stdin.fileno(), stop), parsed.rate)
+            await transcribe_live(
+                client,
+                pieces,
+                status,
+                form=parsed.format,
+                out=out,
+                model=model,
+                language=parsed.language,
+                prompt=parsed.prompt,
+            )
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+    return 0

@@ -1,0 +1,56 @@
+"""A source transcribed live on a terminal, into a pipe, and into a file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from lookhear.client import AsyncClient
+from lookhear.live.events import TurnCompleted, as_json
+from lookhear.terminal.status_line import StatusLine
+from lookhear.terminal.subtitles import FORMATS, TurnFile
+from lookhear.terminal.transcript import LiveTranscript
+
+
+async def transcribe_live(
+    client: AsyncClient,
+    pieces: AsyncIterator[bytes],
+    status: StatusLine,
+    *,
+    form: str,
+    out: TurnFile | None = None,
+    **session: Any,
+) -> None:
+    """Until the source ends and its last turn is done. form: "text", "json", "srt", "vtt".
+
+    pieces: 16-bit mono PCM at 24 kHz. session: as of `AsyncClient.transcribe`. LookhearError.
+    """
+    provisional = form in ("text", "json")
+    heard = status.meter.watch(pieces)
+    events = client.transcribe(heard, provisional=provisional, **session)
+    completed: list[TurnCompleted] = []
+    console = Console(highlight=False)
+    with contextlib.ExitStack() as shown:
+        if form == "text":
+            transcript = shown.enter_context(LiveTranscript(console, status))
+        async with contextlib.aclosing(events):
+            async for event in events:
+                if isinstance(event, TurnCompleted) and event.text.strip():
+                    completed.append(event)
+                    if out is not None:
+                        out.add(event)
+                if form == "json":
+                    print(json.dumps(as_json(event), ensure_ascii=False), flush=True)
+                elif form == "text":
+                    transcript.show(event)
+    if out is not None:
+        out.save()
+    if form in FORMATS:
+        print(FORMATS[form](completed), end="")
+    elif form == "text" and console.is_terminal:
+        console.print(Text(status.summary(), style="dim"))

@@ -1,0 +1,152 @@
+"""The `lookhear` command. `serve` and `models` are the server's: found by entry point."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from typing import cast
+
+from rich.console import Console
+
+from lookhear.commands import chat as chat_command
+from lookhear.commands import listen as listen_command
+from lookhear.commands import transcribe as transcribe_command
+from lookhear.commands.server_choice import (
+    EXPLANATION,
+    NEEDS_SERVER,
+    add_server_arguments,
+    chosen_server,
+)
+from lookhear.errors import (
+    AddressError,
+    AuthenticationError,
+    LookhearError,
+    NotInstalled,
+    UsageError,
+)
+
+COMMANDS = "lookhear.commands"  # the entry-point group: `name(argv) -> exit status`
+# What the server's own commands do, known without loading them.
+PLUGINS = {
+    "serve": "start a server",
+    "models": "list what is packaged, downloaded or served",
+    "bench": "measure a server: errors, latencies, capacity",
+    "tune": "measure this GPU's kernels and keep the fastest",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status: 0 done, 1 failed, 2 wrong usage or something is not installed, 130 Ctrl-C."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # What a terminal's encoding lacks, or a file's name has beyond it, ends nothing.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        plugins = metadata.entry_points(group=COMMANDS)
+        if arguments and arguments[0] in plugins.names:
+            return _plugin(plugins[arguments[0]], arguments[1:])
+        parser = _parser(sorted(plugins.names))
+        if not arguments:
+            parser.print_help()
+            return 2
+        parsed = parser.parse_args(arguments)
+        return cast(Callable[[argparse.Namespace], int], parsed.run)(parsed)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output is gone; there is nobody to tell
+        return 1
+    except LookhearError as error:
+        is_about_key = isinstance(error, AuthenticationError) and error.code == "invalid_api_key"
+        hint = "; it goes to --api-key or into LOOKHEAR_API_KEY" if is_about_key else ""
+        print(f"lookhear: {error}{hint}", file=sys.stderr)
+        return 2 if isinstance(error, (AddressError, NotInstalled, UsageError)) else 1
+
+
+def _plugin(entry: metadata.EntryPoint, argv: list[str]) -> int:
+    try:
+        command = cast(Callable[[list[str]], int], entry.load())
+    except ModuleNotFoundError as error:
+        ours = entry.value.partition(":")[0].partition(".")[0]
+        if error.name is not None and error.name.partition(".")[0] == ours:
+            raise  # our own code is broken: that is not the user's to install
+        print(
+            f"lookhear {entry.name} needs {NEEDS_SERVER} ({error.name} is missing)",
+            file=sys.stderr,
+        )
+        return 2
+    return command(argv)
+
+
+def _parser(plugins: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="lookhear", description="Live transcription and chat: client, demo and server."
+    )
+    parser.add_argument("--version", action="version", version=f"lookhear {_version()}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    listen = commands.add_parser(
+        "listen",
+        help="transcribe the microphone, or a stream from a pipe",
+        description="Show what is said into the microphone while it is said; Ctrl-C ends, and what "
+        f"was said last is still shown. {EXPLANATION}",
+    )
+    listen_command.add_arguments(listen)
+    transcribe = commands.add_parser(
+        "transcribe",
+        help="transcribe files",
+        description=f"Transcribe FILEs, as fast as they go. {EXPLANATION}",
+    )
+    transcribe_command.add_arguments(transcribe)
+    chat = commands.add_parser(
+        "chat",
+        help="ask about pictures and videos, or talk",
+        description="Ask QUESTION, perhaps about pictures; without one, converse. " + EXPLANATION,
+    )
+    chat_command.add_arguments(chat)
+    for command, run in (
+        (listen, listen_command.run),
+        (transcribe, transcribe_command.run),
+        (chat, _chat),
+    ):
+        add_server_arguments(command)
+        command.set_defaults(run=run)
+    demo = commands.add_parser(
+        "demo",
+        help="start a server on the demo model and stream a recording to it",
+        description="Start a server, stream a bundled recording to it live, measure, and leave the "
+        "server running for the browser.",
+    )
+    demo.add_argument("--once", action="store_true", help="end after the measurement")
+    demo.add_argument("--port", type=int, default=8000, help="default: 8000, or a free one")
+    demo.add_argument("--file", metavar="FILE", help="stream this instead, FILE.json beside it")
+    demo.add_argument("--model", metavar="REPO_OR_FOLDER", help="serve this, not the demo model")
+    demo.set_defaults(run=_demo)
+    for name in plugins:
+        # Only for --help: main() hands their whole command line to the server's own parser.
+        described = PLUGINS.get(name, f"see `lookhear {name} --help`")
+        commands.add_parser(name, help=described, add_help=False)
+    return parser
+
+
+def _version() -> str:
+    try:
+        return metadata.version("lookhear")
+    except metadata.PackageNotFoundError:  # run from a checkout
+        return "(not installed)"
+
+
+def _demo(parsed: argparse.Namespace) -> int:
+    from lookhear.commands.demo import run  # only this command needs it
+
+    return run(once=parsed.once, port=parsed.port, file=parsed.file, model=parsed.model)
+
+
+def _chat(parsed: argparse.Namespace) -> int:
+    chat_command.check(parsed)
+    served = chat_command.served_models(parsed)
+    with chosen_server(parsed, Console(stderr=True), served) as (url, parsed.model):
+        return chat_command.run(parsed, url)

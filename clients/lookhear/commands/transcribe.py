@@ -1,0 +1,187 @@
+"""`lookhear transcribe`: files, as fast as they go or at the speed of speech."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from lookhear.chat.content import require_file
+from lookhear.client import AsyncClient
+from lookhear.commands.live import transcribe_live
+from lookhear.commands.server_choice import chosen_server
+from lookhear.errors import InvalidRequest, SourceError, UsageError
+from lookhear.sources.audio import at_pace, read_source
+from lookhear.sources.meter import Meter
+from lookhear.terminal.status_line import StatusLine
+from lookhear.terminal.subtitles import TurnFile
+from lookhear.terminal.transcript import progress
+
+# What the server calls the formats, and how their files are named.
+_WIRE = {"text": "text", "json": "verbose_json", "srt": "srt", "vtt": "vtt"}
+_SUFFIXES = {".txt": "text", ".json": "json", ".srt": "srt", ".vtt": "vtt"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="+", help="audio or video; `-` is stdin")
+    parser.add_argument(
+        "--live", action="store_true", help="stream it at the speed of speech, text as it comes"
+    )
+    parser.add_argument("--language", metavar="CODE", help="default: found by the model")
+    parser.add_argument("--prompt", metavar="TEXT", help="names and terms to expect")
+    parser.add_argument("--format", choices=list(_WIRE), help="default: as --out says, or text")
+    parser.add_argument(
+        "--json", dest="format", action="store_const", const="json", help="same as --format json"
+    )
+    parser.add_argument(
+        "--out", metavar="PATH", help="a file (.txt, .srt, .vtt, .json), or a folder for several"
+    )
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Exit status. LookhearError."""
+    for file in parsed.files:
+        if file != "-":
+            require_file(file)
+        elif sys.stdin.isatty():
+            raise UsageError("transcribe -: expected a file through a pipe, as `< talk.mp3`")
+    if parsed.live:
+        return _live(parsed)
+    form, target = _outputs(parsed)
+    console = Console(stderr=True)
+    with chosen_server(parsed, console, _served(parsed)) as (url, model):
+        client = AsyncClient(url, parsed.api_key)
+        return _whole(client, parsed, model, form, target, console)
+
+
+def _served(parsed: argparse.Namespace) -> list[str]:
+    """The private server serves what was asked for and nothing else."""
+    return [parsed.model] if parsed.model else []
+
+
+def _outputs(parsed: argparse.Namespace) -> tuple[str, Callable[[str], Path] | None]:
+    """The format, and where the text of a file goes: None for stdout. UsageError."""
+    out = None if parsed.out is None else Path(parsed.out)
+    several = len(parsed.files) > 1
+    if out is None:
+        if several and parsed.format in ("srt", "vtt"):
+            raise UsageError(f"transcribe: several files as {parsed.format} need --out FOLDER")
+        return parsed.format or "text", None
+    if several or out.is_dir() or str(parsed.out).endswith("/"):
+        form = parsed.format or "text"
+        suffix = next(suffix for suffix, name in _SUFFIXES.items() if name == form)
+        stems = Counter(_stem(file) for file in parsed.files)
+        if twice := [stem for stem, count in stems.items() if count > 1]:
+            raise UsageError(f"transcribe: several files would be written to {twice[0]}{suffix}")
+        _make_folder(out)
+        return form, lambda file: out / f"{_stem(file)}{suffix}"
+    form = parsed.format or _SUFFIXES.get(out.suffix.lower())
+    if form is None:
+        raise UsageError(f"--out: expected .txt, .srt, .vtt or .json, or --format, got {out}")
+    return form, lambda file: out
+
+
+def _stem(file: str) -> str:
+    return "stdin" if file == "-" else Path(file).stem
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SourceError(f"cannot write into {folder}: {error.strerror}") from error
+
+
+def _whole(
+    client: AsyncClient,
+    parsed: argparse.Namespace,
+    model: str | None,
+    form: str,
+    target: Callable[[str], Path] | None,
+    console: Console,
+) -> int:
+    """Whole files, each in one request. What is wrong with one does not keep the others."""
+    failed = 0
+    count = len(parsed.files)
+    titles = [
+        f"transcribing {file}" + (f" ({number} of {count})" if count > 1 else "")
+        for number, file in enumerate(parsed.files, 1)
+    ]
+    with progress(console, titles[0]) as report:
+        for number, file in enumerate(parsed.files):
+            if count > 1:
+                report(titles[number], number / count)
+            try:
+                answer = asyncio.run(
+                    client.transcribe_raw(
+                        sys.stdin.buffer.read() if file == "-" else file,
+                        _WIRE[form],
+                        model=model,
+                        language=parsed.language,
+                        prompt=parsed.prompt,
+                    )
+                )
+            except (InvalidRequest, SourceError) as error:
+                said = str(error)
+                if isinstance(error, InvalidRequest) and error.param == "file":
+                    said = f"{file}: {said.removeprefix('file: ')}"
+                    error = InvalidRequest(said, error.code, error.param)
+                if count == 1:
+                    raise error from None
+                failed += 1
+                said = said if said.startswith(f"{file}: ") else f"{file}: {said}"
+                console.print(f"lookhear: {said}", soft_wrap=True, markup=False)
+                continue
+            _deliver(answer.rstrip("\n"), form, file, target, count > 1)
+            if target is not None and console.is_terminal:
+                console.print(Text(f"{file} → {target(file)}", style="dim"), soft_wrap=True)
+    return 1 if failed else 0
+
+
+def _deliver(
+    answer: str, form: str, file: str, target: Callable[[str], Path] | None, several: bool
+) -> None:
+    if form == "json":
+        data = json.loads(answer)
+        # Several: an object per line that says which file it is.
+        named = {"file": file, **data} if several and target is None else data
+        indent = None if several and target is None else 2
+        answer = json.dumps(named, ensure_ascii=False, indent=indent)
+    if target is not None:
+        path = target(file)
+        try:
+            path.write_text(answer + "\n", encoding="utf-8")
+        except OSError as error:
+            raise SourceError(f"cannot write {path}: {error.strerror}") from error
+    elif several and form == "text":
+        print(f"{file}: {answer}", flush=True)
+    else:
+        print(answer, flush=True)
+
+
+def _live(parsed: argparse.Namespace) -> int:
+    """Stream at the speed of speech; text as it is committed."""
+    if len(parsed.files) > 1 or parsed.files == ["-"]:
+        raise UsageError("transcribe --live: expected one FILE; `lookhear listen -` reads stdin")
+    form = parsed.format or "text"
+    out = None if parsed.out is None else TurnFile(parsed.out)
+    with chosen_server(parsed, Console(stderr=True), _served(parsed)) as (url, model):
+        session = transcribe_live(
+            AsyncClient(url, parsed.api_key),
+            at_pace(read_source(parsed.files[0]), 1.0),
+            StatusLine(Meter(), hint="Ctrl-C stops"),
+            form=form,
+            out=out,
+            model=model,
+            language=parsed.language,
+            prompt=parsed.prompt,
+        )
+        asyncio.run(session)
+    return 0

@@ -1,0 +1,123 @@
+"""What a live transcription yields. Times are seconds from the first sample of the source.
+
+A *turn* is one utterance, named by its item id. Per turn, in order: `SpeechStarted` (voice
+detection only), `TextDelta`*, `SpeechStopped`, then exactly one of `TurnCompleted`, `TurnFailed`;
+deltas may come before and after `SpeechStopped`. Joined deltas equal `TurnCompleted.text`.
+Only `Provisional` is ever taken back (the next one of the turn replaces it), and, when the
+connection breaks, whole unfinished turns: `Reconnecting.superseded` names them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from lookhear.chat.answers import AnswerEvent, QuestionHeard
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReady:
+    """The server accepted the session; comes again after a reconnect. model: None if not said."""
+
+    session_id: str
+    model: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStarted:
+    item_id: str
+    start: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStopped:
+    item_id: str
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """Text that follows all earlier deltas of the turn and is never taken back."""
+
+    item_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Provisional:
+    """The present guess of what follows the turn's committed text; replaces the last guess."""
+
+    item_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    word: str
+    start: float
+    end: float
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Times of words whose text has been committed."""
+
+    item_id: str
+    words: tuple[Word, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCompleted:
+    """The whole turn. start and end: its place in the source; language: None if not said."""
+
+    item_id: str
+    text: str
+    start: float
+    end: float
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFailed:
+    """The server gave this turn up; the session goes on."""
+
+    item_id: str
+    code: str | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnecting:
+    """The connection was lost. Text of the `superseded` turns is void: their audio is sent again
+    and comes back under new item ids.
+
+    resume: where in the source the replay starts; lost: seconds that had to be given up because
+    the replay buffer is bounded (0.0 unless a turn was longer than the buffer).
+    """
+
+    attempt: int
+    delay: float
+    reason: str
+    superseded: tuple[str, ...]
+    resume: float
+    lost: float = 0.0
+
+
+Event = (
+    SessionReady
+    | SpeechStarted
+    | SpeechStopped
+    | TextDelta
+    | Provisional
+    | Words
+    | TurnCompleted
+    | TurnFailed
+    | Reconnecting
+)
+
+
+def as_json(event: Event | AnswerEvent | QuestionHeard) -> dict[str, Any]:
+    """The event as plain data, its class name under `event`."""
+    return {"event": type(event).__name__, **dataclasses.asdict(event)}

@@ -1,0 +1,324 @@
+"""One live transcription over the wire: pump, sender, receiver, and reconnecting between them.
+
+The *pump* reads the source into the replay buffer. Per connection a *sender* reads the buffer from
+the connection's base and sends; the *receiver* feeds server events to `TurnTracker` and yields what
+it says. When the connection breaks, the next one starts at `TurnTracker.needed_from`: everything
+unfinished is sent again, nothing finished is. Both directions are bounded: the pump stops when too
+much is unsent, the sender when the server has not answered the last but one ping, and the socket
+stops the server when nobody takes our events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import time
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+from lookhear.errors import ConnectionFailed, ProtocolError, ServerError, in_words, server_error
+from lookhear.live.events import Event, Reconnecting, SessionReady
+from lookhear.live.turns import ServerVad, TurnTracker
+from lookhear.sources.audio import Source, at_pace, read_source
+from lookhear.sources.microphone import Microphone
+from lookhear.sources.replay import RATE, SAMPLE_BYTES, ReplayBuffer
+from lookhear.transport.address import Server
+from lookhear.transport.realtime import (
+    ERRORS_BEFORE_CLOSE,
+    RETRIED_STATUSES,
+    close_reason,
+    final_close,
+    open_realtime,
+    parse_frame,
+    refused_handshake,
+)
+
+_END_COMMIT = "lookhear_end_of_source"
+_MAX_APPEND_SECONDS = 1.0
+_PING_SECONDS = 2.5  # of audio between two pings; at most two such stretches are unanswered
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How a lost connection is sought again: it waits first, 2 first, 4 first, … seconds."""
+
+    tries: int = 5
+    first: float = 0.5
+    cap: float = 8.0
+
+    def delay(self, attempt: int) -> float:
+        return min(self.cap, self.first * 2.0**attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What the session asks for, and the client's own bounds (seconds)."""
+
+    model: str | None = None
+    language: str | None = None
+    prompt: str | None = None
+    turn_detection: ServerVad | None = ServerVad()
+    provisional: bool = False
+    words: bool = False
+    pace: float | None = None
+    rate: int | None = None
+    replay_seconds: float = 300.0  # of audio kept for a reconnect; a longer turn loses its start
+    ahead_seconds: float = 30.0  # of audio read from the source and not yet sent
+    answer_seconds: float = 60.0  # the server may be silent this long after the source has ended
+    steady_seconds: float = 10.0  # a connection that lived so long resets the count of tries
+
+    def session_update(self) -> dict[str, Any]:
+        transcription = {
+            "model": self.model,
+            "language": self.language,
+            "prompt": self.prompt,
+        }
+        session: dict[str, Any] = {
+            "type": "transcription",
+            "audio": {
+                "input": {
+                    "format": {"type": "audio/pcm", "rate": RATE},
+                    "transcription": {k: v for k, v in transcription.items() if v is not None},
+                    "turn_detection": self.turn_detection and self.turn_detection.payload(),
+                }
+            },
+        }
+        if self.provisional or self.words:
+            session["lookhear"] = {"provisional": self.provisional, "words": self.words}
+        return {"type": "session.update", "session": session}
+
+
+class LiveStream:
+    """One source, transcribed once. Iterate `events()`; close it to stop early."""
+
+    def __init__(
+        self, server: Server, source: Source, options: StreamOptions, retry: Retry
+    ) -> None:
+        self._server = server
+        self._source = source
+        self._options = options
+        self._retry = retry
+        self._tracker = TurnTracker(options.turn_detection)
+        # What is unsent is bounded by itself, and must never be what makes room.
+        kept = options.replay_seconds + options.ahead_seconds + _MAX_APPEND_SECONDS
+        self._buffer = ReplayBuffer(int(kept * RATE))
+        self._sent = 0  # source samples the present connection has been given
+        self._last_resume = 0  # where the last replay started
+        self._source_ended = False
+        self._failure: Exception | None = None  # of the source
+        self._held_error: ServerError | None = None
+        self._changed = asyncio.Condition()  # the buffer grew, shrank, or the source ended
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """Yield until the last turn of the source is done.
+
+        SourceError, ServerError and its kinds, ConnectionFailed, ProtocolError.
+        """
+        microphone = self._source if isinstance(self._source, Microphone) else None
+        # What is said while connecting counts. A microphone that is on already is not ours to stop.
+        opened = microphone is not None and microphone.start()
+        pump: asyncio.Task[None] | None = None
+        attempt = 0
+        ready = False
+        try:
+            while True:
+                connected_at = time.monotonic()
+                try:
+                    async with self._connect() as socket:
+                        connected_at = time.monotonic()
+                        async with contextlib.aclosing(self._converse(socket)) as events:
+                            async for event in events:
+                                ready = ready or isinstance(event, SessionReady)
+                                if pump is None:
+                                    pump = asyncio.create_task(self._pump())
+                                yield event
+                        return
+                except (ConnectionClosed, InvalidHandshake, OSError, TimeoutError) as error:
+                    if self._failure is not None:
+                        raise self._failure from None
+                    reason = self._retry_reason(error, ready)
+                if time.monotonic() - connected_at > self._options.steady_seconds:
+                    attempt = 0
+                if self._progressed():
+                    attempt = 0
+                if attempt >= self._retry.tries:
+                    raise self._held_error or ConnectionFailed(
+                        f"lost {self._server.base_url} and {attempt} tries did not bring it back: "
+                        f"{reason}"
+                    )
+                yield self._lost(attempt, reason)
+                await asyncio.sleep(self._retry.delay(attempt))
+                attempt += 1
+        finally:
+            if microphone is not None and opened:
+                microphone.stop()
+            if pump is not None:
+                pump.cancel()
+                await asyncio.gather(pump, return_exceptions=True)
+
+    # --- the connection ---------------------------------------------------------------------------
+
+    def _connect(self) -> connect:
+        query = {"intent": "transcription"}
+        if self._options.model is not None:
+            query["model"] = self._options.model
+        return open_realtime(self._server, query)
+
+    async def _converse(self, socket: ClientConnection) -> AsyncGenerator[Event, None]:
+        """Everything on one connection, from the session's configuration to its last turn."""
+        self._held_error = None
+        await socket.send(json.dumps(self._options.session_update()))
+        sender: asyncio.Task[None] | None = None
+        try:
+            while not self._tracker.finished:
+                answer_due = sender is None or sender.done()
+                try:
+                    async with asyncio.timeout(self._options.answer_seconds):
+                        message = parse_frame(await socket.recv())
+                except TimeoutError:
+                    if answer_due:
+                        raise TimeoutError("the server has stopped answering") from None
+                    continue  # it is quiet because nobody speaks
+                if message.get("type") == "error":
+                    self._take_error(message.get("error"))
+                    continue
+                for event in self._tracker.receive(message):
+                    if isinstance(event, SessionReady):
+                        if sender is not None:
+                            continue
+                        self._tracker.connected(self._sent)
+                        sender = asyncio.create_task(self._send(socket))
+                    yield event
+                self._forget_done()
+        finally:
+            if sender is not None:
+                sender.cancel()
+                await asyncio.gather(sender, return_exceptions=True)
+
+    async def _send(self, socket: ClientConnection) -> None:
+        """Send the buffer from `_sent` on, and at the source's end commit it."""
+        largest = int(_MAX_APPEND_SECONDS * RATE)
+        pinged_at = self._sent
+        pong: Any = None
+        try:
+            while pcm := await self._next_audio(largest):
+                audio = base64.b64encode(pcm).decode("ascii")
+                await socket.send('{"type":"input_audio_buffer.append","audio":"' + audio + '"}')
+                self._sent += len(pcm) // SAMPLE_BYTES
+                await self._notify()
+                if self._sent - pinged_at >= _PING_SECONDS * RATE:
+                    if pong is not None:
+                        await pong
+                    pong, pinged_at = await socket.ping(), self._sent
+            if self._failure is not None:
+                await socket.close()
+            else:
+                self._tracker.end_committed(self._sent)
+                commit = {"type": "input_audio_buffer.commit", "event_id": _END_COMMIT}
+                await socket.send(json.dumps(commit))
+                # Nothing is left to clear: the answer tells that the commit was dealt with, which
+                # no other event does when the rest of the buffer held no speech.
+                await socket.send('{"type":"input_audio_buffer.clear"}')
+        except ConnectionClosed:
+            return  # the receiver meets the same and knows what to do
+        except Exception as error:  # ours: it must not leave the receiver waiting for ever
+            self._failure = error
+            await socket.close()
+
+    def _take_error(self, payload: object) -> None:
+        """An `error` event: hold it if a close will follow, ignore our empty commit, or raise."""
+        if not isinstance(payload, Mapping):
+            raise ProtocolError(f"error event: expected an object under `error`, got {payload!r}")
+        if payload.get("event_id") == _END_COMMIT and str(payload.get("code")).endswith("_empty"):
+            return
+        error = server_error(payload)
+        if {payload.get("type"), payload.get("code")} & ERRORS_BEFORE_CLOSE:
+            self._held_error = error
+            return
+        raise error
+
+    # --- losing it and coming back ----------------------------------------------------------------
+
+    def _retry_reason(self, error: Exception, ready: bool) -> str:
+        """Why the connection is gone, in words. Raises where trying again would not help."""
+        if isinstance(error, ConnectionClosed):
+            code, said = close_reason(error, self._held_error)
+            if (final := final_close(code, said, self._held_error)) is not None:
+                raise final from error
+            return f"closed with {code}: {said}"
+        if isinstance(error, InvalidStatus):
+            refusal = refused_handshake(self._server, error)
+            if error.response.status_code not in RETRIED_STATUSES or not ready:
+                raise refusal from error
+            return str(refusal)
+        if not ready:
+            said = f"cannot reach {self._server.base_url}: {in_words(error)}"
+            raise ConnectionFailed(said) from error
+        return in_words(error)
+
+    def _progressed(self) -> bool:
+        """Whether the lost connection got anything done: it is then worth the full set of tries."""
+        return self._tracker.needed_from > self._last_resume
+
+    def _lost(self, attempt: int, reason: str) -> Reconnecting:
+        """Rewind to what must be said again."""
+        speaking = self._tracker.speaking
+        superseded = self._tracker.disconnected()
+        needed = self._tracker.needed_from
+        lost = max(0, self._buffer.start - needed)
+        self._tracker.skipped_to(self._buffer.start)
+        self._sent = self._last_resume = self._tracker.needed_from
+        return Reconnecting(
+            attempt=attempt + 1,
+            delay=self._retry.delay(attempt),
+            reason=reason,
+            superseded=superseded,
+            resume=self._sent / RATE,
+            # Outside a turn only silence can be that old: dropping it loses nothing.
+            lost=lost / RATE if speaking else 0.0,
+        )
+
+    # --- the source -------------------------------------------------------------------------------
+
+    async def _pump(self) -> None:
+        pieces = read_source(self._source, self._options.rate)
+        if self._options.pace is not None:
+            pieces = at_pace(pieces, self._options.pace)
+        ahead = int(self._options.ahead_seconds * RATE)
+        size = int(_MAX_APPEND_SECONDS * RATE) * SAMPLE_BYTES
+        try:
+            async for piece in pieces:
+                for first in range(0, len(piece), size):
+                    async with self._changed:
+                        await self._changed.wait_for(lambda: self._buffer.end - self._sent <= ahead)
+                        self._buffer.append(piece[first : first + size])
+                        self._changed.notify_all()
+        except Exception as error:  # whatever the user's source raises is the user's to see
+            self._failure = error
+        finally:
+            self._source_ended = True
+            await self._notify()
+
+    async def _next_audio(self, most: int) -> bytes:
+        """The next unsent samples, at most `most`; empty at the end of the source."""
+        async with self._changed:
+            await self._changed.wait_for(
+                lambda: self._source_ended or self._buffer.end > self._sent
+            )
+        return self._buffer.read(self._sent, most)
+
+    def _forget_done(self) -> None:
+        """Free what no reconnect will need, silence what one must not repeat."""
+        for start, end in self._tracker.blanks():
+            self._buffer.blank(start, end)
+        self._buffer.release(min(self._tracker.needed_from, self._sent))
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,144 @@
+"""Anything that holds or makes sound -> mono 16-bit PCM at 24 kHz, in pieces, without blocking."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from lookhear.chat.content import read_medium, require_file
+from lookhear.errors import SourceError
+from lookhear.sources.microphone import Microphone
+from lookhear.sources.replay import RATE, SAMPLE_BYTES
+from lookhear.sources.resampling import ToWire
+
+BLOCK_SECONDS = 0.5  # of a file, read and resampled at once
+_END = object()  # what `next` in a thread answers at the end: StopIteration cannot cross a future
+
+
+Source = (
+    str
+    | os.PathLike[str]
+    | bytes
+    | NDArray[np.float32]
+    | Iterable[bytes]
+    | AsyncIterable[bytes]
+    | Microphone
+)
+
+
+def _file_pieces(file: str | os.PathLike[str] | bytes) -> Iterator[bytes]:
+    """Decode a file block by block. Blocking: for a worker thread."""
+    name = "the given bytes" if isinstance(file, bytes) else os.fspath(file)
+    if not isinstance(file, bytes):
+        require_file(file)
+        if not Path(file).is_file():  # a pipe, in which one cannot seek
+            file = read_medium(file)
+    try:
+        with soundfile.SoundFile(io.BytesIO(file) if isinstance(file, bytes) else file) as sound:
+            wire = ToWire(sound.samplerate)
+            frames = max(1, int(sound.samplerate * BLOCK_SECONDS))
+            while len(block := sound.read(frames, dtype="float32", always_2d=True)):
+                yield wire.samples(block.mean(axis=1, dtype=np.float32))
+            yield wire.samples(np.zeros(0, np.float32), last=True)
+    except soundfile.LibsndfileError as error:
+        raise SourceError(
+            f"cannot read {name}: expected wav, flac, mp3 or ogg (vorbis, opus), got: {error}"
+        ) from error
+
+
+def _array_pieces(samples: NDArray[np.float32], rate: int) -> Iterator[bytes]:
+    if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
+        raise SourceError(
+            f"samples: expected a one-dimensional float array in [-1, 1], "
+            f"got {samples.dtype} of shape {samples.shape}"
+        )
+    wire = ToWire(rate)
+    block = max(1, int(rate * BLOCK_SECONDS))
+    for first in range(0, len(samples), block):
+        yield wire.samples(samples[first : first + block].astype(np.float32))
+    yield wire.samples(np.zeros(0, np.float32), last=True)
+
+
+async def _in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Pull a blocking iterator from a worker thread, one piece at a time."""
+    while (piece := await asyncio.to_thread(next, pieces, _END)) is not _END:
+        yield _checked(piece)
+
+
+async def read_source(source: Source, rate: int | None = None) -> AsyncIterator[bytes]:
+    """The source as 16-bit mono PCM at 24 kHz, in whole samples.
+
+    source: path of an audio file, bytes of one, float samples at `rate`, an iterator or async
+    iterator of 16-bit little-endian PCM chunks at `rate` (24 kHz if None) split anywhere, or a
+    `Microphone`. SourceError if it cannot be read.
+    """
+    if isinstance(source, np.ndarray):
+        if rate is None:
+            raise SourceError("samples need a rate: transcribe(samples, rate=16000)")
+        pieces: AsyncIterable[bytes] = _in_thread(_array_pieces(source, rate))
+    elif isinstance(source, (str, bytes, os.PathLike)):
+        pieces = _in_thread(_file_pieces(source))
+    else:
+        pieces = _chunks(source, rate or RATE)
+    async for piece in pieces:
+        if piece:
+            yield piece
+
+
+async def _chunks(
+    source: Iterable[bytes] | AsyncIterable[bytes] | Microphone, rate: int
+) -> AsyncIterator[bytes]:
+    wire = ToWire(rate)
+    if isinstance(source, AsyncIterable):
+        async for chunk in source:
+            yield wire.pcm(_checked(chunk))
+    elif isinstance(source, Iterable):
+        async for chunk in _in_thread(iter(source)):
+            yield wire.pcm(_checked(chunk))
+    else:
+        raise SourceError(f"source: expected a path, bytes, samples or chunks, got {type(source)}")
+    yield wire.pcm(b"", last=True)
+
+
+def _checked(chunk: object) -> bytes:
+    if not isinstance(chunk, (bytes, bytearray, memoryview)):
+        raise SourceError(f"chunk: expected bytes of 16-bit PCM, got {type(chunk).__name__}")
+    return bytes(chunk)
+
+
+async def at_pace(
+    pieces: AsyncIterable[bytes], pace: float, step: float = 0.02
+) -> AsyncIterator[bytes]:
+    """The same PCM in pieces of `step` seconds, each released when a microphone would have it.
+
+    Sample n is given out no earlier than n / 24000 / pace seconds after the first pull. The clock
+    is absolute: a late piece does not make the following ones late.
+    """
+    if pace <= 0:
+        raise ValueError(f"pace: expected more than 0, got {pace}")
+    size = int(step * RATE) * SAMPLE_BYTES
+    held = bytearray()
+    started = time.monotonic()
+    released = 0
+
+    async def release(piece: bytes) -> bytes:
+        nonlocal released
+        released += len(piece) // SAMPLE_BYTES
+        await asyncio.sleep(max(0.0, started + released / (RATE * pace) - time.monotonic()))
+        return piece
+
+    async for piece in pieces:
+        held += piece
+        while len(held) >= size:
+            yield await release(bytes(held[:size]))
+            del held[:size]
+    if held:
+        yield await release(bytes(held))

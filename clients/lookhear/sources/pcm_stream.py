@@ -1,0 +1,124 @@
+"""Sound through a pipe: WAV, as ffmpeg writes it, or bare 16-bit PCM -> mono 16-bit at 24 kHz."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from lookhear.chat.content import media_type
+from lookhear.errors import SourceError
+from lookhear.sources.replay import RATE
+from lookhear.sources.resampling import ToWire
+
+_PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE  # format tags of WAV
+_UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # what a writer says that cannot seek back
+_MAX_HEADER = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    rate: int
+    channels: int
+    dtype: str
+
+
+class _Reader:
+    """Counted bytes from blocks of any size."""
+
+    def __init__(self, blocks: AsyncIterator[bytes]) -> None:
+        self._blocks = blocks
+        self._held = b""
+
+    async def peek(self, count: int) -> bytes:
+        """Fewer at the end."""
+        while len(self._held) < count and (block := await anext(self._blocks, b"")):
+            self._held += block
+        return self._held[:count]
+
+    async def take(self, count: int) -> bytes:
+        data = await self.peek(count)
+        if len(data) < count:
+            raise SourceError("stdin: the WAV header is cut off")
+        self._held = self._held[count:]
+        return data
+
+    async def rest(self) -> AsyncIterator[bytes]:
+        if self._held:
+            yield self._held
+        async for block in self._blocks:
+            yield block
+
+
+async def read_stream(blocks: AsyncIterator[bytes], rate: int | None) -> AsyncIterator[bytes]:
+    """blocks: of a WAV (16-bit or float, any channels, known length or not), or of bare mono 16-bit
+    little-endian PCM at `rate` (24 kHz if None), cut anywhere. SourceError."""
+    reader = _Reader(blocks)
+    start = await reader.peek(12)
+    if start[:4] in (b"RIFF", b"RF64") and start[8:12] == b"WAVE":
+        form, size = await _header(reader)
+    else:
+        kind = media_type(start)
+        if kind != "application/octet-stream":
+            raise SourceError(
+                f"stdin: expected WAV or bare 16-bit PCM, got {kind}. A file goes to `lookhear "
+                "transcribe FILE`, a stream through `ffmpeg -i - -f wav -`"
+            )
+        form, size = _Format(RATE if rate is None else rate, 1, "<i2"), None
+    wire = ToWire(form.rate)
+    width = np.dtype(form.dtype).itemsize * form.channels
+    carry = b""
+    async for block in reader.rest():
+        if size is not None:
+            block, size = block[:size], size - len(block[:size])
+        data = carry + block
+        whole = len(data) - len(data) % width
+        data, carry = data[:whole], data[whole:]
+        if piece := _convert(data, form, wire):
+            yield piece
+        if size == 0:
+            break
+    yield wire.pcm(b"", last=True)
+
+
+def _convert(data: bytes, form: _Format, wire: ToWire) -> bytes:
+    if form.channels == 1 and form.dtype == "<i2":
+        return wire.pcm(data)
+    samples = np.frombuffer(data, form.dtype).astype(np.float32)
+    if form.dtype == "<i2":
+        samples *= np.float32(1 / 32768)
+    return wire.samples(samples.reshape(-1, form.channels).mean(axis=1, dtype=np.float32))
+
+
+async def _header(reader: _Reader) -> tuple[_Format, int | None]:
+    """Up to the first sample: the format, and the bytes that follow, None for all of them."""
+    await reader.take(12)
+    form: _Format | None = None
+    while True:
+        name, size = struct.unpack("<4sI", await reader.take(8))
+        if name == b"data":
+            if form is None:
+                raise SourceError("stdin: the WAV header has no format")
+            return form, None if size in _UNKNOWN_SIZES else size
+        if size > _MAX_HEADER:
+            raise SourceError(f"stdin: the WAV header has a chunk of {size} bytes")
+        chunk = await reader.take(size + size % 2)
+        if name == b"fmt ":
+            form = _format(chunk)
+
+
+def _format(chunk: bytes) -> _Format:
+    if len(chunk) < 16:
+        raise SourceError("stdin: the WAV header is cut off")
+    tag, channels, rate, _, _, bits = struct.unpack("<HHIIHH", chunk[:16])
+    if tag == _EXTENSIBLE and len(chunk) >= 26:
+        (tag,) = struct.unpack("<H", chunk[24:26])
+    dtype = {(_PCM, 16): "<i2", (_FLOAT, 32): "<f4"}.get((tag, bits))
+    if dtype is None or not 1 <= channels <= 64:
+        raise SourceError(
+            f"stdin: expected a WAV of 16-bit or float samples, got format {tag} with {bits} bits "
+            f"and {channels} channels; ffmpeg's `-acodec pcm_s16le` makes one"
+        )
+    return _Format(rate, channels, dtype)

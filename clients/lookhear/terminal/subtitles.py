@@ -1,0 +1,104 @@
+"""Turns as files: SubRip, WebVTT, and lines of text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lookhear.errors import SourceError, UsageError
+from lookhear.live.events import TurnCompleted
+
+_CUE_CHARACTERS = 84  # two lines of 42, as subtitles have them
+_SENTENCE_CHARACTERS = 40  # a sentence of so many ends its cue
+Cue = tuple[float, float, str]  # from, to (seconds), text
+
+
+def cues(turns: Sequence[TurnCompleted]) -> list[Cue]:
+    """In the order of speaking. Long turns become several cues, their time divided by letters."""
+    found: list[Cue] = []
+    for turn in sorted(turns, key=lambda turn: turn.start):
+        pieces = _pieces(turn.text.split())
+        letters = sum(map(len, pieces))
+        start = turn.start
+        for piece in pieces:
+            end = start + (turn.end - turn.start) * len(piece) / letters
+            found.append((start, end, piece))
+            start = end
+    return found
+
+
+def _pieces(words: Sequence[str]) -> list[str]:
+    pieces: list[str] = []
+    line = ""
+    for word in words:
+        if line and len(line) + 1 + len(word) > _CUE_CHARACTERS:
+            pieces.append(line)
+            line = ""
+        line = f"{line} {word}" if line else word
+        if word[-1] in ".?!…。？！" and len(line) >= _SENTENCE_CHARACTERS:
+            pieces.append(line)
+            line = ""
+    return [*pieces, line] if line else pieces
+
+
+def _stamp(seconds: float, comma: str) -> str:
+    milliseconds = round(max(0.0, seconds) * 1000)
+    minutes, milliseconds = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    whole, milliseconds = divmod(milliseconds, 1000)
+    return f"{hours:02}:{minutes:02}:{whole:02}{comma}{milliseconds:03}"
+
+
+def _timed(turns: Sequence[TurnCompleted], comma: str) -> list[str]:
+    return [
+        f"{_stamp(start, comma)} --> {_stamp(end, comma)}\n{text}\n"
+        for start, end, text in cues(turns)
+    ]
+
+
+def srt(turns: Sequence[TurnCompleted]) -> str:
+    """SubRip: numbered cues, comma before the milliseconds."""
+    return "".join(f"{number}\n{cue}\n" for number, cue in enumerate(_timed(turns, ","), 1))
+
+
+def vtt(turns: Sequence[TurnCompleted]) -> str:
+    """WebVTT: a header, cues without numbers, dot before the milliseconds."""
+    return "WEBVTT\n\n" + "".join(f"{cue}\n" for cue in _timed(turns, "."))
+
+
+def txt(turns: Sequence[TurnCompleted]) -> str:
+    """A line per turn."""
+    said = sorted(turns, key=lambda turn: turn.start)
+    return "".join(f"{turn.text.strip()}\n" for turn in said if turn.text.strip())
+
+
+FORMATS: dict[str, Callable[[Sequence[TurnCompleted]], str]] = {"srt": srt, "vtt": vtt}
+_SUFFIXES = {".srt": srt, ".vtt": vtt, ".txt": txt}
+
+
+class TurnFile:
+    """A .srt, .vtt or .txt that is whole after every turn. What was there before is left alone
+    until the first of them, or `save`. UsageError, SourceError."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        write = _SUFFIXES.get(self._path.suffix.lower())
+        if write is None:
+            raise UsageError(f"--out: expected a name that ends in .srt, .vtt or .txt, got {path}")
+        self._write = write
+        self._turns: list[TurnCompleted] = []
+        if not os.access(self._path.parent, os.W_OK):
+            raise SourceError(f"cannot write {path}: no folder to write into")
+
+    def add(self, turn: TurnCompleted) -> None:
+        self._turns.append(turn)
+        self.save()
+
+    def save(self) -> None:
+        beside = self._path.with_name(f".{self._path.name}.part")
+        try:
+            beside.write_text(self._write(self._turns), encoding="utf-8")
+            os.replace(beside, self._path)
+        except OSError as error:
+            raise SourceError(f"cannot write {self._path}: {error.strerror}") from error

@@ -1,0 +1,103 @@
+"""The realtime WebSocket as every part of the client opens and reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Subprotocol
+
+from lookhear.errors import (
+    AuthenticationError,
+    ConnectionFailed,
+    LookhearError,
+    ProtocolError,
+    ServerError,
+    in_words,
+)
+from lookhear.transport.address import Server
+
+# Close codes after which trying again makes sense (1005, 1006: the connection just broke).
+RETRIED_CLOSE_CODES = frozenset({1001, 1005, 1006, 1011, 1012, 1013, 1015})
+# HTTP statuses of a refused handshake of which the same is true.
+RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
+# Errors after which the server closes by itself; the close code says whether to come back.
+ERRORS_BEFORE_CLOSE = frozenset({"server_error", "session_expired"})
+
+
+def open_realtime(server: Server, query: Mapping[str, str]) -> connect:
+    """The connection to `/v1/realtime?query`: to await, or to enter with `async with`."""
+    return connect(
+        server.websocket_url("/realtime", query),
+        subprotocols=[Subprotocol("realtime")],
+        additional_headers=server.headers(),
+        compression=None,  # base64 of noise: deflate costs time and saves little
+        proxy=None if server.is_local else True,
+        max_size=2**24,
+        open_timeout=10,
+        close_timeout=0.5,
+    )
+
+
+def parse_frame(frame: str | bytes) -> dict[str, Any]:
+    """A server event. ProtocolError if it is not a JSON object."""
+    try:
+        message = json.loads(frame)
+    except ValueError as error:
+        raise ProtocolError(f"server frame is not JSON: {frame[:80]!r}") from error
+    if not isinstance(message, dict):
+        raise ProtocolError(f"server frame: expected a JSON object, got {frame[:80]!r}")
+    return message
+
+
+def close_reason(error: ConnectionClosed, held: ServerError | None) -> tuple[int, str]:
+    """The close code, 1006 where there was none, and why, in words. held: what was said before."""
+    code = error.rcvd.code if error.rcvd is not None else 1006
+    said = error.rcvd.reason if error.rcvd is not None else "no close frame"
+    return code, said if held is None else held.message
+
+
+def final_close(code: int, said: str, held: ServerError | None) -> ServerError | None:
+    """The exception for a close that the server meant to be final; None: it may come back."""
+    if code in RETRIED_CLOSE_CODES:
+        return None
+    if code == 3000 or "invalid_api_key" in said:
+        if held is None and " " not in said:  # the words before the close were not read any more
+            said = "the API key is missing, or not one that the server knows"
+        return AuthenticationError(said, "invalid_api_key")
+    return held or ServerError(
+        f"the server closed the session before it was finished, code {code}: {said}"
+    )
+
+
+def refused_handshake(server: Server, error: InvalidStatus) -> ServerError:
+    """The typed exception for a handshake that was answered by an HTTP error."""
+    return server.refusal(error.response.status_code, bytes(error.response.body or b""))
+
+
+def connection_error(
+    server: Server, error: Exception, held: ServerError | None = None
+) -> LookhearError:
+    """What to raise when a connection could not be made, or is gone and will not be sought."""
+    if isinstance(error, InvalidStatus):
+        return refused_handshake(server, error)
+    if isinstance(error, ConnectionClosed):
+        code, said = close_reason(error, held)
+        return (
+            final_close(code, said, held)
+            or held
+            or ConnectionFailed(f"lost {server.base_url}: closed with {code}: {said}")
+        )
+    return ConnectionFailed(f"cannot reach {server.base_url}: {in_words(error)}")
+
+
+def is_transient(error: Exception, held: ServerError | None = None) -> bool:
+    """Whether a connection that could not be made, or is gone, may well be had in a moment."""
+    if isinstance(error, InvalidStatus):
+        return error.response.status_code in RETRIED_STATUSES
+    if isinstance(error, ConnectionClosed):
+        return final_close(*close_reason(error, held), held) is None
+    return True

@@ -1,0 +1,380 @@
+"""The gateway's side of the engine: starts its processes, sends messages, hands out events.
+
+One process per model. When one dies, the sessions of its model hear `EngineFailed` once, the others
+go on, and the process is started again, with growing pauses. `engine.client.replica`
+and `engine.process` alone know how the two talk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lookhear.engine.client.replica import EngineUnavailable, Replica
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import (
+    AnswerCompleted,
+    AnswerFailed,
+    AppendAudio,
+    CancelAnswer,
+    CancelFile,
+    CancelTurn,
+    CloseSession,
+    DropPicture,
+    EndTurn,
+    EngineFailed,
+    Event,
+    FileFailed,
+    FileTranscribed,
+    HoldPicture,
+    Message,
+    ModelCard,
+    Ping,
+    Pong,
+    ReadAhead,
+    Ready,
+    Shutdown,
+    StartAnswer,
+    Starting,
+    StartTurn,
+    TranscribeFile,
+    TurnCompleted,
+    TurnFailed,
+)
+
+__all__ = [
+    "EngineClient",
+    "EngineRequestError",
+    "EngineStartError",
+    "EngineState",
+    "EngineUnavailable",
+]
+
+log = logging.getLogger(__name__)
+
+_OfSession = StartTurn | StartAnswer | HoldPicture | DropPicture | ReadAhead
+EventHandler = Callable[[Event], None]
+ProgressHandler = Callable[[str, Starting], None]  # told the model's name with each
+
+RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds after each next death in a row
+STEADY_SECONDS = 60.0  # whoever lived so long begins a new row
+SILENCE_LIMIT = 60.0  # seconds without an answer after which an engine counts as hung
+
+
+class EngineStartError(RuntimeError):
+    """An engine could not load its model; the message says why."""
+
+
+class EngineRequestError(RuntimeError):
+    """A file could not be transcribed. code: as in `FileFailed`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """How the engine of one model is.
+
+    state: "loading" (for the first time), "ready" or "restarting". stage: what a start is doing, in
+    words, "" if ready. progress: the share of the stage that is done, 0 to 1.
+    """
+
+    model: str
+    state: str
+    stage: str
+    progress: float
+
+
+@dataclass(slots=True)
+class _Listener:
+    """A session. model: of its turns to come. replicas: the engines that may know of it."""
+
+    on_event: EventHandler
+    model: str
+    replicas: set[Replica] = field(default_factory=set)
+
+
+class EngineClient:
+    """All engines of one gateway. Every method belongs to the event loop that called `load`.
+
+    configs: one per model, each with a name of its own; the first is the default. module: what
+    their processes run; a benchmark of the gateway alone has an engine without a model.
+    """
+
+    def __init__(
+        self, configs: Sequence[EngineConfig], *, module: str = "lookhear.engine.process"
+    ) -> None:
+        names = [config.name for config in configs]
+        if len(set(names)) != len(names):
+            raise ValueError(f"models need different names, got {', '.join(names)}")
+        self._default = names[0]
+        self._on_progress: ProgressHandler | None = None
+        self._replicas = {c.name: Replica(c, self._on_event, module) for c in configs}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._listeners: dict[str, _Listener] = {}
+        self._turns: dict[tuple[str, str], Replica] = {}  # turns and answers
+        self._files: dict[str, tuple[Replica, asyncio.Future[FileTranscribed]]] = {}
+        self._cards: dict[str, ModelCard] = {}
+        self._closing = asyncio.Event()
+        self._stats: dict[str, Pong] = {}
+
+    @classmethod
+    async def start(
+        cls, configs: Sequence[EngineConfig], *, on_progress: ProgressHandler | None = None
+    ) -> EngineClient:
+        """A client whose engines are loaded: see `load`."""
+        client = cls(configs)
+        await client.load(on_progress)
+        return client
+
+    async def load(self, on_progress: ProgressHandler | None = None) -> None:
+        """Start one engine per config, all at once, and wait until every one is ready.
+
+        Raises EngineStartError as soon as one cannot load its model; the others are ended then.
+        """
+        assert not self._tasks, "loaded already"
+        self._on_progress = on_progress
+        try:
+            await asyncio.gather(*(self._first_start(r) for r in self._replicas.values()))
+        except BaseException:
+            await self.close()
+            raise
+        finally:
+            self._on_progress = None  # a restart is told in the log
+
+    async def _first_start(self, replica: Replica) -> None:
+        started = asyncio.Event()
+        self._tasks.append(asyncio.create_task(self._supervise(replica, started)))
+        await started.wait()
+        if replica.ready is None:
+            reason = f"its process ended with status {replica.status} before it was ready"
+            if replica.failure is not None:
+                reason = replica.failure.message.removeprefix(f"{replica.config.model}: ")
+            raise EngineStartError(f"cannot load {replica.config.name}: {reason}")
+
+    @property
+    def ready(self) -> bool:
+        """Whether every engine is up right now."""
+        return all(replica.ready is not None for replica in self._replicas.values())
+
+    def is_ready(self, model: str) -> bool:
+        """Whether the engine of this model is up right now."""
+        replica = self._replicas.get(model)
+        return replica is not None and replica.ready is not None
+
+    @property
+    def models(self) -> list[ModelCard]:
+        """The served models, the default first, also while an engine is being restarted.
+
+        Empty until all of them have been ready once.
+        """
+        names = [name for name in self._replicas if name in self._cards]
+        return [self._cards[name] for name in names] if len(names) == len(self._replicas) else []
+
+    @property
+    def states(self) -> list[EngineState]:
+        """How each engine is, in the order of the configs."""
+        states = []
+        for name, replica in self._replicas.items():
+            if replica.ready is not None:
+                states.append(EngineState(name, "ready", "", 1.0))
+            else:
+                state = "restarting" if name in self._cards else "loading"
+                now = replica.starting
+                states.append(EngineState(name, state, now.stage, now.fraction))
+        return states
+
+    @property
+    def stats(self) -> dict[str, Pong]:
+        """What each engine last said of its work, per model name; at most a heartbeat old."""
+        return dict(self._stats)
+
+    @property
+    def pids(self) -> dict[str, int | None]:
+        """Process id per model name."""
+        return {name: replica.pid for name, replica in self._replicas.items()}
+
+    # --- sessions --------------------------------------------------------------------------------
+
+    def open_session(self, session: str, on_event: EventHandler) -> None:
+        """Events of the session's turns go to on_event, on the event loop; so does `EngineFailed`,
+        if the engine of its model dies or one that has a turn of it. Its model is the default."""
+        self._listeners[session] = _Listener(on_event, self._default)
+
+    def use_model(self, session: str, model: str) -> None:
+        """The session's turns to come are for this model."""
+        self._listeners[session].model = model
+
+    def close_session(self, session: str) -> None:
+        """Drop the session and all its turns. Idempotent."""
+        listener = self._listeners.pop(session, None)
+        if listener is None:
+            return
+        self._turns = {key: r for key, r in self._turns.items() if key[0] != session}
+        for replica in listener.replicas:
+            with contextlib.suppress(EngineUnavailable):  # then it has forgotten the session anyway
+                replica.send(CloseSession(session))
+
+    def send(self, message: Message) -> None:
+        """Send a message of a session: about a turn or an answer to the engine that has it, else
+        to that of the model it names.
+
+        A message for a turn or answer that has ended already is dropped. Raises EngineUnavailable.
+        """
+        match message:
+            case StartTurn(session, work, settings) | StartAnswer(session, work, settings):
+                self._turns[session, work] = self._send_to(settings.model, message)
+            case HoldPicture() | DropPicture() | ReadAhead():
+                self._send_to(message.model, message)
+            case AppendAudio(session, work) | EndTurn(session, work):
+                if (replica := self._turns.get((session, work))) is not None:
+                    replica.send(message)
+            case CancelTurn(session, work) | CancelAnswer(session, work):
+                if (replica := self._turns.pop((session, work), None)) is not None:
+                    replica.send(message)
+            case _:
+                raise AssertionError(f"not of a session: {message}")
+
+    def _send_to(self, model: str, message: _OfSession) -> Replica:
+        replica = self._replicas.get(model)
+        if replica is None:
+            raise EngineUnavailable(f"no engine serves {model!r}")
+        replica.send(message)
+        if (listener := self._listeners.get(message.session)) is not None:
+            listener.replicas.add(replica)
+        return replica
+
+    async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
+        """Raises EngineRequestError, EngineUnavailable. Cancelling the call cancels the work."""
+        replica = self._replicas.get(message.settings.model)
+        if replica is None:
+            raise EngineUnavailable(f"no engine serves {message.settings.model!r}")
+        future: asyncio.Future[FileTranscribed] = asyncio.get_running_loop().create_future()
+        replica.send(message)
+        self._files[message.request] = (replica, future)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            with contextlib.suppress(EngineUnavailable):  # then it has forgotten the file anyway
+                replica.send(CancelFile(message.request))
+            raise
+        finally:
+            self._files.pop(message.request, None)
+
+    async def close(self) -> None:
+        """End all engines and wait for them."""
+        self._closing.set()
+        for replica in self._replicas.values():
+            if replica.ready is not None:
+                with contextlib.suppress(EngineUnavailable):  # it ends with its socket too
+                    replica.send(Shutdown())
+                replica.hang_up()
+            else:
+                replica.kill()  # it may be loading for minutes
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # --- events ----------------------------------------------------------------------------------
+
+    def _on_event(self, replica: Replica, event: Event) -> None:
+        match event:
+            case Starting():
+                if self._on_progress is not None:
+                    self._on_progress(replica.config.name, event)
+            case Ready(models):
+                self._cards[replica.config.name] = models[0]
+            case Pong():
+                self._stats[replica.config.name] = event
+            case FileTranscribed() | FileFailed():
+                self._finish_file(event)
+            case TurnCompleted() | TurnFailed():
+                self._turns.pop((event.session, event.turn), None)
+                self._hand_out(event.session, event)
+            case AnswerCompleted() | AnswerFailed():
+                self._turns.pop((event.session, event.answer), None)
+                self._hand_out(event.session, event)
+            case _:
+                session = getattr(event, "session", None)
+                if session is not None:
+                    self._hand_out(session, event)
+
+    def _hand_out(self, session: str, event: Event) -> None:
+        listener = self._listeners.get(session)
+        if listener is not None:
+            listener.on_event(event)
+
+    def _finish_file(self, event: FileTranscribed | FileFailed) -> None:
+        entry = self._files.get(event.request)
+        if entry is None or entry[1].done():
+            return
+        if isinstance(event, FileTranscribed):
+            entry[1].set_result(event)
+        else:
+            entry[1].set_exception(EngineRequestError(event.code, event.message))
+
+    async def _supervise(self, replica: Replica, first_start: asyncio.Event) -> None:
+        """Keep one engine alive. The first start is not retried: its failure is a wrong setting."""
+        clock = asyncio.get_running_loop().time
+        deaths = 0
+        while not self._closing.is_set():
+            started = asyncio.Event() if first_start.is_set() else first_start
+            began = clock()
+            heartbeat = asyncio.create_task(self._heartbeat(replica, started))
+            try:
+                status = await replica.run(started)
+            except OSError as error:  # no process, no socket pair: the machine is out of something
+                log.error("engine of %s cannot be started: %s", replica.config.name, error)
+                status = -1
+            finally:
+                heartbeat.cancel()
+                first_start.set()
+            if self._closing.is_set() or replica.config.name not in self._cards:
+                return
+            self._announce_death(replica, status)
+            deaths = 1 if clock() - began >= STEADY_SECONDS else deaths + 1
+            pause = RESTART_PAUSES[min(deaths, len(RESTART_PAUSES)) - 1]
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._closing.wait()
+
+    def _announce_death(self, replica: Replica, status: int) -> None:
+        log.error(
+            "engine of %s ended with status %d; starting it again", replica.config.name, status
+        )
+        failure = replica.failure or EngineFailed(
+            "engine_died", f"the engine of {replica.config.name} ended unexpectedly"
+        )
+        hit = {key[0] for key, r in self._turns.items() if r is replica}
+        hit |= {s for s, known in self._listeners.items() if known.model == replica.config.name}
+        self._stats.pop(replica.config.name, None)
+        self._turns = {key: r for key, r in self._turns.items() if r is not replica}
+        for session in hit:
+            self._hand_out(session, failure)
+        for owner, future in self._files.values():
+            if owner is replica and not future.done():
+                future.set_exception(EngineUnavailable(failure.message))
+
+    async def _heartbeat(self, replica: Replica, started: asyncio.Event) -> None:
+        """Ping the engine; kill it when it has not answered for long. `run` sees it end.
+
+        Silence is counted in heartbeats, not by the clock: this process may have been stopped for
+        minutes, or both, and then it is the one that asked nothing.
+        """
+        await started.wait()
+        number, silence = 0, 0.0
+        while replica.ready is not None:
+            if silence > SILENCE_LIMIT:
+                log.error("engine of %s does not answer; killing it", replica.config.name)
+                replica.kill()
+                return
+            number += 1
+            last = replica.last_pong
+            with contextlib.suppress(EngineUnavailable):  # its silence is what counts
+                replica.send(Ping(number))
+            await asyncio.sleep(replica.config.heartbeat_seconds)
+            is_silent = replica.last_pong == last
+            silence = silence + replica.config.heartbeat_seconds if is_silent else 0.0

@@ -1,0 +1,138 @@
+"""One engine process and the socket to it, seen from the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import logging
+import socket
+import sys
+from collections.abc import Callable
+
+from lookhear.engine.client.wire import PREFIX, Codec, WireError
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import EngineFailed, Event, Message, Ready, Starting
+
+log = logging.getLogger(__name__)
+
+BACKLOG_LIMIT = 256 << 20  # bytes waiting for an engine that does not read
+_FROM_NOTHING = Starting("starting a process", 0.0)
+END_SECONDS = 5.0  # how long a process may take to end after its socket closed
+
+
+class EngineUnavailable(RuntimeError):
+    """No engine process is up for the model at this moment."""
+
+
+class Replica:
+    """One engine process and the socket to it."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        on_event: Callable[[Replica, Event], None],
+        module: str = "lookhear.engine.process",
+    ) -> None:
+        """module: what the process runs, with the arguments of `engine.process`."""
+        self.config = config
+        self._module = module
+        self.ready: Ready | None = None
+        self.failure: EngineFailed | None = None
+        self.starting = _FROM_NOTHING  # how far the start is
+        self.status: int | None = None  # exit status of the last process
+        self.last_pong = 0.0
+        self._on_event = on_event
+        self._codec = Codec()
+        self._process: asyncio.subprocess.Process | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._killed = False
+
+    async def run(self, started: asyncio.Event) -> int:
+        """Start the process and read its events until it ends; returns its exit status."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.failure = None
+        self._killed = False
+        arguments = ["--fd", str(theirs.fileno()), "--config", _as_json(self.config)]
+        with theirs, contextlib.ExitStack() as abandoned:
+            abandoned.enter_context(ours)
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                self._module,
+                *arguments,
+                pass_fds=[theirs.fileno()],
+                # Signals to the gateway's group (Ctrl-C, a supervisor's stop) are the gateway's to
+                # handle: it says goodbye to its clients first. The engine ends with its socket.
+                start_new_session=True,
+            )
+            abandoned.pop_all()
+        if self._killed:  # while it was being started
+            self._process.kill()
+        reader, self._writer = await asyncio.open_unix_connection(sock=ours)
+        try:
+            while True:
+                prefix = await reader.readexactly(PREFIX.size)
+                header_bytes, payload_bytes = PREFIX.unpack(prefix)
+                header = await reader.readexactly(header_bytes)
+                event = self._codec.decode(header, await reader.readexactly(payload_bytes))
+                self.last_pong = asyncio.get_running_loop().time()
+                if isinstance(event, Ready):
+                    self.ready = event
+                    self._on_event(self, event)
+                    started.set()
+                elif isinstance(event, EngineFailed):
+                    self.failure = event
+                else:
+                    if isinstance(event, Starting):
+                        self.starting = event
+                    self._on_event(self, event)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        except WireError:
+            log.exception("engine of %s does not speak our language", self.config.name)
+            self.kill()
+        finally:
+            self.ready, self.starting = None, _FROM_NOTHING
+            self._writer.close()
+            self._writer = None
+            self.status = await self._end()
+        started.set()
+        return self.status
+
+    async def _end(self) -> int:
+        assert self._process is not None
+        if self._process.returncode is None:
+            try:
+                async with asyncio.timeout(END_SECONDS):
+                    return await self._process.wait()
+            except TimeoutError:
+                self._process.kill()
+        return await self._process.wait()
+
+    def send(self, message: Message) -> None:
+        # A transport that is closing knows before `run` does that the process is gone.
+        if self._writer is None or self.ready is None or self._writer.transport.is_closing():
+            raise EngineUnavailable(f"the engine of {self.config.name} is not running")
+        if self._writer.transport.get_write_buffer_size() > BACKLOG_LIMIT:
+            raise EngineUnavailable(f"the engine of {self.config.name} does not keep up")
+        self._writer.writelines(self._codec.encode(message))
+
+    def hang_up(self) -> None:
+        """Close the socket; the process ends by itself (or is killed after some seconds)."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def kill(self) -> None:
+        self._killed = True
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+
+def _as_json(config: EngineConfig) -> str:
+    return json.dumps(dataclasses.asdict(config))

@@ -1,0 +1,126 @@
+"""One frozen configuration per engine process, validated once at the edge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class ConfigError(ValueError):
+    """A setting cannot be used; the message names the field, the value and what was expected."""
+
+
+def _require(ok: bool, field: str, value: object, expected: str) -> None:
+    if not ok:
+        raise ConfigError(f"{field}: expected {expected}, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Everything the engine is told at start.
+
+    model: repo id, local folder, or the name of a packaged checkpoint. Times are seconds. What is
+    left to the device (0, or None for overlap): see `engine.device.capacity`.
+    """
+
+    model: str = "demo-whisper"
+    served_name: str | None = None  # name on the wire; None: the model string itself
+    device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one
+    # "float32", "bfloat16", "float16", or "auto": what this machine is fastest in.
+    dtype: str = "auto"
+    threads: int = 0  # torch intra-op threads; 0: one for a small model, else torch's choice
+    max_live_turns: int = 0  # turns that may be open at once, over all sessions; 0: the device's
+    max_rows: int = 0  # requests decoded together in one step; 0: the device's
+    max_audio_seconds: float = 3600.0  # of one turn or file
+    tick_seconds: float = 0.25  # least new audio between two ticks of one turn
+    # Encoder windows: "full" always encodes 30 s, as Whisper was published; "short" pads audio only
+    # up to the next step; "auto" is short for checkpoints that say they were trained for it.
+    window: str = "auto"
+    window_step_seconds: float = 2.0
+    min_window_seconds: float = 4.0
+    # An open segment is cut when it grows beyond this; 0: what suits the checkpoint.
+    max_segment_seconds: float = 0.0
+    freeze_windows: bool = True  # Qwen3-ASR: full windows are read once (off: for comparison)
+    token_budget: int = 0  # tokens fed to the decoder in one step, over all; 0: the device's
+    max_context_tokens: int = 4096  # of one request with a paged cache, prompt and answer
+    max_picture_tokens: int = 16_384  # of one image at most; less makes large ones smaller
+    max_answer_tokens: int = 1024  # of an answer whose client names no limit
+    max_answers: int = 64  # at once, over all sessions
+    kv_cache_gigabytes: float = 0.0  # GiB for the paged cache at most; 0: the device's
+    agreeing_ticks: int = 2  # ticks in a row that must hear a word alike to commit it
+    held_words: int = 1  # words at the edge of the audio that wait all the same
+    # Probability that a token must have to be committed while somebody speaks; None: what suits the
+    # kind of model.
+    commit_probability: float | None = None
+    draft_verification: bool = True  # check the last hypothesis in one pass
+    cuda_graphs: str = "auto"  # "auto": captured at the start, on a GPU; "off": every pass is eager
+    graph_gigabytes: float = 2.0  # GiB of GPU memory for graphs at most
+    # Steps launched before the one in front of them has been read, 0 or 1; None: the device's.
+    overlap: int | None = None
+    heartbeat_seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require(bool(self.model), "model", self.model, "a repo id, a folder or a packaged name")
+        _require(
+            self.dtype in ("auto", "float32", "bfloat16", "float16"),
+            "dtype",
+            self.dtype,
+            "auto, float32, bfloat16 or float16",
+        )
+        _require(
+            self.window in ("auto", "full", "short"), "window", self.window, "auto, full or short"
+        )
+        _require(
+            self.cuda_graphs in ("auto", "off"), "cuda_graphs", self.cuda_graphs, "auto or off"
+        )
+        _require(
+            0 <= self.graph_gigabytes <= 4096,
+            "graph_gigabytes",
+            self.graph_gigabytes,
+            "0 to 4096 GiB",
+        )
+        _require(self.overlap in (None, 0, 1), "overlap", self.overlap, "0 or 1")
+        _require(self.threads >= 0, "threads", self.threads, "0 or more")
+        _require(self.max_live_turns >= 0, "max_live_turns", self.max_live_turns, "0 or more")
+        _require(self.max_rows >= 0, "max_rows", self.max_rows, "0 or more")
+        _require(2 <= self.agreeing_ticks <= 8, "agreeing_ticks", self.agreeing_ticks, "2 to 8")
+        _require(0 <= self.held_words <= 8, "held_words", self.held_words, "0 to 8")
+        _require(
+            self.commit_probability is None or 0 <= self.commit_probability <= 1,
+            "commit_probability",
+            self.commit_probability,
+            "0 to 1",
+        )
+        budget = self.token_budget
+        _require(budget == 0 or budget >= 16, "token_budget", budget, "0, or at least 16")
+        _require(
+            self.max_context_tokens >= 256,
+            "max_context_tokens",
+            self.max_context_tokens,
+            "at least 256",
+        )
+        for name in ("max_picture_tokens", "max_answer_tokens", "max_answers"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        kv = self.kv_cache_gigabytes
+        _require(
+            kv == 0 or 0.001 <= kv <= 4096, "kv_cache_gigabytes", kv, "0, or 0.001 to 4096 GiB"
+        )
+        _require(
+            self.max_segment_seconds == 0 or 2 <= self.max_segment_seconds <= 120,
+            "max_segment_seconds",
+            self.max_segment_seconds,
+            "0, or 2 to 120 seconds",
+        )
+        for name, low, high in (
+            ("max_audio_seconds", 1.0, 86_400.0),
+            ("tick_seconds", 0.02, 10.0),
+            ("window_step_seconds", 0.02, 30.0),
+            ("min_window_seconds", 0.1, 30.0),
+            ("heartbeat_seconds", 0.05, 60.0),
+        ):
+            value = getattr(self, name)
+            _require(low <= value <= high, name, value, f"{low} to {high} seconds")
+
+    @property
+    def name(self) -> str:
+        """The model's name on the wire."""
+        return self.served_name or self.model

@@ -1,0 +1,261 @@
+"""The engine proper: messages in, one step at a time, events out. **The main path; read first.**
+
+    submit(message)   a session's audio, a question, a cancellation: the desk makes owners of them
+    step()            owners with work get tickets -> the scheduler admits them and shares out the
+                      tokens of the step -> the runner encodes, and decodes for all of them at once
+                      -> policies -> events
+
+No sockets, no clock, no threads: `engine.process` wraps it, tests drive it directly.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import Any
+
+from lookhear.engine.core.desk import Desk
+from lookhear.engine.core.owner import Owner, Streamer
+from lookhear.engine.core.request import Phase, Priority, RequestError
+from lookhear.engine.core.runner import Failure, Handle, Outcome, Runner, Running
+from lookhear.engine.core.scheduler import Scheduler
+from lookhear.engine.messages import CloseSession, Event, Message, OpenSession, Ping, Pong
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A step that the device is busy with, and whom it feeds."""
+
+    handle: Handle
+    sequences: list[Running]
+
+
+class EngineCore:
+    """One model, all its sessions. Every public call belongs to the thread that owns the device.
+
+    desk: takes the messages of this kind of model; what it makes of them are owners. overlap: steps
+    that are launched before the one in front of them has been read, 0 or 1. With 1 the host's work
+    is hidden behind the device's; texts are the same, and come a step later.
+    """
+
+    def __init__(
+        self, desk: Desk, runner: Runner[Any, Any], scheduler: Scheduler, *, overlap: int = 0
+    ) -> None:
+        assert overlap in (0, 1), overlap
+        self._overlap = overlap
+        self._launched: deque[Launched] = deque()
+        self._retired: list[Running] = []  # over, but a launched step still writes to their room
+        self._desk = desk
+        self._runner = runner
+        self._scheduler = scheduler
+        self._sessions: dict[str, set[str]] = {}  # session -> keys of its owners
+        self._session_of: dict[str, str] = {}
+        self._owners: dict[str, tuple[Priority, Owner]] = {}
+        self._counts: Counter[type] = Counter()  # owners of each kind
+        # Owners whose wishes may have changed since their tickets were brought up to date, in the
+        # order in which they did: so among those who are due at once, nobody is always the first.
+        self._changed: dict[str, None] = {}
+        self._running: dict[str, Running] = {}
+        self._events: list[Event] = []
+        self._num_steps = self._num_requests = 0
+        self._num_drafted = self._num_accepted = self._num_passes = 0
+
+    # --- messages --------------------------------------------------------------------------------
+
+    def submit(self, message: Message) -> None:
+        """Take one message. Its events, if any, come out of the next `step`."""
+        match message:
+            case OpenSession(session):
+                self._sessions.setdefault(session, set())
+            case CloseSession(session):
+                self._desk.close(session)
+                for key in self._sessions.pop(session, set()).copy():
+                    self.drop(key)
+            case Ping(number):
+                self._events.append(Pong(number, self.stats()))
+            case _:
+                self._events.extend(self._desk.take(message, self))
+
+    # --- owners: what the desk may do ------------------------------------------------------------
+
+    def add(self, key: str, priority: Priority, owner: Owner, session: str | None = None) -> None:
+        """An owner under a new name. With a session, it is dropped when that closes."""
+        assert key not in self._owners, key
+        self._owners[key] = (priority, owner)
+        self._counts[type(owner)] += 1
+        self._changed[key] = None
+        if session is not None:
+            self._sessions.setdefault(session, set()).add(key)
+            self._session_of[key] = session
+
+    def owner(self, key: str) -> Owner | None:
+        """Who asks may tell it something: its ticket is looked at again."""
+        held = self._owners.get(key)
+        if held is None:
+            return None
+        self._changed[key] = None
+        return held[1]
+
+    def changed(self, key: str) -> None:
+        """The owner may want something else than before, by no message."""
+        assert key in self._owners, key
+        self._changed[key] = None
+
+    def count(self, kind: type) -> int:
+        """How many owners of a kind there are."""
+        return sum(number for held, number in self._counts.items() if issubclass(held, kind))
+
+    def drop(self, key: str) -> None:
+        """Forget an owner at any moment: its ticket, its rows and slots, its running request."""
+        self._scheduler.forget(key)
+        self._changed.pop(key, None)
+        if held := self._owners.pop(key, None):
+            self._counts[type(held[1])] -= 1
+        if sequence := self._running.pop(key, None):
+            self._retire(sequence)
+        self._runner.forget(key)
+        session = self._session_of.pop(key, None)
+        if session in self._sessions:
+            self._sessions[session].discard(key)
+
+    def drop_if_done(self, key: str) -> None:
+        held = self._owners.get(key)
+        if held is not None and held[1].is_done:
+            self.drop(key)
+
+    def stats(self) -> dict[str, int]:
+        """Since the start: steps, requests finished, decoder passes of those requests, draft tokens
+        offered and kept. Now: requests waiting. And what the desk and the runner count."""
+        return {
+            "steps": self._num_steps,
+            "requests": self._num_requests,
+            "decoder_passes": self._num_passes,
+            "drafted_tokens": self._num_drafted,
+            "accepted_tokens": self._num_accepted,
+            **self._desk.stats(self),
+            "waiting": self._scheduler.num_waiting,
+            **self._runner.stats(),
+        }
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` would do anything."""
+        if self._launched or self._running or self._events:
+            return True
+        self._update_tickets()
+        return self._scheduler.num_waiting > 0
+
+    def step(self) -> list[Event]:
+        """Run the next batch: schedule, launch, wait, commit, hand out the events."""
+        self._num_steps += 1
+        work = self._schedule()
+        if work:
+            self._launch(work)
+        outcome = self._wait(is_idle=not work)
+        self._commit(outcome)
+        events, self._events = self._events, []
+        return events
+
+    def _schedule(self) -> list[tuple[Running, int]]:
+        """Who is fed how many tokens in this step, those among them who begin with it."""
+        self._update_tickets()
+        for key in self._scheduler.admit(self._runner.free_tokens, len(self._retired)):
+            try:
+                self._running[key] = self._runner.place(self._owners[key][1].make_request())
+            except RequestError as error:
+                self._fail(Failure(key, error.code, str(error)))
+        demands = {key: sequence.demand() for key, sequence in self._running.items()}
+        shares = self._scheduler.share(demands)
+        return [(self._running[key], count) for key, count in shares.items()]
+
+    def _update_tickets(self) -> None:
+        """Of owners that changed. One that runs is looked at again when it has finished, one that
+        is retired when that is over."""
+        if not self._changed:
+            return
+        changed, self._changed = self._changed, {}
+        retired = {sequence.key for sequence in self._retired}
+        scheduler = self._scheduler
+        for key in changed:
+            if scheduler.is_running(key) or key in retired:
+                continue
+            priority, owner = self._owners[key]
+            if owner.wants_request():
+                scheduler.want(key, priority, owner.cost(), is_urgent=owner.is_urgent)
+            else:
+                scheduler.forget(key)
+
+    def _launch(self, work: list[tuple[Running, int]]) -> None:
+        handle = self._runner.launch(work)
+        self._launched.append(Launched(handle, [sequence for sequence, _ in work]))
+
+    def _wait(self, *, is_idle: bool) -> Outcome:
+        """Of the oldest step, unless it may overlap with the next one."""
+        if len(self._launched) <= (0 if is_idle else self._overlap):
+            return Outcome()
+        outcome = self._launched.popleft().handle.wait()
+        self._release_retired()
+        return outcome
+
+    def _commit(self, outcome: Outcome) -> None:
+        for failure in outcome.failures:
+            if failure.key in self._running:  # not dropped while the step was on its way
+                self._fail(failure)
+        for key, sequence in list(self._running.items()):
+            if isinstance(owner := self._owners[key][1], Streamer):
+                self._events.extend(owner.follow(sequence))
+            if sequence.phase is Phase.DONE:
+                self._finish(key, sequence)
+
+    def _finish(self, key: str, sequence: Running) -> None:
+        result = sequence.result()
+        del self._running[key]
+        self._retire(sequence)
+        self._scheduler.finish(key)
+        self._num_requests += 1
+        self._num_drafted += sequence.num_drafted
+        self._num_accepted += result.num_accepted
+        self._num_passes += result.num_passes
+        self._changed[key] = None
+        self._events.extend(self._owners[key][1].absorb(result))
+        self.drop_if_done(key)
+
+    def _retire(self, sequence: Running) -> None:
+        """A request is over. Its room is free as soon as no launched step writes to it; what such a
+        step sampled for it is nobody's."""
+        sequence.phase = Phase.DONE
+        self._retired.append(sequence)
+        self._release_retired()
+
+    def _release_retired(self) -> None:
+        busy = {id(sequence) for step in self._launched for sequence in step.sequences}
+        free = [sequence for sequence in self._retired if id(sequence) not in busy]
+        self._retired = [sequence for sequence in self._retired if id(sequence) in busy]
+        for sequence in free:
+            self._runner.release(sequence)
+            if sequence.key in self._owners:
+                self._changed[sequence.key] = None
+            else:
+                self._runner.forget(sequence.key)
+
+    def _fail(self, failure: Failure) -> None:
+        log.error("%s failed: %s: %s", failure.key, failure.code, failure.message)
+        self._events.extend(self._owners[failure.key][1].fail(failure.code, failure.message))
+        self.drop(failure.key)
+
+    def check(self) -> None:
+        """Raise AssertionError if anything leaked. Cheap; for tests and idle moments."""
+        self._scheduler.check()
+        self._runner.check(len(self._running) + len(self._retired))
+        assert self._changed.keys() <= self._owners.keys()
+        looked_at = self._owners.keys() - self._changed.keys() - self._running.keys()
+        for key in looked_at - {sequence.key for sequence in self._retired}:
+            assert self._owners[key][1].wants_request() == self._scheduler.is_known(key), key
+        assert self._counts.total() == len(self._owners)
+        if not self._owners:
+            assert not self._running and not any(self._sessions.values()) and not self._session_of

@@ -1,0 +1,69 @@
+"""What every owner of requests (a live turn, a file) looks like to the core."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lookhear.engine.core.request import Cost, Result
+from lookhear.engine.messages import Event
+
+
+class Owner(Protocol):
+    """Makes requests one after another and turns their results into events. Pure.
+
+    The core asks `wants_request` whenever something has changed, calls `make_request` when there
+    is room, and hands back either the result or the failure. `is_done` owners are dropped.
+    """
+
+    @property
+    def is_done(self) -> bool: ...
+
+    def wants_request(self) -> bool: ...
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether somebody waits for the next request's text, having finished speaking."""
+        ...
+
+    def cost(self) -> Cost:
+        """What the next request would take; never less than it then does."""
+        ...
+
+    def make_request(self) -> Any:
+        """A request of the kind that the model's runner takes."""
+        ...
+
+    def absorb(self, result: Result) -> list[Event]: ...
+
+    def settle(self) -> list[Event]:
+        """Events that need no request (a turn that ended in silence, say)."""
+        ...
+
+    def fail(self, code: str, message: str) -> list[Event]:
+        """The owner's request could not be carried out."""
+        ...
+
+
+class Streamer(ABC):
+    """An owner that is told of its request after every step, not only at its end."""
+
+    @abstractmethod
+    def follow(self, sequence: Any) -> list[Event]:
+        """What is new. sequence: as the model's runner has it; the owner may end it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRule:
+    """How long a window the encoder sees for a stretch of audio. All in samples at 16 kHz."""
+
+    step: int
+    shortest: int
+    longest: int
+    margin: int  # zeros after the audio at least, so that the last word is not at the edge
+
+    def window(self, num_samples: int) -> int:
+        """Window length for num_samples of audio: padded up to a step, within the limits."""
+        steps = -(-(num_samples + self.margin) // self.step)
+        return min(max(steps * self.step, self.shortest), self.longest)

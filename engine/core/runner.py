@@ -1,0 +1,141 @@
+"""What the core needs of whoever runs requests on a model. See `whisper_runner`, `paged_runner`.
+
+place(request)      room for it is taken; nothing is computed
+launch(work)        encoders and one decoder pass over all the work; nothing is read back
+handle.wait()       what was sampled is read, and the sequences go on
+release(sequence)   its room is free again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+import torch
+
+from lookhear.engine.core.request import Demand, Phase, RequestError, Result
+
+
+class Running(Protocol):
+    """A placed request, as the core sees it."""
+
+    phase: Phase
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def num_drafted(self) -> int: ...
+
+    def demand(self) -> Demand: ...
+
+    def result(self) -> Result: ...
+
+
+S = TypeVar("S", bound=Running)
+R = TypeVar("R", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One request that cannot go on. code, message: for its client."""
+
+    key: str
+    code: str
+    message: str
+
+    @classmethod
+    def of(cls, key: str, error: Exception, what: str) -> Failure:
+        """Of an error while doing what, in words."""
+        if isinstance(error, RequestError):
+            return cls(key, error.code, str(error))
+        return cls(key, "server_error", f"{what}: {error}")
+
+
+NOT_FINITE = "the model's output is not finite (NaN weights or input, or an overflow)"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """failures: requests that a step has ended. Everything else went on."""
+
+    failures: list[Failure] = field(default_factory=list)
+
+
+class Handle(Protocol):
+    """A launched step."""
+
+    def wait(self) -> Outcome:
+        """Read what was sampled and move the sequences on. Once."""
+        ...
+
+
+class Runner(Protocol, Generic[R, S]):
+    """Owns a model's caches. All calls belong to the thread that owns the device."""
+
+    @property
+    def free_tokens(self) -> int:
+        """Places of the paged cache that a new request could reserve now."""
+        ...
+
+    def place(self, request: R) -> S:
+        """Raises `RequestError` if it could never run."""
+        ...
+
+    def launch(self, work: Sequence[tuple[S, int]]) -> Handle:
+        """work: sequences and how many tokens each is fed."""
+        ...
+
+    def release(self, sequence: S) -> None: ...
+
+    def forget(self, key: str) -> None:
+        """The owner is gone: what is kept for its next request is not needed."""
+        ...
+
+    def stats(self) -> dict[str, int]:
+        """Counters, for the metrics."""
+        ...
+
+    def check(self, num_running: int) -> None:
+        """Raise AssertionError if anything leaked."""
+        ...
+
+
+T = TypeVar("T")
+
+
+def isolated(group: Sequence[T], work: Callable[[Sequence[T]], None]) -> list[tuple[T, Exception]]:
+    """Do the work for all at once; if that fails, for each alone. Returns those that fail alone.
+
+    So one request that cannot be carried out (out of memory, mostly, or a kernel that cannot be
+    compiled for it) takes nobody with it. What is not of torch or Triton is our bug. After an
+    error that leaves a device unusable (an illegal address) there is no next step: it is raised.
+    """
+    if not group:
+        return []
+    try:
+        work(group)
+    except Exception as error:
+        _raise_if_fatal(error)
+        if len(group) == 1:
+            return [(group[0], error)]
+    else:
+        return []
+    failed: list[tuple[T, Exception]] = []
+    for item in group:
+        try:
+            work([item])
+        except Exception as error:
+            _raise_if_fatal(error)
+            failed.append((item, error))
+    return failed
+
+
+def _raise_if_fatal(error: Exception) -> None:
+    # Triton's own errors are no RuntimeErrors, and Triton may not be there.
+    is_triton = type(error).__module__.partition(".")[0] == "triton"
+    if not (is_triton or isinstance(error, RuntimeError)):
+        raise error
+    if isinstance(error, torch.AcceleratorError):
+        torch.cuda.synchronize()  # a device that is lost says so again whatever it is asked

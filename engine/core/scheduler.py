@@ -1,0 +1,167 @@
+"""Who is admitted, and who is fed how many tokens in a step. Pure: no clock, no tensors.
+
+A *ticket* says that an owner (a live turn or a file) has work; the request itself is made only when
+the ticket is admitted, from the newest audio. So a waiting tick is always superseded by the newer
+one, and a slow machine lowers the update rate instead of building up lag. An owner has at most one
+ticket and at most one running request.
+
+Earliest deadline first. Deadlines are counted in rounds: a speaker who has fallen silent is due at
+once, one who speaks on a little later, a file much later. As deadlines do not move, everybody is
+the most overdue at some time, and nobody starves.
+
+Admission is by reservation: a request is admitted when all the room it can ever need is free, so
+nothing that runs is ever preempted.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lookhear.engine.core.request import Cost, Demand, Priority
+
+
+@dataclass(slots=True)
+class Ticket:
+    """key: the owner. deadline: the round by which it should be admitted."""
+
+    key: str
+    priority: Priority
+    cost: Cost
+    deadline: int
+
+
+class Scheduler:
+    """max_rows: requests that run together. encoder_budget: samples, or tokens of
+    pictures, encoded in one step, so that running decodes never wait long; one request is always
+    admitted, however large. token_budget: tokens fed in one step, for the same reason.
+    """
+
+    LIVE_SLACK = 4  # rounds a speaker's tick may wait
+    PATIENCE = 32  # rounds a file may wait
+
+    def __init__(self, max_rows: int, encoder_budget: int, token_budget: int = 512) -> None:
+        assert max_rows >= 1 and encoder_budget >= 1 and token_budget > max_rows
+        self._max_rows = max_rows
+        self._encoder_budget = encoder_budget
+        self._token_budget = token_budget
+        self._round = 0
+        self._waiting: OrderedDict[str, Ticket] = OrderedDict()
+        self._running: dict[str, Ticket] = {}
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def num_running(self) -> int:
+        return len(self._running)
+
+    def is_known(self, key: str) -> bool:
+        """Whether the owner has a ticket or a running request."""
+        return key in self._waiting or key in self._running
+
+    def is_running(self, key: str) -> bool:
+        return key in self._running
+
+    # --- tickets ---------------------------------------------------------------------------------
+
+    def want(self, key: str, priority: Priority, cost: Cost, *, is_urgent: bool = False) -> None:
+        """Give the owner a ticket, or bring it up to date; its deadline can only come nearer.
+
+        is_urgent: somebody has finished speaking and waits for the text.
+        """
+        assert key not in self._running, f"{key} has a running request"
+        slack = self.PATIENCE
+        if priority is Priority.LIVE:
+            slack = 0 if is_urgent else self.LIVE_SLACK
+        ticket = self._waiting.get(key)
+        if ticket is None:
+            self._waiting[key] = Ticket(key, priority, cost, self._round + slack)
+        else:
+            ticket.cost = cost
+            ticket.deadline = min(ticket.deadline, self._round + slack)
+
+    def forget(self, key: str) -> None:
+        """The owner is gone or wants nothing any more; a running request of its ends here too."""
+        self._waiting.pop(key, None)
+        self._running.pop(key, None)
+
+    def finish(self, key: str) -> None:
+        """The running request of the owner is done."""
+        del self._running[key]
+
+    # --- admission -------------------------------------------------------------------------------
+
+    def admit(self, free_tokens: int = 0, num_retired: int = 0) -> list[str]:
+        """Move tickets to running and return their owners, in the order to encode them.
+
+        free_tokens: places in the paged cache that could be reserved now. num_retired: requests
+        that are over but keep rows and places until a launched step is done. What does not fit yet
+        is overtaken by what does until its deadline; after that everybody behind it waits. When
+        nothing runs, there will never be more room: the first is admitted, to fail if it must.
+        """
+        self._round += 1
+        admitted: list[str] = []
+        encoder = self._encoder_budget
+        for ticket in sorted(self._waiting.values(), key=lambda t: t.deadline):
+            if len(self._running) + num_retired >= self._max_rows:
+                break
+            if ticket.priority is Priority.BATCH and not self._room_for_batch():
+                continue
+            cost = ticket.cost
+            no_room = (self._running or num_retired) and cost.tokens > free_tokens
+            if no_room or (admitted and cost.encoder > encoder):
+                if ticket.deadline < self._round:
+                    break
+                continue
+            encoder -= cost.encoder
+            free_tokens -= cost.tokens
+            del self._waiting[ticket.key]
+            self._running[ticket.key] = ticket
+            admitted.append(ticket.key)
+        return admitted
+
+    def _room_for_batch(self) -> bool:
+        # Rows are kept for live work at all times, so a burst of files cannot shut a speaker out.
+        num_batch = sum(t.priority is Priority.BATCH for t in self._running.values())
+        return num_batch < max(1, self._max_rows // 2)
+
+    # --- tokens ----------------------------------------------------------------------------------
+
+    def share(self, demands: Mapping[str, Demand]) -> dict[str, int]:
+        """How many tokens each running request is fed in this step; those with none are left out.
+
+        Decodes take one each, whatever else there is. The rest of the budget goes to prompts by
+        deadline, in chunks. What cannot be divided is fed whole, alone if it exceeds the budget.
+        """
+        shares: dict[str, int] = {}
+        left = self._token_budget
+        prompts: list[tuple[int, str, Demand]] = []
+        for key, demand in demands.items():
+            assert key in self._running, f"{key} is not running"
+            if demand.waiting:
+                continue
+            if demand.known + demand.draft == 1:
+                shares[key] = 1
+                left -= 1
+            else:
+                prompts.append((self._running[key].deadline, key, demand))
+        is_first = True
+        for _, key, demand in sorted(prompts, key=lambda prompt: prompt[0]):
+            wanted = demand.known + demand.draft
+            if not demand.divisible:
+                count = wanted if wanted <= left or is_first else 0
+            else:
+                count = min(wanted, left)
+            if count > 0:
+                shares[key] = count
+                left -= count
+                is_first = False
+        return shares
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        assert len(self._running) <= self._max_rows
+        assert not set(self._running) & set(self._waiting)

@@ -1,0 +1,53 @@
+"""How much an engine takes on at once, where its configuration leaves that to the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.families.registry import WHISPER
+
+GIB = 2**30
+LARGE_CARD_GIB = 40
+KV_SHARE = 0.4  # of what is free on a card before the weights are there
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Of a card, in bytes."""
+
+    free: int
+    total: int
+
+
+def card_memory(device: str) -> Memory | None:
+    """None for a CPU."""
+    return Memory(*torch.cuda.mem_get_info(device)) if device.startswith("cuda") else None
+
+
+def fitted(config: EngineConfig, card: Memory | None, architecture: str) -> EngineConfig:
+    """The configuration with a number for all that was left open: what a few cores can do, or a
+    card of so much memory. What was given stays, but for a token budget that all rows at once would
+    exceed. architecture: as in `engine.families.registry`."""
+    if card is None:
+        rows, turns, tokens, kv, overlap = 16, 64, 512, 1.0, 0
+    else:
+        # A row of Whisper large has a quarter of a GiB of its own, for 30 s of audio; a row of a
+        # paged cache has nothing. 800 ticks a second in steps of 15 ms, ten steps each, want 120.
+        rows = 64 if architecture == WHISPER else 192
+        if card.total < LARGE_CARD_GIB * GIB:
+            rows //= 2
+        # Bounded by what is useful, and by what the card has.
+        turns, tokens, overlap = 1024, 2048, 1
+        kv = max(0.25, KV_SHARE * card.free / GIB)
+    rows = config.max_rows or rows
+    return replace(
+        config,
+        max_rows=rows,
+        max_live_turns=config.max_live_turns or turns,
+        token_budget=max(config.token_budget or tokens, rows + 1),
+        kv_cache_gigabytes=config.kv_cache_gigabytes or kv,
+        overlap=overlap if config.overlap is None else config.overlap,
+    )

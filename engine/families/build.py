@@ -1,0 +1,94 @@
+"""From a configuration to a running core: find the checkpoint, load it, put its parts together."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from lookhear.engine.checkpoints.hub import resolve_checkpoint
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.core.scheduler import Scheduler
+from lookhear.engine.device.capacity import card_memory, fitted
+from lookhear.engine.families.chat import build_qwen3, build_qwen3_vl
+from lookhear.engine.families.parts import Parts
+from lookhear.engine.families.registry import QWEN3, QWEN3_ASR, QWEN3_VL, WHISPER, architecture_of
+from lookhear.engine.families.speech import build_qwen3_asr, build_whisper
+from lookhear.engine.messages import ModelCard
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[str, float], None]  # a stage in words, the share of it that is done
+Builder = Callable[[EngineConfig, Path, str, Callable[[float], None]], Parts]
+
+# Parameters below which one thread is as fast as several (waiting for each other costs more than
+# the work), and leaves the other cores to the gateway.
+SMALL_MODEL = 20_000_000
+
+BUILDERS: dict[str, Builder] = {
+    WHISPER: build_whisper,
+    QWEN3: build_qwen3,
+    QWEN3_ASR: build_qwen3_asr,
+    QWEN3_VL: build_qwen3_vl,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """config: as it was given, what it left to the device filled in."""
+
+    core: EngineCore
+    card: ModelCard
+    config: EngineConfig
+    device: str
+    dtype: str
+
+
+def build_core(config: EngineConfig, progress: Progress) -> Built:
+    """Load config.model. Raises CheckpointError, OSError or RuntimeError if it cannot be."""
+    device = _device(config.device)
+    if ":" in device:
+        torch.cuda.set_device(device)  # kernels are launched on the current one
+    folder = resolve_checkpoint(config.model, progress)
+    architecture = architecture_of(folder)
+    config = fitted(config, card_memory(device), architecture)
+    build = BUILDERS[architecture]
+    parts = build(config, folder, device, lambda share: progress(f"loading {config.name}", share))
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    elif parts.num_parameters < SMALL_MODEL or device.startswith("cuda"):
+        # What is left to the processor beside a GPU is log-mel of a second at a time: too little to
+        # be shared, and the threads would wait for it in a loop.
+        torch.set_num_threads(1)
+    if device == "cpu" and parts.num_parameters >= SMALL_MODEL and torch.cuda.is_available():
+        log.warning(
+            "device: %s is here and is not used; --device cuda does", torch.cuda.get_device_name()
+        )
+    scheduler = Scheduler(config.max_rows, parts.encoder_budget, config.token_budget)
+    card = ModelCard(
+        id=config.name,
+        architecture=architecture,
+        languages=parts.languages,
+        created=int(time.time()),
+        parameters=parts.num_parameters,
+        has_word_times=parts.has_word_times,
+        abilities=parts.abilities,
+        context_tokens=parts.context_tokens,
+    )
+    if device.startswith("cuda") and config.cuda_graphs != "off":
+        parts.runner.capture(lambda share: progress(f"capturing graphs of {config.name}", share))
+    core = EngineCore(parts.desk, parts.runner, scheduler, overlap=config.overlap or 0)
+    return Built(core, card, config, device, str(parts.dtype).removeprefix("torch."))
+
+
+def _device(name: str) -> str:
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise RuntimeError(f"device: expected a CUDA device for {name!r}, torch sees none")
+    return name

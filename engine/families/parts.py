@@ -1,0 +1,70 @@
+"""What a kind of checkpoint brings to a core, and the choices that all kinds share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from lookhear.engine.core.desk import Desk
+from lookhear.engine.core.runner import Runner
+from lookhear.kernels import default_cpu_dtype, supports_half_weights
+
+# Weights of which less than this stay in the processor's cache: halving them saves nothing.
+SMALL_CHECKPOINT_BYTES = 64 * 2**20
+# A second copy of the weights may take so much of the machine's memory.
+COPY_SHARE = 0.25
+
+
+class ServingRunner(Runner[Any, Any], Protocol):
+    """A runner whose passes may be captured as graphs."""
+
+    def capture(self, progress: Callable[[float], None]) -> None:
+        """Before the first step. progress: the share that is done."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """encoder_budget: of a step, in the unit of the desk's costs. The last four are for the model's
+    card, see `engine.messages.ModelCard`."""
+
+    desk: Desk
+    runner: ServingRunner
+    num_parameters: int
+    dtype: torch.dtype
+    encoder_budget: int
+    abilities: list[str]
+    languages: list[str] = field(default_factory=list)
+    has_word_times: bool = False
+    context_tokens: int = 0
+
+
+def chosen_dtype(name: str, device: str, folder: Path | None = None) -> torch.dtype:
+    """The fastest one that keeps the words, for "auto". folder: of a checkpoint that stays in
+    float32 on a CPU if it is small."""
+    if name != "auto":
+        dtype: torch.dtype = getattr(torch, name)
+        return dtype
+    if device != "cpu":
+        return torch.bfloat16
+    if folder is not None and _bytes(folder) < SMALL_CHECKPOINT_BYTES:
+        return torch.float32
+    return default_cpu_dtype()
+
+
+def half_decoder(name: str, device: str, folder: Path) -> bool:
+    """Whether decoding may be sped up with float16 weights (`engine.models.qwen3_weights`): by
+    default, and where the machine has memory to spare, as beside bfloat16 they are a copy."""
+    if name != "auto" or device != "cpu" or not supports_half_weights():
+        return False
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return _bytes(folder) <= COPY_SHARE * memory
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))

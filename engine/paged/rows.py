@@ -1,0 +1,114 @@
+"""The state of running requests in fixed rows, gathered once per step. numpy on the host.
+
+A request keeps its row for life and no row ever moves, so nothing is reordered when others come and
+go. What a step needs of the rows is read by one gather, whatever their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookhear.engine.paged.blocks import BLOCK_TOKENS, TRASH
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """A `PagedBatch` that is still on the host: the same fields, int64."""
+
+    positions: Indices
+    slots: Indices
+    block_tables: Indices
+    past_lengths: Indices
+    query_lengths: Indices
+
+
+class Rows:
+    """max_rows: requests at once. max_blocks: blocks of one request at most."""
+
+    def __init__(self, max_rows: int, max_blocks: int) -> None:
+        self.max_rows = max_rows
+        self.max_blocks = max_blocks
+        self._tables: Indices = np.full((max_rows, max_blocks), TRASH, np.int64)
+        self._widths: Indices = np.zeros(max_rows, np.int64)
+        self._free = list(range(max_rows - 1, -1, -1))
+
+    @property
+    def num_free(self) -> int:
+        return len(self._free)
+
+    def allocate(self) -> int:
+        """A free row; there must be one."""
+        assert self._free, "the scheduler admitted more requests than there are rows"
+        return self._free.pop()
+
+    def write(self, row: int, blocks: Sequence[int]) -> None:
+        """The block table of a row, whole."""
+        self._tables[row, : len(blocks)] = blocks
+        self._tables[row, len(blocks) :] = TRASH
+        self._widths[row] = len(blocks)
+
+    def free(self, row: int) -> None:
+        assert row not in self._free, f"row {row} is free already"
+        self.write(row, [])
+        self._free.append(row)
+
+    def gather(
+        self,
+        rows: Sequence[int],
+        past: Sequence[int],
+        counts: Sequence[int],
+        *,
+        num_tokens: int | None = None,
+        num_rows: int | None = None,
+        is_uniform: bool = False,
+    ) -> Gathered:
+        """The step in which row rows[i] adds counts[i] tokens behind its past[i].
+
+        num_tokens, num_rows: of the step, padding included (default: no padding); padding has
+        position 0 and is written to the trash block. With num_rows, tables have all columns.
+        is_uniform: rows of padding have a token each, as real ones do; else none.
+        """
+        which, behind, new = (np.asarray(values, np.int64) for values in (rows, past, counts))
+        width = self._tables.shape[1]
+        if num_rows is None:
+            width = int((-(-(behind + new) // BLOCK_TOKENS)).max())
+        if max(counts, default=0) == min(counts, default=0) == 1:  # decoding: a third of the time
+            positions = behind
+            blocks = self._tables[which, positions // BLOCK_TOKENS]
+        else:
+            owner = np.repeat(np.arange(len(which)), new)
+            first = np.cumsum(new) - new
+            positions = np.arange(len(owner)) - first[owner] + behind[owner]
+            blocks = self._tables[which[owner], positions // BLOCK_TOKENS]
+        assert (blocks != TRASH).all(), "a token has no block of its own"
+        slots = blocks * BLOCK_TOKENS + positions % BLOCK_TOKENS
+        tables = self._tables[which, :width]
+        count = len(slots) if num_tokens is None else num_tokens
+        assert count >= len(slots), (num_tokens, len(slots))
+        if count > len(slots):
+            trash = np.arange(count - len(slots)) % BLOCK_TOKENS  # TRASH is block 0
+            slots, positions = np.concatenate([slots, trash]), _padded(positions, count)
+        count = len(which) if num_rows is None else num_rows
+        assert count >= len(which), (num_rows, len(which))
+        if count > len(which):
+            tables, behind = _padded(tables, count), _padded(behind, count)
+            new = _padded(new, count, int(is_uniform))
+        return Gathered(positions, slots, tables, behind, new)
+
+    def check(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        assert len(set(self._free)) == len(self._free)
+        assert all(self._widths[row] == 0 for row in self._free)
+
+
+def _padded(values: Indices, count: int, value: int = 0) -> Indices:
+    """values: [n, ...] -> [count, ...]."""
+    padded = np.full((count, *values.shape[1:]), value, np.int64)
+    padded[: len(values)] = values
+    return padded

@@ -1,0 +1,398 @@
+"""Runs requests on a decoder with a paged cache: place, launch, wait, release.
+
+    place    prompt -> digests -> blocks found in the cache + blocks reserved for all the rest
+    launch   missing media -> encoder (batched over requests) -> embeddings of the step's tokens
+             -> one decoder pass -> logits where a successor is wanted
+    wait     sampled tokens -> sequences; blocks that are full and written get their names
+
+Nothing here is particular to a model: what is, is behind `PagedModel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from lookhear.engine.core.request import Phase, RequestError
+from lookhear.engine.core.runner import NOT_FINITE, Failure, Outcome, isolated
+from lookhear.engine.device import warm_up
+from lookhear.engine.device.acceleration import CPU, Acceleration
+from lookhear.engine.device.graphs import Graphs
+from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool, MediaSpan, block_digests
+from lookhear.engine.paged.encoder_cache import EncoderCache
+from lookhear.engine.paged.passes import PagedDecoder, PagedPasses, Work
+from lookhear.engine.paged.request import Medium, PagedRequest, PagedSequence
+from lookhear.engine.paged.rows import Rows
+from lookhear.engine.sampling.sampler import Choice, Sampler, SamplingRow
+
+
+class PagedModel(Protocol):
+    """A checkpoint as the runner sees it. end_tokens: ids that end an answer."""
+
+    @property
+    def decoder(self) -> PagedDecoder: ...
+
+    @property
+    def end_tokens(self) -> tuple[int, ...]: ...
+
+    def encode(self, media: Sequence[Medium]) -> list[Tensor]:
+        """Per medium [num_tokens, width], or several times the width: what stands for the
+        placeholders, then what is added inside the decoder. A function of that medium alone."""
+        ...
+
+
+class MediaEncoder(Protocol):
+    """Encodes as a model does, by graphs of its own. See `AudioGraphs`."""
+
+    graphs: Graphs
+
+    def encode(self, media: Sequence[Medium]) -> list[Tensor]: ...
+
+
+class PagedRunner:
+    """max_rows: requests at once. num_blocks: of the paged cache, the trash block included.
+    max_context: tokens of one request, prompt and answer. encoder_bytes: of cached embeddings.
+    media_parts: see `PagedPasses`."""
+
+    def __init__(
+        self,
+        model: PagedModel,
+        *,
+        max_rows: int,
+        num_blocks: int,
+        max_context: int,
+        encoder_bytes: int,
+        media_parts: int = 1,
+        media_encoder: MediaEncoder | None = None,
+        acceleration: Acceleration = CPU,
+    ) -> None:
+        self._model = model
+        self._encoder = media_encoder
+        self._decoder = model.decoder
+        self._device = model.decoder.device
+        self._max_context = min(max_context, (num_blocks - 1) * BLOCK_TOKENS)
+        self._pool = BlockPool(num_blocks)
+        self._cache = self._decoder.new_cache(num_blocks)
+        self._rows = Rows(max_rows, -(-self._max_context // BLOCK_TOKENS))
+        self.passes = PagedPasses(
+            self._decoder,
+            self._cache,
+            self._rows,
+            media_parts=media_parts,
+            acceleration=acceleration,
+        )
+        self._encoded = EncoderCache(encoder_bytes)
+        self._sampler = Sampler(self._decoder.vocab, self._device)
+        self._end_tokens = frozenset(model.end_tokens)
+        self._computing: dict[bytes, str] = {}  # digest of a block that a request is about to write
+        self._outputs: dict[str, list[Tensor]] = {}  # request -> its media's embeddings
+        self._waiting: dict[str, PagedSequence] = {}
+        self.num_read = self.num_found = self.num_encoded = 0
+
+    @torch.inference_mode()
+    def capture(self, progress: Callable[[float], None]) -> None:
+        """The graphs, if there are any, before the first step. progress: the share that is done."""
+        for graphs in self._graphs:
+            graphs.capture(progress)
+        if self._device.type == "cuda":
+            warm_up.run(self, warm_up.paged_requests())
+            warm_up.mask(self._sampler, self._decoder.vocab, self._device)
+            for graphs in self._graphs:
+                graphs.num_runs.clear()
+            self.num_read = self.num_found = 0
+
+    @property
+    def _graphs(self) -> list[Graphs]:
+        passes = self.passes.graphs
+        return [passes] if self._encoder is None else [passes, self._encoder.graphs]
+
+    # --- room ------------------------------------------------------------------------------------
+
+    @property
+    def free_tokens(self) -> int:
+        return self._pool.available() * BLOCK_TOKENS
+
+    def place(self, request: PagedRequest) -> PagedSequence:
+        """Find what is cached, reserve the rest. The scheduler has seen to it that there is room.
+
+        Raises `RequestError` if the request is longer than the engine can ever hold.
+        """
+        size = request.reserved_tokens
+        if size > self._max_context:
+            raise RequestError(
+                "context_length_exceeded",
+                f"expected at most {self._max_context} tokens of prompt and answer, got {size}"
+                f" ({len(request.tokens)} + {request.max_new_tokens})",
+            )
+        assert request.tokens and request.max_new_tokens >= 1
+        spans = [MediaSpan(m.digest, start, m.num_tokens) for start, m in request.media]
+        digests = block_digests(request.tokens, spans, salt=request.salt)
+        found = self._pool.match(digests, len(request.tokens))
+        fresh = self._pool.allocate(-(-size // BLOCK_TOKENS) - len(found))
+        if fresh is None:
+            self._pool.release(found)
+            raise RequestError("out_of_memory", f"no room for {size} tokens; try again later")
+        row = self._rows.allocate()
+        cached = len(found) * BLOCK_TOKENS
+        sequence = PagedSequence(
+            request,
+            self._end_tokens,
+            row,
+            [*found, *fresh],
+            fed=cached,
+            digests=digests,
+            num_named=len(found),
+            num_cached=cached,
+        )
+        self._rows.write(row, sequence.blocks)
+        self._await_or_claim(sequence)
+        return sequence
+
+    def _await_or_claim(self, sequence: PagedSequence) -> None:
+        """Wait for a running request that is about to write the next block this one needs, so that
+        a prefix shared by many is read once; else claim the blocks, so that others may wait."""
+        request = sequence.request
+        # One token is always computed, and what may not be asked for again gets no name.
+        usable = int(min(len(request.tokens) - 1, request.lasting_tokens)) // BLOCK_TOKENS
+        ahead = sequence.digests[sequence.num_named : usable]
+        if ahead and self._computing.get(ahead[0], sequence.key) != sequence.key:
+            sequence.is_waiting = True
+            self._waiting[sequence.key] = sequence
+            return
+        sequence.is_waiting = False
+        self._waiting.pop(sequence.key, None)
+        for digest in ahead:
+            self._computing.setdefault(digest, sequence.key)
+
+    def _wake(self) -> None:
+        """Give those who waited what has been written meanwhile."""
+        for sequence in list(self._waiting.values()):
+            found = self._pool.match(sequence.digests, len(sequence.request.tokens))
+            known = sequence.num_named
+            if len(found) > known:
+                self._pool.release(sequence.blocks[: len(found)])
+                sequence.blocks[: len(found)] = found
+                self._rows.write(sequence.row, sequence.blocks)
+                sequence.num_named = len(found)
+                sequence.fed = sequence.num_cached = len(found) * BLOCK_TOKENS
+            else:
+                self._pool.release(found)
+            self._await_or_claim(sequence)
+
+    def release(self, sequence: PagedSequence) -> None:
+        """The request is over, whatever the reason. What its owner's next request will begin with
+        stays pinned; the rest can be found until the room is needed."""
+        request, blocks = sequence.request, sequence.blocks
+        final = min(request.final_tokens // BLOCK_TOKENS, sequence.num_named)
+        if final:
+            self._pool.pin(request.key, blocks[:final])
+        self._pool.release(blocks)
+        self._rows.free(sequence.row)
+        self._outputs.pop(sequence.key, None)
+        self._waiting.pop(sequence.key, None)
+        for digest in sequence.digests:
+            if self._computing.get(digest) == sequence.key:
+                del self._computing[digest]
+        self._wake()
+
+    def forget(self, key: str) -> None:
+        """The owner is gone: its pinned blocks may go."""
+        self._pool.unpin(key)
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def launch(self, work: Sequence[Work]) -> PagedHandle:
+        """Encode what is missing, run one decoder pass over all the work, and choose."""
+        failures: list[Failure] = []
+        for sequence, error in isolated([s for s, _ in work], self._encode):
+            failures.append(
+                Failure.of(sequence.key, error, "the audio or picture could not be encoded")
+            )
+        gone = {failure.key for failure in failures}
+        ready = [(s, n) for s, n in work if s.key not in gone]
+        passes: list[PagedPass] = []
+
+        def run(part: Sequence[Work]) -> None:
+            if part:
+                passes.append(self._forward(part))
+
+        for (sequence, _), error in isolated(ready, run):
+            failures.append(Failure.of(sequence.key, error, "the step could not be carried out"))
+        return PagedHandle(self, passes, failures)
+
+    def _encode(self, sequences: Sequence[PagedSequence]) -> None:
+        """Embeddings of the media of prompts that begin; those of all of them in one batch."""
+        missing: dict[bytes, Medium] = {}
+        begun = [s for s in sequences if s.request.media and s.key not in self._outputs]
+        if not begun:
+            return
+        known: dict[bytes, Tensor] = {}
+        for sequence in begun:
+            for start, medium in sequence.request.media:
+                if start + medium.num_tokens <= sequence.fed:
+                    continue  # its keys and values are in the cache
+                output = self._encoded.find(medium.digest)
+                if output is None:
+                    missing[medium.digest] = medium
+                else:
+                    known[medium.digest] = output
+        if missing:
+            if self._encoder is None:
+                self.passes.graphs.num_runs["encode eager"] += 1
+            outputs = (self._encoder or self._model).encode(list(missing.values()))
+            self.num_encoded += sum(medium.num_tokens for medium in missing.values())
+            # The encoder may write there again. What nobody will ask for again is copied in one go,
+            # what is kept has memory of its own.
+            passing = [m for m in missing.values() if not m.is_final]
+            if passing:
+                of = dict(zip(missing, outputs, strict=True))
+                copy = torch.cat([of[m.digest] for m in passing])
+                parts = torch.split(copy, [len(of[m.digest]) for m in passing])
+                known.update(zip((m.digest for m in passing), parts, strict=True))
+            for medium, output in zip(missing.values(), outputs, strict=True):
+                if medium.is_final:
+                    known[medium.digest] = output.clone()
+                    self._encoded.add(medium.digest, known[medium.digest])
+        empty = torch.zeros(0, device=self._device)
+        for sequence in begun:
+            media = sequence.request.media
+            self._outputs[sequence.key] = [known.get(m.digest, empty) for _, m in media]
+
+    def _forward(self, work: Sequence[Work]) -> PagedPass:
+        wanted = [sequence.num_logits(count) for sequence, count in work]
+        logits = self.passes.run(work, wanted, self._outputs)
+        rows: list[SamplingRow] = []
+        for (sequence, count), number in zip(work, wanted, strict=True):
+            rows += _sampling_rows(sequence, count, number)
+        choice = self._sampler.launch(logits.values, rows, logits.greedy)
+        self.passes.keep(choice.tokens)
+        shares = []
+        for (sequence, count), number in zip(work, wanted, strict=True):
+            known = min(count, sequence.num_known)
+            is_prompt = sequence.phase is Phase.PREFILL
+            if is_prompt:
+                self.num_read += known
+            shares.append(Share(sequence, number, is_prompt, sequence.fed + known))
+            sequence.launch(count)
+        return PagedPass(shares, choice)
+
+    def finish(self, passes: Sequence[PagedPass]) -> list[Failure]:
+        """Read what was chosen, move the sequences on, name their full blocks."""
+        failures: list[Failure] = []
+        for done in passes:
+            sampled = done.choice.read()
+            bad = set(sampled.bad)
+            at = 0
+            for share in done.shares:
+                part = slice(at, at + share.wanted)
+                at += share.wanted
+                sequence = share.sequence
+                if sequence.phase is Phase.DONE:
+                    continue  # it ended while this step was on its way
+                if bad and bad.intersection(range(part.start, part.stop)):
+                    failures.append(Failure(sequence.key, "model_error", NOT_FINITE))
+                    continue
+                written = share.written
+                if share.wanted:
+                    tops = None
+                    if sampled.top is not None and sequence.request.sampling.logprobs:
+                        tops = sampled.top[part]
+                    sequence.absorb(sampled.tokens[part], sampled.logprobs[part], tops)
+                    if share.is_prompt:
+                        self.num_found += sequence.num_cached
+                    if share.wanted > 1:
+                        written = len(sequence.context) - 1
+                self._name(sequence, min(written, len(sequence.context) - 1))
+        if failures or self._waiting:
+            self._wake()
+        return failures
+
+    def _name(self, sequence: PagedSequence, written: int) -> None:
+        for block, digest in sequence.name_blocks(written):
+            self._pool.commit(block, digest)
+            if self._computing.get(digest) == sequence.key:
+                del self._computing[digest]
+
+    # --- checks ----------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, int]:
+        """read, found: prompt tokens that were computed, or found in the cache. encoded: tokens of
+        media. Blocks are those of the paged cache."""
+        return {
+            "prompt_tokens_read": self.num_read,
+            "prompt_tokens_found": self.num_found,
+            "media_tokens_encoded": self.num_encoded,
+            "free_blocks": self._pool.num_free,
+            "cached_blocks": self._pool.num_cached,
+            "encoder_cache_bytes": self._encoded.num_bytes,
+            **{
+                name: sum(graphs.stats()[name] for graphs in self._graphs)
+                for name in self.passes.graphs.stats()
+            },
+        }
+
+    def check(self, num_running: int) -> None:
+        """Raise AssertionError if rows or blocks leaked."""
+        self._pool.check()
+        self._rows.check()
+        self._encoded.check()
+        assert self._rows.max_rows - self._rows.num_free == num_running
+        if num_running == 0:
+            assert not self._computing and not self._outputs and not self._waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One request's part of a launched pass. wanted: logits of it. is_prompt: whether the prompt
+    was being read. written: tokens, guesses apart, that are in the cache when the pass is done."""
+
+    sequence: PagedSequence
+    wanted: int
+    is_prompt: bool
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class PagedPass:
+    """One launched decoder pass, and what was chosen behind it."""
+
+    shares: list[Share]
+    choice: Choice
+
+
+class PagedHandle:
+    """One launched step of a `PagedRunner`."""
+
+    def __init__(
+        self, runner: PagedRunner, passes: list[PagedPass], failures: list[Failure]
+    ) -> None:
+        self._runner = runner
+        self._passes = passes
+        self._failures = failures
+
+    @torch.inference_mode()
+    def wait(self) -> Outcome:
+        return Outcome([*self._failures, *self._runner.finish(self._passes)])
+
+
+def _sampling_rows(sequence: PagedSequence, count: int, wanted: int) -> list[SamplingRow]:
+    """One per position that wants a successor; histories include the draft before it."""
+    request, answer = sequence.request, sequence.answer
+    params = request.sampling
+    said = len(answer.tokens) + sequence.unread
+    place = len(request.tokens) + said
+    if not params.penalises:
+        if wanted == 1:
+            return [SamplingRow(params, place, (), said, sequence.matcher)]
+        return [SamplingRow(params, place + i, (), said + i) for i in range(wanted)]
+    draft = sequence.queries(count)[count - wanted + 1 :]
+    history, matcher = (*request.tokens, *answer.tokens), sequence.matcher
+    return [
+        SamplingRow(params, place + i, (*history, *draft[:i]), said + i, matcher)
+        for i in range(wanted)
+    ]

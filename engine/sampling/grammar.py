@@ -1,0 +1,238 @@
+"""Answers that keep to a JSON Schema: which tokens may come next, whatever the model would say.
+
+    Grammars.compile   schema -> `Grammar`, once for every text that is asked for again
+    Grammar.start      -> `GrammarMatcher`, one for each running request
+    before a choice    `fill` sets a bit for each token that may come; behind it `accept` takes it
+
+Thinking in front of the answer is part of the grammar: it is free, and cannot hold its own end tag
+by another spelling than the one token that ends it. Once the answer is complete nothing is left
+but the checkpoint's end tokens. Tokens outside the byte-level vocabulary, and those that are mere
+padding of the logits, never come in an answer.
+
+Answers are on one line (`{"a": 1, "b": [2, 3]}`, or without the blanks): where white space is free,
+models that do not know how to go on write it until their tokens are used up.
+
+Source: llguidance (https://github.com/guidance-ai/llguidance), imported when the first schema
+comes: nothing else needs it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookhear.engine.core.request import RequestError
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher, LLTokenizer
+
+KEPT = 32  # compiled grammars
+THINK, THINK_END = "<think>", "</think>"
+# Numbers of this kind become an automaton with a state for every remainder: a second at a million.
+MAX_MULTIPLE = 10_000
+# A kilobyte or two each, for every schema: a pattern can ask for any number of them.
+MAX_LEXER_STATES = 50_000
+# Of what a character of UTF-8 can be made of, without control characters: a vocabulary that lacks
+# one could not go on somewhere in an answer.
+_BYTES = frozenset(range(0x20, 0xF5)) - {0xC0, 0xC1}
+_STYLE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
+_THOUGHT = r"""
+start: {thinking} @answer
+thinking: {begin} THOUGHT <[{end}]> GAP
+THOUGHT: /(?s:.*)/ & ~/(?s:.*)<\/think>(?s:.*)/
+GAP: /\n{{0,2}}/
+"""
+
+
+class Thinking(Enum):
+    """What comes in front of an answer. OPEN: the prompt has begun it. FREE: if the model likes."""
+
+    NONE = "none"
+    OPEN = "open"
+    FREE = "free"
+
+
+class GrammarMatcher:
+    """Where one answer is in its grammar."""
+
+    def __init__(self, matcher: LLMatcher) -> None:
+        self._matcher = matcher
+
+    def fill(self, bits: NDArray[np.int32]) -> None:
+        """bits: [ceil(vocab / 32)] int32, written whole; that of token t is bit t % 32 of word
+        t // 32. RuntimeError if the schema has turned out to be too much work."""
+        self._matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
+        if self._matcher.is_error():  # the bits would be those of the end tokens
+            raise RuntimeError(f"the answer's schema: {_shortened(self._matcher.get_error())}")
+
+    def accept(self, token: int) -> None:
+        """A token that `fill` has let through was chosen. Errors are those of the next `fill`."""
+        self._matcher.consume_token(token)
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A compiled schema. Immutable: every request has a matcher of its own."""
+
+    matcher: LLMatcher
+
+    def start(self) -> GrammarMatcher:
+        return GrammarMatcher(self.matcher.deep_copy())
+
+
+class Grammars:
+    """Of one checkpoint. vocab: logits per token. end_tokens: those that end its answers."""
+
+    def __init__(self, tokenizer: QwenTokenizer, vocab: int, end_tokens: tuple[int, ...]) -> None:
+        self._tokenizer = tokenizer
+        self._vocab = vocab
+        self._end_tokens = [token for token in end_tokens if token < vocab]
+        self._kept: OrderedDict[tuple[str, Thinking], Grammar] = OrderedDict()
+        self._words: LLTokenizer | None = None
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the checkpoint has the tags of thinking, as tokens that are spelt out."""
+        added, spell = self._tokenizer.added, self._tokenizer.decode_bytes
+        return all(tag in added and spell([added[tag]]) for tag in (THINK, THINK_END))
+
+    def compile(self, schema: str, thinking: Thinking = Thinking.NONE) -> Grammar:
+        """schema: JSON Schema as JSON text. `RequestError`, in words that begin with `schema`, if
+        it cannot be kept to. The first call takes a second where the vocabulary is large."""
+        key = schema, thinking
+        grammar = self._kept.get(key)
+        if grammar is None:
+            grammar = self._kept[key] = self._compiled(schema, thinking)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return grammar
+
+    def _compiled(self, schema: str, thinking: Thinking) -> Grammar:
+        if thinking is not Thinking.NONE:
+            self.compile(schema)  # what is wrong with it shows only behind the thinking
+        try:
+            from llguidance import LLMatcher, LLParserLimits
+        except ImportError as error:
+            why = f"none, the package that reads them is missing here ({error})"
+            raise _refused(why) from None
+        if thinking is not Thinking.NONE and not self.thinks:
+            raise _refused("none, this model's thinking cannot be told from its answer")
+        try:
+            parsed = json.loads(schema)
+        except (ValueError, RecursionError) as error:
+            raise _refused(f"JSON, {error}") from None
+        if not isinstance(parsed, dict):
+            raise _refused("a JSON Schema, an object")
+        parsed.pop("x-guidance", None)  # how the library writes is not the client's
+        if math.lcm(*_multiples(parsed)) > MAX_MULTIPLE:
+            raise _refused(f"values of multipleOf with a common multiple up to {MAX_MULTIPLE}")
+        try:
+            text = LLMatcher.grammar_from_json_schema(json.dumps(parsed), overrides=_STYLE)  # type: ignore[arg-type]
+        except ValueError as error:
+            raise _refused(f"a schema that answers can keep to; {_shortened(str(error))}") from None
+        limits = LLParserLimits(max_lexer_states=MAX_LEXER_STATES, verbose_errors=False)
+        matcher = LLMatcher(
+            self._vocabulary(), self._with_thinking(text, thinking), log_level=0, limits=limits
+        )
+        if not matcher.is_error():
+            matcher.compute_bitmask()  # some find out only now that nothing is left to write
+        if matcher.is_error():
+            raise _refused(f"a schema that answers can keep to; {_shortened(matcher.get_error())}")
+        return Grammar(matcher)
+
+    def _with_thinking(self, text: str, thinking: Thinking) -> str:
+        if thinking is Thinking.NONE:
+            return text
+        added, is_free = self._tokenizer.added, thinking is Thinking.FREE
+        rules = _THOUGHT.format(
+            thinking="thinking?" if is_free else "thinking",
+            begin=f"<[{added[THINK]}]>" if is_free else "",
+            end=added[THINK_END],
+        )
+        (answer,) = json.loads(text)["grammars"]
+        start = {"name": "start", "lark_grammar": rules}
+        return json.dumps({"grammars": [start, {**answer, "name": "answer"}]})
+
+    def _vocabulary(self) -> LLTokenizer:
+        from llguidance import LLTokenizer, TokenizerWrapper
+
+        if self._words is None:
+            words = _Vocabulary(self._tokenizer, self._vocab, self._end_tokens[0])
+            if words.missing:
+                raise _refused(
+                    "none, this model's vocabulary cannot write every text: it has no token "
+                    f"for the byte {min(words.missing):#04x}"
+                )
+            self._words = LLTokenizer(
+                TokenizerWrapper(words),
+                n_vocab=self._vocab,
+                eos_token=self._end_tokens,
+                slices=LLTokenizer.json_slices(),  # half the time where any object may come
+            )
+        return self._words
+
+
+class _Vocabulary:
+    """A checkpoint's tokens as the library reads them: bytes by id, special ones apart."""
+
+    bos_token_id = None
+
+    def __init__(self, tokenizer: QwenTokenizer, size: int, end_token: int) -> None:
+        self._tokenizer = tokenizer
+        added = {index: text for text, index in tokenizer.added.items() if index < size}
+        self.eos_token_id = end_token
+        self.special_token_ids = sorted(added)
+        self.tokens = [
+            added[token].encode() if token in added else tokenizer.decode_bytes([token])
+            for token in range(size)
+        ]
+        self._of_byte = {
+            piece[0]: token
+            for token, piece in enumerate(self.tokens)
+            if len(piece) == 1 and token not in added
+        }
+        self.missing = _BYTES - self._of_byte.keys()
+
+    def __call__(self, text: str) -> list[int]:
+        """Tokens of text that is the only one possible; exactly of its bytes, which tokenizers do
+        not promise (Qwen's puts characters together)."""
+        if not isinstance(text, str):
+            raise TypeError(f"expected a text, got {type(text)}")
+        tokens = self._tokenizer.encode(text)
+        if self._tokenizer.decode_bytes(tokens) == text.encode():
+            return tokens
+        return [self._of_byte[byte] for byte in text.encode()]
+
+
+def _multiples(schema: Any) -> Iterator[int]:
+    """All values of multipleOf in it (and what looks like them in an enumeration), counted in
+    their smallest decimal place."""
+    entries = schema if isinstance(schema, list) else []
+    if isinstance(schema, dict):
+        entries = list(schema.values())
+        number = schema.get("multipleOf")
+        if isinstance(number, int | float) and math.isfinite(number):
+            value = Fraction(str(number))
+            yield abs(value.numerator * value.denominator) or 1
+    for entry in entries:
+        yield from _multiples(entry)
+
+
+def _refused(expected: str) -> RequestError:
+    return RequestError("invalid_value", f"schema: expected {expected}")
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 300 else f"{text[:300]}…"

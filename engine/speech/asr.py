@@ -1,0 +1,197 @@
+"""How Qwen3-ASR listens to a growing segment so that a tick costs the same however long it grows.
+
+    log-mel     every frame once; a window that is full is read for the last time, with the loudest
+                value so far, and never again (it is *closed*)
+    encoder     closed windows come from the encoder cache; only the open window is encoded
+    decoder     prompt, closed windows: keys and values are pinned. Read anew: the open window and
+                the text, committed tokens forced, the last hypothesis as draft
+
+    [system: context] <audio_start> |closed|closed|...|open| <audio_end> ... committed | draft
+    |------------ final, found in the prefix cache --------|----- read in every tick ---------|
+
+Pure apart from the log-mel, which is arithmetic on the host. Prompt and answer: `qwen3_asr_prompt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lookhear.engine.core.request import Cost, Priority, Result
+from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
+from lookhear.engine.models.audio_encoder import AudioDims
+from lookhear.engine.models.qwen3_asr_prompt import (
+    ASR_TEXT,
+    Answer,
+    PromptFrame,
+    language_code,
+    language_name,
+    parse_answer,
+)
+from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.request import Medium, PagedRequest
+from lookhear.engine.sampling.params import SamplingParams
+from lookhear.engine.speech.features import EDGE, HOP, GrowingLogMel
+from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.speech.recognizer import Stretch, max_answer
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
+
+SHORTEST = SAMPLE_RATE // 2  # the feature extractor pads shorter clips with silence
+HEADER_TOKENS = 8  # "language Cantonese<asr_text>" at most
+
+
+@dataclass(frozen=True, slots=True)
+class AsrConfig:
+    """Of one checkpoint. freeze: whether full windows are closed for good; if not, everything is
+    read and encoded anew in every tick, as the published recipe does (for comparison).
+    Raises `CheckpointError` if the tokenizer lacks a token of the prompt."""
+
+    tokenizer: QwenTokenizer
+    dims: AudioDims
+    freeze: bool = True
+
+    def __post_init__(self) -> None:
+        # A token that is missing must be known when the checkpoint is loaded, not in mid-session.
+        PromptFrame.of(self.tokenizer, language="English")
+
+
+class AsrRecognizer:
+    """Of one turn or file. See `Recognizer`."""
+
+    joins_with_space = True
+    max_carried = 0  # a segment knows nothing of the text before it
+
+    def __init__(
+        self, config: AsrConfig, settings: TranscriptionSettings, temperature: float = 0.0
+    ) -> None:
+        self._config = config
+        self._settings = settings
+        self._sampling = SamplingParams(temperature=temperature)
+        self._asr_text = config.tokenizer.token(ASR_TEXT)
+        self._start: int | None = None  # of the segment that the features are of
+        self._mel = GrowingLogMel(config.dims.num_mels)
+        self._closed: list[Medium] = []
+        self._is_padded = False  # the features go beyond the samples: not for long
+        self._header: tuple[int, ...] = ()  # how the segment's last answer began
+        self._is_forced = False
+        self._frames: dict[str | None, PromptFrame] = {}  # by the code of the language
+        self._overhead = len(self._frame("pt").around(0).tokens) + HEADER_TOKENS
+
+    def token_bytes(self, token: int) -> bytes:
+        return self.decode_bytes([token])
+
+    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
+        # The tag is spelt out when it is decoded; whoever reads the words must never see it.
+        return self._config.tokenizer.decode_bytes(t for t in tokens if t != self._asr_text)
+
+    def cost(self, start: int, num_samples: int, num_committed: int) -> Cost:
+        dims = self._config.dims
+        frames = max(num_samples, SHORTEST) // HOP
+        closed = 0
+        if start == self._start and not self._is_padded:
+            # Fewer than are closed now, if the segment is cut at a quiet place.
+            final = max(0, (num_samples - EDGE) // HOP + 1)
+            closed = min(len(self._closed), final // dims.window_frames) * dims.window_frames
+        prompt = dims.num_tokens(frames) + 1 + self._overhead + len(self._header) + num_committed
+        blocks = -(-(prompt + max_answer(num_samples)) // BLOCK_TOKENS)
+        return Cost(max(0, frames - closed) * HOP, blocks * BLOCK_TOKENS)
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def request(self, stretch: Stretch) -> PagedRequest:
+        media = self._media(stretch)
+        count = sum(medium.num_tokens for medium in media)
+        frame = self._frame(stretch.language)
+        self._is_forced = frame.after[-1] == self._asr_text
+        # Words may be settled while their language is not: it had no name that we know.
+        header = () if self._is_forced else self._header
+        is_settled = bool(stretch.committed)
+        prefix = (*header, *stretch.committed) if is_settled else ()
+        prompt = frame.around(count, prefix)
+        places, at = [], prompt.audio_start
+        for medium in media:
+            places.append((at, medium))
+            at += medium.num_tokens
+        draft: tuple[int, ...] = ()
+        if stretch.draft is not None:
+            draft = (*(() if is_settled else header), *stretch.draft.tokens)
+        final = sum(medium.num_tokens for medium in self._closed)
+        return PagedRequest(
+            key=stretch.key,
+            priority=stretch.priority,
+            tokens=tuple(prompt.tokens),
+            media=tuple(places),
+            draft=draft,
+            max_new_tokens=max_answer(len(stretch.samples)) + HEADER_TOKENS,
+            sampling=self._sampling,
+            final_tokens=prompt.audio_start + final,
+        )
+
+    def _frame(self, language: str | None) -> PromptFrame:
+        """language: ISO code. Made once: only what is inside changes from tick to tick."""
+        frame = self._frames.get(language)
+        if frame is None:
+            name = None if language is None else language_name(language)
+            context = self._settings.prompt
+            frame = PromptFrame.of(self._config.tokenizer, context=context, language=name)
+            self._frames[language] = frame
+        return frame
+
+    def _media(self, stretch: Stretch) -> list[Medium]:
+        """The segment's windows. Those that are full, and whose frames are final, are closed."""
+        if stretch.start != self._start:
+            self._header = ()
+        if stretch.start != self._start or self._is_padded or not self._config.freeze:
+            self._start, self._closed = stretch.start, []
+            self._mel = GrowingLogMel(self._config.dims.num_mels)
+        if len(stretch.samples) // HOP < self._mel.num_final:
+            # The segment was cut at a quiet place.
+            self._cut(len(stretch.samples))
+        samples, missing = stretch.samples, max(0, SHORTEST - len(stretch.samples))
+        self._is_padded = missing > 0
+        if self._is_padded:
+            samples = np.concatenate([samples, np.zeros(missing, np.float32)])
+        self._mel.update(samples)
+        size = self._config.dims.window_frames
+        while self._config.freeze and (len(self._closed) + 1) * size <= self._mel.num_final:
+            first = len(self._closed) * size
+            loudest = self._mel.loudest(first + size)
+            self._closed.append(self._medium(first, first + size, loudest, is_final=True))
+            self._mel.drop(first + size)
+        media, loudest = list(self._closed), self._mel.loudest()
+        is_whole = stretch.priority is Priority.BATCH  # a piece of a file does not grow
+        for first in range(len(media) * size, self._mel.num_frames, size):
+            last = min(first + size, self._mel.num_frames)
+            media.append(self._medium(first, last, loudest, is_final=is_whole))
+        return media
+
+    def _cut(self, num_samples: int) -> None:
+        """The segment ends earlier than was heard: in an open window, or in one that was closed."""
+        size = self._config.dims.window_frames
+        known = max(0, (num_samples - EDGE) // HOP + 1)
+        del self._closed[known // size :]
+        self._mel.cut(known, len(self._closed) * size)
+
+    def _medium(self, first: int, last: int, loudest: float, *, is_final: bool) -> Medium:
+        features = self._mel.read(first, last, loudest)
+        return Medium.of(features, self._config.dims.num_tokens(last - first), is_final=is_final)
+
+    # --- results ---------------------------------------------------------------------------------
+
+    def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
+        if self._is_forced or num_committed:  # the header was part of the prompt
+            return Hypothesis.of(result, num_committed, start)
+        split = 0
+        if self._asr_text in result.tokens:
+            split = result.tokens.index(self._asr_text) + 1
+        raw = self._config.tokenizer.decode(result.tokens)
+        # A header that was never finished is no speech.
+        answer = parse_answer(raw, final=bool(split)) or Answer(None, "")
+        self._header = result.tokens[:split]
+        language = None if answer.language is None else language_code(answer.language)
+        words = result.tokens[split:] if answer.text.strip() else ()
+        heard = replace(result, tokens=words, logprobs=result.logprobs[split:][: len(words)])
+        hypothesis = Hypothesis.of(heard, num_committed, start, language)
+        return replace(hypothesis, language_logprob=min(result.logprobs[:split], default=0.0))

@@ -1,0 +1,117 @@
+"""Takes the messages of a model that transcribes: turns of live speakers, and files. Pure."""
+
+from __future__ import annotations
+
+from lookhear.engine.core.desk import Book
+from lookhear.engine.core.request import Priority
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    AnswerFailed,
+    AppendAudio,
+    CancelFile,
+    CancelTurn,
+    EndTurn,
+    Event,
+    FileFailed,
+    Message,
+    StartAnswer,
+    StartTurn,
+    TranscribeFile,
+    TurnFailed,
+)
+from lookhear.engine.speech.family import Family, settings_error, too_long
+from lookhear.engine.speech.live import LiveTurn
+
+
+class SpeechDesk:
+    """name: the model's on the wire. max_live_turns: open turns over all sessions."""
+
+    def __init__(self, name: str, family: Family, max_live_turns: int) -> None:
+        self._name = name
+        self._family = family
+        self._max_live_turns = max_live_turns
+
+    def take(self, message: Message, book: Book) -> list[Event]:
+        match message:
+            case StartTurn():
+                return self._start_turn(message, book)
+            case AppendAudio():
+                return self._append(message, book)
+            case EndTurn(session, turn):
+                key = _key(session, turn)
+                if (live := _live(book, key)) is None:
+                    return []
+                live.end()
+                events = live.settle()
+                book.drop_if_done(key)
+                return events
+            case CancelTurn(session, turn):
+                book.drop(_key(session, turn))
+            case TranscribeFile():
+                return self._start_file(message, book)
+            case CancelFile(request):
+                book.drop(request)
+            case StartAnswer(session, answer):
+                text = f"model: expected one that chats, {self._name} transcribes"
+                return [AnswerFailed(session, answer, "invalid_model", text)]
+        return []
+
+    def close(self, session: str) -> None: ...
+
+    def stats(self, book: Book) -> dict[str, int]:
+        return {"live_turns": book.count(LiveTurn)}
+
+    def _start_turn(self, message: StartTurn, book: Book) -> list[Event]:
+        session, turn = message.session, message.turn
+        key = _key(session, turn)
+        if book.owner(key) is not None:
+            text = f"turn: expected a new name, {turn!r} is open already"
+            return [TurnFailed(session, turn, "duplicate_turn", text)]
+        error = settings_error(self._family, self._name, message.settings)
+        if error is None and book.count(LiveTurn) >= self._max_live_turns:
+            error = (
+                "too_many_turns",
+                f"this engine listens to {self._max_live_turns} speakers at once; all are taken",
+            )
+        if error is not None:
+            return [TurnFailed(session, turn, *error)]
+        live = self._family.start_turn(session, turn, message.settings)
+        book.add(key, Priority.LIVE, live, session)
+        return []
+
+    def _append(self, message: AppendAudio, book: Book) -> list[Event]:
+        key = _key(message.session, message.turn)
+        live = _live(book, key)
+        if live is None or live.has_ended:
+            return []  # failed, cancelled or over; the gateway may not have heard of it yet
+        limit = self._family.max_samples
+        if live.num_samples + len(message.samples) > limit:
+            seconds = limit // SAMPLE_RATE
+            text = f"the turn is longer than {seconds} s; commit it in shorter pieces"
+            events = live.fail("audio_too_long", text)
+            book.drop(key)
+            return events
+        live.append(message.samples, message.voiced_until)
+        return live.settle()
+
+    def _start_file(self, message: TranscribeFile, book: Book) -> list[Event]:
+        error = settings_error(self._family, self._name, message.settings)
+        if error is None and book.owner(message.request) is not None:
+            error = ("duplicate_request", f"request: {message.request!r} is running already")
+        error = error or too_long(len(message.samples), self._family.max_samples)
+        if error is not None:
+            return [FileFailed(message.request, *error)]
+        job = self._family.start_file(message)
+        book.add(message.request, Priority.BATCH, job)
+        events = job.settle()
+        book.drop_if_done(message.request)
+        return events
+
+
+def _live(book: Book, key: str) -> LiveTurn | None:
+    owner = book.owner(key)
+    return owner if isinstance(owner, LiveTurn) else None
+
+
+def _key(session: str, turn: str) -> str:
+    return f"{session}/{turn}"

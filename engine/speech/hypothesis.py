@@ -1,0 +1,90 @@
+"""What a tick heard beyond the committed text: tokens with their probabilities and times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lookhear.engine.core.request import Result
+from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, Word
+from lookhear.engine.speech.agreement import trim_loop
+from lookhear.engine.whisper.word_times import group_words
+
+DecodeBytes = Callable[[Sequence[int]], bytes]
+
+# Thresholds of openai/whisper (transcribe.py): both must speak for silence.
+NO_SPEECH_PROB = 0.6
+NO_SPEECH_LOGPROB = -1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """tokens: ids. logprobs: one per token. spans: (start, end) seconds from the turn's beginning,
+    one per token, or empty when times were not asked for. language: ISO code, None if not known.
+    language_logprob: how sure it is; 0 where that is not known."""
+
+    tokens: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    spans: tuple[tuple[float, float], ...] = ()
+    language: str | None = None
+    language_logprob: float = 0.0
+
+    @classmethod
+    def of(
+        cls, result: Result, num_prefix: int, start: int, language: str | None = None
+    ) -> Hypothesis:
+        """What a tick heard, less what a model says about silence or says in a loop.
+
+        num_prefix: forced tokens in front, which carry times too. start: where in the turn the
+        tick's audio began, in samples; negative if silence was put in front. language: heard.
+        """
+        count = len(result.tokens)
+        if result.stop == "repetition":
+            count = len(trim_loop(result.tokens))
+        elif count and result.no_speech_prob > NO_SPEECH_PROB:
+            if sum(result.logprobs) / count < NO_SPEECH_LOGPROB:
+                count = 0
+        spans: tuple[tuple[float, float], ...] = ()
+        if result.token_times is not None:
+            offset = start / SAMPLE_RATE
+            times = result.token_times[num_prefix : num_prefix + count]
+            spans = tuple((max(0.0, offset + a), max(0.0, offset + b)) for a, b in times)
+        return cls(result.tokens[:count], result.logprobs[:count], spans, language)
+
+    def split(self, count: int) -> tuple[Hypothesis, Hypothesis]:
+        """The first count tokens, and the rest."""
+        return (
+            Hypothesis(
+                self.tokens[:count], self.logprobs[:count], self.spans[:count], self.language
+            ),
+            Hypothesis(
+                self.tokens[count:], self.logprobs[count:], self.spans[count:], self.language
+            ),
+        )
+
+    def num_confident(self, least: float) -> int:
+        """Leading tokens that are all at least that probable (natural log)."""
+        if self.language_logprob < least:
+            return 0
+        for i, logprob in enumerate(self.logprobs):
+            if logprob < least:
+                return i
+        return len(self.tokens)
+
+    def token_logprobs(self, token_bytes: Callable[[int], bytes]) -> list[TokenLogprob]:
+        """The tokens as they go on the wire."""
+        pieces = [(token_bytes(t), p) for t, p in zip(self.tokens, self.logprobs, strict=True)]
+        return [TokenLogprob(b.decode("utf-8", errors="replace"), p, list(b)) for b, p in pieces]
+
+    def words(self, decode_bytes: DecodeBytes, language: str | None) -> list[Word]:
+        """Tokens joined to words with their times. language: ISO code (some have no spaces)."""
+        if not self.spans:
+            return []
+        words = []
+        for text, first, last in group_words(self.tokens, decode_bytes, language):
+            mean = sum(self.logprobs[first:last]) / (last - first)
+            start, end = self.spans[first][0], self.spans[last - 1][1]
+            words.append(Word(text.strip(), start, end, math.exp(mean)))
+        # A full stop that was committed after its word is no word of its own.
+        return [word for word in words if any(c.isalnum() for c in word.word)]

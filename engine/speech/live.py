@@ -1,0 +1,356 @@
+"""The live policy: one turn of speech, re-heard on each tick, committed by agreement.
+
+Data flow: samples -> open segment -> tick (a request over the whole open segment, committed tokens
+as forced prefix, the last hypothesis as draft) -> `Result` -> agreed words are committed ->
+`TextCommitted`. A pause, or the cap on its length, closes the segment; then the next begins, with
+the text so far as prompt. Pure: no clock (time is counted in samples), no sockets, no tensors.
+
+How a checkpoint is asked, and what its answer means, is the `Recognizer`'s business.
+
+                 segment_start        tick_end       voiced_until      received
+    |--- closed -----|------ heard -------|---- new speech ---|-- silence --|
+
+Positions are absolute: samples since the turn began.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookhear.engine.core.request import Cost, Priority, Result
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    Event,
+    TextCommitted,
+    TextProvisional,
+    TranscriptionSettings,
+    TurnCompleted,
+    TurnFailed,
+)
+from lookhear.engine.speech.agreement import agreed_words
+from lookhear.engine.speech.audio_buffer import AudioBuffer
+from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.speech.quiet import quietest
+from lookhear.engine.speech.recognizer import Recognizer, Stretch
+from lookhear.engine.tokenizers.detokenizer import IncrementalDetokenizer
+from lookhear.engine.whisper.word_times import UNSPACED_LANGUAGES
+
+
+@dataclass(frozen=True, slots=True)
+class LiveConfig:
+    """All in samples at 16 kHz unless said otherwise.
+
+    tick: least new audio between ticks. tail: silence after the last speech that a tick must have
+    heard for its hypothesis to count as complete. pause: silence that closes the segment, if it is
+    at least roll long; long_pause: silence that closes any. cap: longest open segment; beyond it
+    the segment is cut at a quiet place. search: audio among which that place is sought. lead: audio
+    kept before the first speech. lead_in: silence put in front of every segment. agreeing_ticks:
+    ticks in a row that must hear a word alike. held_words: words at the edge of the audio that wait
+    all the same. warm_up: audio of a segment, padding included, before which nothing is committed.
+    least_logprob: log-probability below which a token, and what follows it, waits for the silence
+    after the speech. max_samples: of a turn or file, for whoever feeds it. draft: whether the last
+    hypothesis is verified in one pass.
+    """
+
+    tick: int = SAMPLE_RATE // 4
+    tail: int = SAMPLE_RATE * 3 // 20
+    pause: int = SAMPLE_RATE * 7 // 10
+    roll: int = 0
+    long_pause: int = SAMPLE_RATE * 3
+    cap: int = SAMPLE_RATE * 14
+    search: int = SAMPLE_RATE
+    lead: int = SAMPLE_RATE // 2
+    lead_in: int = SAMPLE_RATE // 10
+    warm_up: int = SAMPLE_RATE * 7 // 10
+    agreeing_ticks: int = 2
+    held_words: int = 1
+    least_logprob: float = -math.inf
+    max_samples: int = SAMPLE_RATE * 3600
+    draft: bool = True
+
+
+class LiveTurn:
+    """One turn of one session. See the module docstring; satisfies `Owner`."""
+
+    def __init__(
+        self,
+        session: str,
+        turn: str,
+        settings: TranscriptionSettings,
+        recognizer: Recognizer,
+        config: LiveConfig,
+    ) -> None:
+        self._session = session
+        self._turn = turn
+        self._settings = settings
+        self._recognizer = recognizer
+        self._config = config
+        self._language = settings.language
+        self._detokenizer = IncrementalDetokenizer(recognizer.token_bytes)
+        # From _segment_start on. Speech that begins with the very first frame is misheard; silence
+        # in front is cheap.
+        self._audio = AudioBuffer(config.lead_in)
+        self._segment_start = 0
+        self._received = 0
+        self._voiced_until = 0
+        self._ended = False
+        self._done = False
+        self._in_flight: _Tick | None = None
+        self._tick_end = 0  # where the last tick's audio ended
+        self._commit_end = 0  # where the audio of the last committing tick ended
+        self._hypothesis = Hypothesis()  # what the last tick heard beyond the committed tokens
+        self._earlier: tuple[Hypothesis, ...] = ()  # what the ticks before it heard
+        self._committed: list[int] = []  # tokens of the open segment
+        self._closed: list[int] = []  # latest tokens of closed segments, for the prompt
+        self._num_tokens = 0
+        self._text = ""
+        self._shown = ""  # provisional text the client sees
+        self._is_apart = False  # the next text wants a space in front
+
+    # --- input -----------------------------------------------------------------------------------
+
+    @property
+    def is_done(self) -> bool:
+        return self._done
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no more audio may come."""
+        return self._ended
+
+    @property
+    def num_samples(self) -> int:
+        """Samples received so far."""
+        return self._received
+
+    @property
+    def segment_start(self) -> int:
+        """Position where the open segment begins."""
+        return self._segment_start
+
+    def append(self, samples: NDArray[np.float32], voiced_until: int) -> None:
+        """Add samples (mono, 16 kHz). voiced_until: as in `AppendAudio`."""
+        assert not self._ended and not self._done
+        was_silent, before = not self._has_voice(), self._received
+        self._audio.append(samples)
+        self._received += len(samples)
+        self._voiced_until = max(self._voiced_until, min(voiced_until, self._received))
+        if was_silent and self._in_flight is None:
+            # Silence in front only makes windows longer. Some is kept: the detector may be late.
+            kept = self._config.lead if self._has_voice() else self._config.cap
+            self._start_segment(min(before, voiced_until) - kept)
+
+    def end(self) -> None:
+        """No more audio will come."""
+        self._ended = True
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def wants_request(self) -> bool:
+        if self._done or self._in_flight is not None or self._is_heard():
+            return False
+        if self._ended:
+            return True
+        if not self._has_voice():
+            return False
+        return self._received - self._tick_end >= self._config.tick or self._is_quiet()
+
+    def _has_voice(self) -> bool:
+        return self._voiced_until > self._segment_start
+
+    def _is_quiet(self) -> bool:
+        return self._received >= self._voiced_until + self._config.tail
+
+    def _is_heard(self) -> bool:
+        """Whether the last tick heard all the speech so far, and the silence after it."""
+        if self._has_voice() or not self._ended:
+            at_end = self._ended and self._tick_end >= self._received
+            return at_end or self._tick_end >= self._voiced_until + self._config.tail
+        # The detector heard nobody in what is left. If it heard nobody at all, let the model
+        # listen once: a quiet speaker must not be lost.
+        return (
+            self._segment_start > 0
+            and self._num_tokens > 0
+            or (self._received - self._tick_end < SAMPLE_RATE // 10)
+        )
+
+    @property
+    def is_urgent(self) -> bool:
+        return self._ended or self._is_quiet()
+
+    def cost(self) -> Cost:
+        start = self._segment_start - self._config.lead_in
+        return self._recognizer.cost(start, self._plan_end() - start, len(self._committed))
+
+    def _plan_end(self) -> int:
+        """Where the next tick's audio ends: all there is, or a quiet place if that is too much.
+
+        Committed words end before _commit_end, so a cut beyond it cannot repeat or lose them.
+        """
+        config, start = self._config, self._segment_start
+        if self._received - start <= config.cap:
+            return self._received
+        low = max(self._commit_end, start + config.cap // 2)
+        high = min(self._received, max(start + config.cap, low + config.search))
+        if high - low < config.search:
+            return self._received  # wait for more audio to find a gap in
+        return low + quietest(self._audio.samples[low - start : high - start])
+
+    def make_request(self) -> Any:
+        assert self._in_flight is None and not self._done
+        end = self._plan_end()
+        start = self._segment_start - self._config.lead_in
+        # A view: segments begin, and drop what was before them, only while no request runs.
+        samples = self._audio.led_samples[: end - start]
+        self._in_flight = _Tick(start, end, is_cut=end < self._received)
+        return self._recognizer.request(
+            Stretch(
+                key=f"{self._session}/{self._turn}",
+                priority=Priority.LIVE,
+                start=start,
+                samples=samples,
+                language=self._language,
+                committed=tuple(self._committed),
+                draft=self._hypothesis if self._config.draft else None,
+                earlier=tuple(self._closed),
+            )
+        )
+
+    # --- results ---------------------------------------------------------------------------------
+
+    def absorb(self, result: Result) -> list[Event]:
+        tick, self._in_flight = self._in_flight, None
+        assert tick is not None
+        new = self._recognizer.hypothesis(result, len(self._committed), tick.start)
+        older = (*self._earlier, self._hypothesis)[1 - self._config.agreeing_ticks :]
+        self._tick_end, self._hypothesis, self._earlier = tick.end, new, older
+        # Silence behind the last word: it will not grow any more.
+        quiet = tick.end >= self._voiced_until + self._config.tail
+        if tick.is_cut:
+            return [*self._close(), *self.settle()]
+        within_cap = self._received - self._segment_start <= self._config.cap
+        # From a few syllables a model makes up whole sentences, and may do so twice alike.
+        is_ripe = tick.end - self._segment_start >= self._config.warm_up
+        same_language = self._language is not None or all(
+            hypothesis.language == new.language for hypothesis in older
+        )
+        stable = 0
+        if within_cap and is_ripe and same_language:
+            stable = agreed_words(
+                [hypothesis.tokens for hypothesis in older],
+                new.tokens,
+                self._recognizer.token_bytes,
+                held_words=0 if quiet else self._config.held_words,
+                unspaced=new.language in UNSPACED_LANGUAGES,
+                limit=None if quiet else new.num_confident(self._config.least_logprob),
+            )
+        events = self._commit(stable)
+        return [*events, *self.settle(), *self._provisional()]
+
+    def settle(self) -> list[Event]:
+        """Close what is complete: the turn at its end, the segment at a pause."""
+        if self._done or self._in_flight is not None or not self._is_heard():
+            return []
+        if self._ended:
+            events = [*self._close(), *self._provisional()]
+            self._done = True
+            rest = self._emit(self._detokenizer.flush())
+            return [*events, *rest, self._completed()]
+        silence = self._received - self._voiced_until
+        is_long = self._voiced_until - self._segment_start >= self._config.roll
+        is_pause = silence >= (self._config.pause if is_long else self._config.long_pause)
+        if is_pause and self._has_voice():
+            return [*self._close(), *self._provisional()]
+        return []
+
+    def fail(self, code: str, message: str) -> list[Event]:
+        self._done = True
+        return [TurnFailed(self._session, self._turn, code, message)]
+
+    def _close(self) -> list[Event]:
+        """Commit all that the last tick heard, and begin the next segment where its audio ended."""
+        events = self._commit(len(self._hypothesis.tokens))
+        carried = self._recognizer.max_carried
+        self._closed = (self._closed + self._committed)[-carried:] if carried else []
+        self._committed, self._hypothesis, self._earlier = [], Hypothesis(), ()
+        self._is_apart = self._recognizer.joins_with_space
+        self._start_segment(self._tick_end)
+        return events
+
+    def _start_segment(self, position: int) -> None:
+        position = min(max(position, self._segment_start), self._received)
+        self._audio.drop(position - self._segment_start)
+        self._segment_start = position
+        self._tick_end = max(self._tick_end, position)
+
+    def _commit(self, count: int) -> list[Event]:
+        """Say the first count tokens of the hypothesis for good."""
+        said, self._hypothesis = self._hypothesis.split(count)
+        self._earlier = tuple(hypothesis.split(count)[1] for hypothesis in self._earlier)
+        if not said.tokens:
+            return []
+        self._language = self._language if self._language is not None else said.language
+        self._commit_end = self._tick_end
+        self._committed.extend(said.tokens)
+        self._num_tokens += len(said.tokens)
+        return self._emit(self._detokenizer.push(said.tokens), said)
+
+    def _emit(self, text: str, said: Hypothesis | None = None) -> list[Event]:
+        text = self._joined(text)
+        if not text:
+            return []
+        self._is_apart = False
+        self._text += text
+        bytes_of, wanted = self._recognizer.token_bytes, self._settings
+        language = self._language
+        return [
+            TextCommitted(
+                self._session,
+                self._turn,
+                text,
+                said.token_logprobs(bytes_of) if said and wanted.logprobs else None,
+                said.words(self._recognizer.decode_bytes, language)
+                if said and wanted.words
+                else None,
+            )
+        ]
+
+    def _joined(self, text: str) -> str:
+        """Text as it follows what was said: a turn does not begin with the space of its first word,
+        a later segment must begin with one."""
+        if not self._text:
+            return text.lstrip()
+        if self._is_apart and text and not text[0].isspace():
+            return text if self._language in UNSPACED_LANGUAGES else " " + text
+        return text
+
+    def _provisional(self) -> list[Event]:
+        if not self._settings.provisional or self._done:
+            return []
+        text = self._joined(self._detokenizer.preview(self._hypothesis.tokens))
+        if text == self._shown:
+            return []
+        self._shown = text
+        return [TextProvisional(self._session, self._turn, text)]
+
+    def _completed(self) -> TurnCompleted:
+        return TurnCompleted(
+            self._session,
+            self._turn,
+            self._text,
+            self._language,
+            self._received / SAMPLE_RATE,
+            self._num_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tick:
+    start: int  # absolute position of the first sample of the tick's audio, silence included
+    end: int  # and of the end of it
+    is_cut: bool  # the segment ends here, because it grew too long

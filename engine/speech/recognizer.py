@@ -1,0 +1,121 @@
+"""How one checkpoint is asked about a stretch of audio, and what its answer means. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookhear.engine.core.owner import WindowRule
+from lookhear.engine.core.request import Cost, Priority, Result
+from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
+from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.whisper.prompt import Prompter
+from lookhear.engine.whisper.request import WhisperRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The open segment of a turn, as one tick hears it.
+
+    start: where in the turn its samples begin (negative if silence was put in front); as long as it
+    stays the same, samples only grow at their end. language: ISO code that is settled, or None.
+    committed: tokens of its text that are settled. draft: what the last tick heard beyond them;
+    None: nothing is to be verified. earlier: tokens said before the segment.
+    """
+
+    key: str
+    priority: Priority
+    start: int
+    samples: NDArray[np.float32]
+    language: str | None
+    committed: tuple[int, ...] = ()
+    draft: Hypothesis | None = None
+    earlier: tuple[int, ...] = ()
+
+
+class Recognizer(Protocol):
+    """Of one turn. max_carried: how many tokens of earlier text its requests may want."""
+
+    @property
+    def max_carried(self) -> int: ...
+
+    def token_bytes(self, token: int) -> bytes:
+        """UTF-8 bytes that a text token stands for (possibly an incomplete character)."""
+        ...
+
+    def decode_bytes(self, tokens: Sequence[int]) -> bytes: ...
+
+    @property
+    def joins_with_space(self) -> bool:
+        """Whether its text begins without the space that parts it from what was said before."""
+        ...
+
+    def cost(self, start: int, num_samples: int, num_committed: int) -> Cost:
+        """Of a request about so many samples from start on (as in `Stretch`), with so many forced
+        tokens of text; never less than it takes."""
+        ...
+
+    def request(self, stretch: Stretch) -> Any:
+        """A request of the kind that the model's runner takes."""
+        ...
+
+    def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
+        """What a request's result says beyond the committed tokens. start: as in `Stretch`."""
+        ...
+
+
+def max_answer(num_samples: int) -> int:
+    """Tokens that so much speech can be at most: nobody says more than some ten a second, and a
+    loop must not run for long."""
+    return min(224, 16 + 10 * num_samples // SAMPLE_RATE)
+
+
+class WhisperRecognizer:
+    """Every request hears the whole segment anew: in Whisper's encoder all audio sees all other."""
+
+    joins_with_space = False
+
+    def __init__(
+        self, prompter: Prompter, window: WindowRule, settings: TranscriptionSettings
+    ) -> None:
+        self._prompter = prompter
+        self._window = window
+        self._settings = settings
+        self.max_carried = prompter.max_prompt
+
+    def token_bytes(self, token: int) -> bytes:
+        return self._prompter.token_bytes(token)
+
+    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
+        return self._prompter.decode_bytes(tokens)
+
+    def cost(self, start: int, num_samples: int, num_committed: int) -> Cost:
+        return Cost(self._window.window(num_samples))
+
+    def request(self, stretch: Stretch) -> WhisperRequest:
+        settings = self._settings
+        head, tail = self._prompter.prompt(
+            settings.prompt, stretch.earlier, settings.task, timestamps=False
+        )
+        return WhisperRequest(
+            key=stretch.key,
+            priority=stretch.priority,
+            samples=stretch.samples,
+            window_samples=self._window.window(len(stretch.samples)),
+            head=head,
+            language=self._prompter.language_token(stretch.language),
+            detect_language=self._prompter.detects_language,
+            tail=tail,
+            prefix=stretch.committed,
+            draft=stretch.draft.tokens if stretch.draft else (),
+            max_new_tokens=max_answer(len(stretch.samples)),
+            align=settings.words,
+        )
+
+    def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
+        language = self._prompter.language_code(result.language)
+        return Hypothesis.of(result, num_committed, start, language)

@@ -1,0 +1,174 @@
+"""Whisper's text tokens, special tokens and suppress lists, read from a checkpoint folder.
+
+The `tokenizers` library encodes; decoding is ours, by bytes, so that half a character can wait.
+transformers is not needed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+
+from lookhear.engine.checkpoints.loader import CheckpointError, read_json
+
+SECONDS_PER_TIMESTAMP = 0.02
+MULTILINGUAL_VOCAB = 51_865  # openai/whisper's own rule, where no file says it
+_LANGUAGE = re.compile(r"<\|([a-z]{2,3})\|>")
+
+
+class WhisperTokenizer:
+    """Ids and text of one checkpoint; immutable.
+
+    Ids below `eot` are text. sot, prev, no_speech, no_timestamps, transcribe, translate: special
+    tokens. timestamp_begin: id of <|0.00|>; each later id is 0.02 s more. languages: code to id.
+    suppress_tokens, begin_suppress_tokens: ids never chosen, and not chosen as first token.
+    alignment_heads: (decoder layer, head) pairs whose attention follows the audio; None: not known.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, generation: Mapping[str, Any], vocab_size: int, source: Path
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._source = source
+        self._pieces: dict[int, bytes] = {}
+        self._byte_of = {symbol: byte for byte, symbol in byte_symbols().items()}
+        self.vocab_size = vocab_size
+        self.eot = self._id("<|endoftext|>")
+        self.sot = self._id("<|startoftranscript|>")
+        self.translate = self._id("<|translate|>")
+        self.transcribe = self._id("<|transcribe|>")
+        self.prev = self._id("<|startofprev|>")
+        self.no_speech = self._id("<|nospeech|>", "<|nocaptions|>")
+        self.no_timestamps = self._id("<|notimestamps|>")
+        self.timestamp_begin = self.no_timestamps + 1
+        self.is_multilingual = bool(
+            generation.get("is_multilingual", vocab_size >= MULTILINGUAL_VOCAB)
+        )
+        self.languages = self._read_languages(generation.get("lang_to_id"))
+        self.suppress_tokens = self._ids(generation, "suppress_tokens")
+        self.begin_suppress_tokens = self._ids(generation, "begin_suppress_tokens")
+        self.alignment_heads = self._read_heads(generation.get("alignment_heads"))
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> WhisperTokenizer:
+        """Reads tokenizer.json (or vocab.json, merges.txt and added_tokens.json), config.json and
+        generation_config.json; raises `CheckpointError`."""
+        config = read_json(folder / "config.json")
+        vocab_size = config.get("vocab_size")
+        if not isinstance(vocab_size, int):
+            raise CheckpointError(
+                f"{folder / 'config.json'}: vocab_size: expected a number, got {vocab_size!r}"
+            )
+        generation = read_json(folder / "generation_config.json", required=False)
+        source = folder / "tokenizer.json"
+        if not source.is_file() and (folder / "vocab.json").is_file():
+            return cls(_from_slow_files(folder), generation, vocab_size, folder / "vocab.json")
+        read_json(source)
+        try:
+            tokenizer = Tokenizer.from_file(str(source))
+        except Exception as error:  # the library raises plain Exception for every kind of content
+            raise CheckpointError(f"{source}: expected a tokenizer, got {error}") from error
+        return cls(tokenizer, generation, vocab_size, source)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of plain text; special tokens spelt out in it are text like any other."""
+        # A special token in a user's prompt must not become one: cut its opening sign off.
+        ids: list[int] = []
+        for part in re.split(r"(?<=<)(?=\|)", text):
+            ids.extend(self._tokenizer.encode(part, add_special_tokens=False).ids)
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of ids, special tokens and timestamps left out; broken UTF-8 becomes U+FFFD."""
+        return self.decode_bytes(ids).decode("utf-8", errors="replace")
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """UTF-8 bytes of ids, b"" for special ones. Two halves of a character simply join."""
+        return b"".join(self._piece(token) for token in ids)
+
+    def timestamp_seconds(self, token: int) -> float:
+        """Seconds from the window's start that a timestamp token stands for."""
+        assert token >= self.timestamp_begin, token
+        return (token - self.timestamp_begin) * SECONDS_PER_TIMESTAMP
+
+    def _piece(self, token: int) -> bytes:
+        piece = self._pieces.get(token)
+        if piece is None:
+            symbols = self._tokenizer.id_to_token(token) if 0 <= token < self.eot else None
+            piece = b"" if symbols is None else self._to_bytes(symbols)
+            self._pieces[token] = piece
+        return piece
+
+    def _to_bytes(self, symbols: str) -> bytes:
+        try:
+            return bytes(self._byte_of[symbol] for symbol in symbols)
+        except KeyError:  # an entry that was added as plain text
+            return symbols.encode()
+
+    def _id(self, *spellings: str) -> int:
+        for spelling in spellings:
+            token: int | None = self._tokenizer.token_to_id(spelling)
+            if token is not None:
+                return token
+        raise CheckpointError(f"{self._source}: expected a token {spellings[0]}, found none")
+
+    def _read_languages(self, lang_to_id: object) -> dict[str, int]:
+        if not self.is_multilingual:
+            return {}
+        if isinstance(lang_to_id, dict):
+            named = {str(k): int(v) for k, v in lang_to_id.items()}
+        else:  # between the start token and the tasks, and spelt like a language
+            named = {
+                self._tokenizer.id_to_token(i) or "": i
+                for i in range(self.sot + 1, min(self.translate, self.transcribe))
+            }
+        found = ((_LANGUAGE.fullmatch(text), token) for text, token in named.items())
+        return {match[1]: token for match, token in found if match}
+
+    def _ids(self, generation: Mapping[str, Any], key: str) -> list[int]:
+        """A list of ids; negative ones mean "none" in some configs."""
+        return [int(i) for i in generation.get(key) or () if 0 <= int(i) < self.vocab_size]
+
+    def _read_heads(self, heads: object) -> list[tuple[int, int]] | None:
+        if not isinstance(heads, list) or not heads:
+            return None
+        return [(int(layer), int(head)) for layer, head in heads]
+
+
+def byte_symbols() -> dict[int, str]:
+    """GPT-2's printable symbol for every byte (openai/gpt-2 `encoder.py`)."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    symbols = {byte: chr(byte) for byte in printable}
+    others = (byte for byte in range(256) if byte not in symbols)
+    symbols.update({byte: chr(256 + index) for index, byte in enumerate(others)})
+    return symbols
+
+
+def _from_slow_files(folder: Path) -> Tokenizer:
+    """The same tokenizer from the files of older checkpoints."""
+    vocab = {str(k): int(v) for k, v in read_json(folder / "vocab.json").items()}
+    path = folder / "merges.txt"
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise CheckpointError(f"{folder}: expected a file merges.txt, got {error}") from error
+    pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise CheckpointError(f"{path}: expected two symbols on each line")
+    added = {str(k): int(v) for k, v in read_json(folder / "added_tokens.json").items()}
+    specials = sorted(added.items(), key=lambda item: item[1])
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[(a, b) for a, b in pairs]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text, _ in specials])
+    wrong = [text for text, token in specials if tokenizer.token_to_id(text) != token]
+    if wrong:
+        raise CheckpointError(
+            f"{folder / 'added_tokens.json'}: expected ids that continue vocab.json, got "
+            f"{json.dumps(wrong[0])} at {added[wrong[0]]}"
+        )
+    return tokenizer

@@ -1,0 +1,336 @@
+"""Whisper (Radford et al., 2022), all sizes: encoder, incremental decoder and alignment.
+
+Nothing is remembered between calls: caches, rows, slots and lengths are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import overload
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
+from lookhear.engine.whisper.cross_cache import CrossCache
+from lookhear.engine.whisper.self_cache import SelfCache
+from lookhear.engine.whisper.weights import (
+    FeedForward,
+    Norm,
+    SelfAttention,
+    WhisperDims,
+    WhisperWeights,
+    read_weights,
+)
+from lookhear.kernels import (
+    add_layer_norm_,
+    attention,
+    cross_attention_cached,
+    cross_attention_weights,
+    embed_tokens,
+    gelu_,
+    layer_norm,
+    linear,
+    self_attention_cached,
+    supports_half_weights,
+)
+
+Head = tuple[int, int]  # (decoder layer, head in it)
+
+
+class WhisperModel:
+    """The weights of one checkpoint and the three passes over them: encode, project, decode."""
+
+    def __init__(self, dims: WhisperDims, weights: WhisperWeights) -> None:
+        self.dims = dims
+        self.weights = weights
+        self.dtype = weights.encoder_positions.dtype  # of the encoder, and of the audio it takes
+        self.decoder_dtype = weights.decoder_positions.dtype
+        self.device = weights.tokens.device
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: Path,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+        progress: Callable[[float], None] | None = None,
+        trim_head: bool = True,
+    ) -> WhisperModel:
+        """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
+
+        dtype: of everything; but bfloat16 on a CPU means the encoder. The decoder, which waits for
+        its weights rather than computes, keeps them in float16 and everything else in float32.
+        trim_head: text tokens that the checkpoint says are never written get the logit -inf
+        without computing it; see `_never_written`.
+        """
+        config = read_json(folder / "config.json")
+        dims = WhisperDims.from_config(config, folder / "config.json")
+        never = _never_written(folder, config.get("eos_token_id")) if trim_head else set()
+        on_cpu = torch.device(device).type == "cpu"
+        mixed = dtype == torch.bfloat16 and on_cpu and supports_half_weights()
+        reader = CheckpointReader(
+            folder, dtype=torch.float32 if mixed else dtype, device=device, progress=progress
+        )
+        with torch.inference_mode():
+            weights = read_weights(reader, dims, never, encoder_dtype=dtype, half_decoder=mixed)
+            return cls(dims, weights)
+
+    @property
+    def num_parameters(self) -> int:
+        return self.weights.num_parameters
+
+    def new_self_cache(self, rows: int, dtype: torch.dtype | None = None) -> SelfCache:
+        """A decoder cache of this model's shape; see `SelfCache`."""
+        dims, dtype = self.dims, dtype or self.decoder_dtype
+        return SelfCache(
+            dims.decoder_layers,
+            rows,
+            dims.decoder_heads,
+            dims.context,
+            dims.head_dim,
+            dtype,
+            self.device,
+        )
+
+    def new_cross_cache(
+        self, slots: int, positions: int | None = None, dtype: torch.dtype | None = None
+    ) -> CrossCache:
+        """Slots for this model's windows, `positions` long (default: the longest it knows)."""
+        dims, dtype = self.dims, dtype or self.dtype
+        positions = dims.audio_positions if positions is None else positions
+        return CrossCache(
+            slots,
+            dims.decoder_layers,
+            dims.decoder_heads,
+            positions,
+            dims.head_dim,
+            dtype,
+            self.device,
+        )
+
+    @torch.inference_mode()
+    def encode(self, log_mel: Tensor) -> Tensor:
+        """Encodes windows of one length, each attending to all of itself.
+
+        log_mel: [batch, mels, frames], any even number of frames up to 2 * audio_positions. A
+        window shorter than 30 s takes the first positions: Whisper's are fixed sinusoids.
+        Returns [batch, frames // 2, width].
+        """
+        dims, weights = self.dims, self.weights
+        frames = log_mel.shape[2]
+        assert log_mel.shape[1] == dims.num_mels, (log_mel.shape, dims.num_mels)
+        assert frames % 2 == 0 and 2 <= frames <= dims.max_frames, frames
+        x = log_mel.to(self.dtype)[:, :, None]
+        x = gelu_(F.conv2d(x, *weights.conv1, padding=(0, 1)))
+        x = gelu_(F.conv2d(x, *weights.conv2, stride=(1, 2), padding=(0, 1)))
+        # Laid out by position once (on a GPU it is), or every layer would do it again.
+        x = x.squeeze(2).transpose(1, 2).contiguous().add_(weights.encoder_positions[: frames // 2])
+        layers = weights.encoder_layers
+        nexts = [*(layer.attention.norm for layer in layers[1:]), weights.encoder_norm]
+        normed = _norm(layers[0].attention.norm, x)
+        for layer, next_norm in zip(layers, nexts, strict=True):
+            q, k, v = _heads(layer.attention, normed, dims.encoder_heads)
+            y = linear(attention(q, k, v, scale=1.0).flatten(2), layer.attention.out)
+            normed = _add_norm(layer.ffn.norm, y, x)
+            normed = _add_norm(next_norm, _feed_forward(layer.ffn, normed), x)
+        return normed
+
+    @torch.inference_mode()
+    def project_cross(self, encoded: Tensor) -> list[Tensor]:
+        """Keys and values of every decoder layer over encoded audio, for `CrossCache.write`.
+
+        encoded: [batch, positions, width].
+        Returns per layer [batch, 2, heads, positions, head_dim].
+        """
+        heads, dim = self.dims.decoder_heads, self.dims.head_dim
+        return [
+            linear(encoded, layer.cross.kv)
+            .view(*encoded.shape[:2], 2, heads, dim)
+            .permute(0, 2, 3, 1, 4)
+            for layer in self.weights.decoder_layers
+        ]
+
+    @overload
+    def decode(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        rows: Tensor,
+        row_lengths: Tensor,
+        query_lengths: Tensor,
+        slots: Tensor,
+        self_cache: SelfCache,
+        cross_cache: CrossCache,
+        *,
+        capture_heads: None = None,
+        audio_lengths: Tensor | None = None,
+        positions_seen: int | None = None,
+    ) -> Tensor: ...
+
+    @overload
+    def decode(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        rows: Tensor,
+        row_lengths: Tensor,
+        query_lengths: Tensor,
+        slots: Tensor,
+        self_cache: SelfCache,
+        cross_cache: CrossCache,
+        *,
+        capture_heads: Sequence[Head],
+        audio_lengths: Tensor | None = None,
+        positions_seen: int | None = None,
+    ) -> tuple[Tensor, Tensor]: ...
+
+    @torch.inference_mode()
+    def decode(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        rows: Tensor,
+        row_lengths: Tensor,
+        query_lengths: Tensor,
+        slots: Tensor,
+        self_cache: SelfCache,
+        cross_cache: CrossCache,
+        *,
+        capture_heads: Sequence[Head] | None = None,
+        audio_lengths: Tensor | None = None,
+        positions_seen: int | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """One step: reads new tokens of several rows, each continuing its own cached text.
+
+        tokens, positions: [batch, queries] int64, of which query_lengths[b] are real. rows: [batch]
+        rows of self_cache, holding row_lengths[b] tokens so far; the new keys and values are
+        written after them. slots: [batch] of cross_cache. Padded queries write nothing, and their
+        output means nothing.
+        audio_lengths: [batch], looks at only so many encoder positions (default: all in the slot).
+        capture_heads: (layer, head) pairs whose cross-attention weights are wanted too.
+        positions_seen: of the weights, at least max(audio_lengths), which is the default and has to
+        be read back from a device.
+        Returns hidden [batch, queries, width], and with capture_heads also the weights
+        [batch, len(capture_heads), queries, positions_seen] float32.
+        """
+        dims, weights = self.dims, self.weights
+        if audio_lengths is None:
+            audio_lengths = cross_cache.lengths[slots]
+        captured: dict[Head, Tensor] = {}
+        x = embed_tokens(tokens, positions, weights.tokens, weights.decoder_positions)
+        layers = weights.decoder_layers
+        nexts = [*(layer.attention.norm for layer in layers[1:]), weights.decoder_norm]
+        normed = _norm(layers[0].attention.norm, x)
+        for index, (layer, next_norm) in enumerate(zip(layers, nexts, strict=True)):
+            q, k, v = _heads(layer.attention, normed, dims.decoder_heads)
+            own = self_cache.data[index]
+            y = self_attention_cached(q, k, v, own, rows, row_lengths, query_lengths, scale=1.0)
+            normed = _add_norm(layer.cross.norm, linear(y.flatten(2), layer.attention.out), x)
+
+            q = linear(normed, layer.cross.q)
+            q = q.view(*q.shape[:2], dims.decoder_heads, dims.head_dim)
+            audio = cross_cache.data[index]
+            y = cross_attention_cached(q, audio, slots, audio_lengths, scale=1.0)
+            normed = _add_norm(layer.ffn.norm, linear(y.flatten(2), layer.cross.out), x)
+            wanted = [head for at, head in capture_heads or () if at == index]
+            if wanted:
+                looks = cross_attention_weights(
+                    q, audio, slots, audio_lengths, wanted, scale=1.0, positions=positions_seen
+                )
+                captured.update({(index, h): looks[:, i] for i, h in enumerate(wanted)})
+
+            normed = _add_norm(next_norm, _feed_forward(layer.ffn, normed), x)
+        if capture_heads is None:
+            return normed
+        return normed, torch.stack([captured[head] for head in capture_heads], dim=1)
+
+    @torch.inference_mode()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden: [n, width] of the queries whose next token is wanted. Returns [n, vocab] float32,
+        -inf for ids that a trimmed head leaves out (see `from_folder`)."""
+        values = linear(hidden, self.weights.head).float()
+        if values.shape[1] == self.dims.vocab:
+            return values
+        logits = values.new_full((hidden.shape[0], self.dims.vocab), -torch.inf)
+        column = 0
+        for ids in self.weights.head_ranges:
+            logits[:, ids.start : ids.stop] = values[:, column : column + len(ids)]
+            column += len(ids)
+        return logits
+
+    @torch.inference_mode()
+    def align(
+        self,
+        tokens: Tensor,
+        query_lengths: Tensor,
+        slots: Tensor,
+        cross_cache: CrossCache,
+        *,
+        heads: Sequence[Head],
+        audio_lengths: Tensor | None = None,
+        positions: int | None = None,
+    ) -> Tensor:
+        """Where each token of a finished text looks in the audio of its slot (teacher forced).
+
+        tokens: [batch, queries] int64 from the start-of-transcript token on, query_lengths: [batch]
+        of them real; slots still filled. heads: the checkpoint's alignment heads.
+        audio_lengths: [batch] encoder positions with real audio, without the window's padding.
+        positions: the most of them, where nothing may be read back from the device.
+        Returns [batch, heads, queries, positions] float32; input of `word_times.token_times`.
+        """
+        batch, queries = tokens.shape
+        dims = self.dims
+        scratch = SelfCache(
+            dims.decoder_layers, batch, dims.decoder_heads, queries, dims.head_dim,
+            self.decoder_dtype, self.device,
+        )  # fmt: skip
+        rows = torch.arange(1, batch + 1, device=self.device)
+        places = torch.arange(queries, device=self.device).expand(batch, queries)
+        _, weights = self.decode(
+            tokens, places, rows, torch.zeros_like(rows), query_lengths, slots, scratch,
+            cross_cache, capture_heads=heads, audio_lengths=audio_lengths, positions_seen=positions,
+        )  # fmt: skip
+        return weights
+
+
+def _never_written(folder: Path, eot: object) -> set[int]:
+    """Text ids (below the end token) whose logits nobody needs.
+
+    `suppress_tokens` of generation_config.json, and the ranges [first, last) of `unused_tokens` in
+    lookhear.json: a small checkpoint in the standard id order uses few of its 50,257 text ids, and
+    the others would be most of the work of a decode step.
+    """
+    if not isinstance(eot, int):
+        return set()
+    generation = read_json(folder / "generation_config.json", required=False)
+    never = {int(i) for i in generation.get("suppress_tokens") or ()}
+    path = folder / "lookhear.json"
+    for pair in read_json(path, required=False).get("unused_tokens", ()):
+        if not (isinstance(pair, list) and len(pair) == 2 and all(type(i) is int for i in pair)):
+            raise CheckpointError(f"{path}: unused_tokens: expected [first, last), got {pair!r}")
+        never.update(range(*pair))
+    return {i for i in never if i < eot}
+
+
+def _norm(norm: Norm, x: Tensor) -> Tensor:
+    return layer_norm(x, norm.weight, norm.bias)
+
+
+def _add_norm(norm: Norm, change: Tensor, x: Tensor) -> Tensor:
+    """Adds to the residual stream x, in place, what a layer gave; normalises it for the next."""
+    return add_layer_norm_(change, x, norm.weight, norm.bias)
+
+
+def _heads(weights: SelfAttention, normed: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, key and value of every token: each [batch, tokens, heads, dim]."""
+    qkv = linear(normed, weights.qkv)
+    q, k, v = qkv.view(*qkv.shape[:2], 3, heads, -1).unbind(2)
+    return q, k, v
+
+
+def _feed_forward(weights: FeedForward, normed: Tensor) -> Tensor:
+    return linear(linear(normed, weights.up, "gelu"), weights.down)

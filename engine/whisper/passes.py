@@ -1,0 +1,228 @@
+"""Whisper's passes, from sequences to logits and from audio to slots: eager, or captured graphs.
+
+Three kinds. "decode": a token per row, text that goes on. "prompt": anything else that is decoded,
+drafts to be verified among it, padded to the longest. "encode": windows of one length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lookhear import kernels
+from lookhear.engine.core.request import UNREAD
+from lookhear.engine.device.acceleration import CPU, Acceleration
+from lookhear.engine.device.graphs import Fields, Shape, row_buckets
+from lookhear.engine.device.staging import Integers, to_device
+from lookhear.engine.whisper.cross_cache import TRASH_SLOT, CrossCache
+from lookhear.engine.whisper.model import WhisperModel
+from lookhear.engine.whisper.request import LogitsRow, WhisperSequence
+from lookhear.engine.whisper.rules import Rule, TokenRules
+from lookhear.engine.whisper.self_cache import TRASH_ROW, SelfCache
+from lookhear.kernels.log_mel import HOP
+
+Wanted = Sequence[tuple[int, LogitsRow]]  # index into the group, position
+
+# Of a prompt with a draft. Those of many rows and many tokens keep a GPU busy without a graph.
+PROMPT_TOKENS = (4, 8, 16, 32, 64, 96)
+PROMPT_ROWS = 16
+ENCODER_ROWS = (1, 2, 4, 8)
+
+
+class Logits(NamedTuple):
+    """values: [wanted, vocab] float32. text: the best text tokens [wanted] under the rules of text
+    that goes on, and their log probabilities, where they were computed on the way."""
+
+    values: Tensor
+    text: tuple[Tensor, Tensor] | None = None
+
+
+class WhisperPasses:
+    """windows: lengths in samples that the encoder is captured for."""
+
+    def __init__(
+        self,
+        model: WhisperModel,
+        rules: TokenRules,
+        self_cache: SelfCache,
+        cross_cache: CrossCache,
+        *,
+        windows: Sequence[int] = (),
+        acceleration: Acceleration = CPU,
+    ) -> None:
+        self._model = model
+        self._rules = rules
+        self._self_cache = self_cache
+        self._cross_cache = cross_cache
+        self.windows = tuple(sorted(set(windows)))
+        self._filters = kernels.mel_filters(model.dims.num_mels).to(model.device)
+        # The token that each row sampled last, for steps that are launched before it is read.
+        self._last: Tensor | None = None
+        rows = self_cache.num_rows
+        if acceleration.overlaps:
+            self._last = torch.zeros(rows + 1, dtype=torch.int64, device=model.device)
+        capacity = 4 * PROMPT_ROWS * PROMPT_TOKENS[-1] + 16 * rows + 256
+        self.graphs = acceleration.new_graphs(capacity)
+        if self.graphs.is_on:
+            assert acceleration.memory is not None
+            # One for all graphs: each would keep its own, of vocab numbers a row.
+            self._logits = acceleration.memory.persistent((rows, model.dims.vocab), torch.float32)
+            if windows:
+                frames = ENCODER_ROWS[-1] * max(windows) // HOP
+                size = frames * model.dims.num_mels
+                self._mel = acceleration.memory.persistent([size], model.dtype)
+            self._plan(rows)
+
+    def _plan(self, rows: int) -> None:
+        fill = partial(self._integers, [])
+        decode: list[Shape] = [(size, 1) for size in row_buckets(rows)]
+        self.graphs.plan("decode", decode, self._decode_region, fill)
+        longest = self._model.dims.context
+        prompts: list[Shape] = [
+            (size, length)
+            for size in row_buckets(min(rows, PROMPT_ROWS))
+            for length in sorted({min(length, longest) for length in PROMPT_TOKENS})
+        ]
+        self.graphs.plan("prompt", prompts, self._hidden, fill)
+        for window in self.windows:
+            batches: list[Shape] = [(size,) for size in ENCODER_ROWS if size <= rows] or [(1,)]
+            self.graphs.plan(
+                f"encode {window}",
+                batches,
+                partial(self._encode_region, window),
+                lambda shape: {"slots": np.full(shape, TRASH_SLOT, np.int64)},
+            )
+
+    # --- encoding --------------------------------------------------------------------------------
+
+    def encode(self, group: Sequence[WhisperSequence]) -> None:
+        """Audio of one window length into the slots of its sequences."""
+        most = ENCODER_ROWS[-1] if self.graphs.is_on else len(group)
+        for first in range(0, len(group), most):
+            self._encode(group[first : first + most])
+
+    def _encode(self, group: Sequence[WhisperSequence]) -> None:
+        model, window = self._model, group[0].request.window_samples
+        # Most of a long window is silence: the device has that already.
+        spoken = max(len(sequence.request.samples) for sequence in group)
+        samples = np.empty((len(group), spoken), np.float32)
+        for row, sequence in zip(samples, group, strict=True):
+            count = len(sequence.request.samples)
+            row[:count], row[count:] = sequence.request.samples, 0.0
+        audio = torch.zeros((len(group), window), device=model.device)
+        audio[:, :spoken] = to_device(samples, torch.float32, model.device)
+        log_mel = kernels.log_mel(audio, self._filters)
+        slots = [sequence.slot for sequence in group]
+        kind = f"encode {window}"
+        shape = self.graphs.fit(kind, len(group))
+        if shape is None:
+            encoded = self.graphs.run(kind, None, lambda: model.encode(log_mel.to(model.dtype)))
+            lengths = [encoded.shape[1]] * len(group)
+            self._cross_cache.write(slots, model.project_cross(encoded), lengths)
+            return
+        padding = [TRASH_SLOT] * (shape[0] - len(group))
+        fields = self.graphs.staging.put(
+            {"slots": np.array(slots + padding, np.int64)}, is_fixed=True
+        )
+        self._mel_of(window, shape[0])[: len(group)] = log_mel
+        self.graphs.run(kind, shape, lambda: None)
+        positions = window // HOP // 2
+        self._cross_cache.lengths.index_fill_(0, fields["slots"][: len(group)], positions)
+
+    def _mel_of(self, window: int, batch: int) -> Tensor:
+        """Where the graphs of that window read log-mel: [batch, mels, frames]."""
+        mels, frames = self._model.dims.num_mels, window // HOP
+        return self._mel[: batch * mels * frames].view(batch, mels, frames)
+
+    def _encode_region(self, window: int, fields: Fields) -> Tensor:
+        encoded = self._model.encode(self._mel_of(window, len(fields["slots"])))
+        self._cross_cache.fill(fields["slots"], self._model.project_cross(encoded))
+        return encoded[0, 0].clone()  # nobody's; the whole would stay in memory for every graph
+
+    # --- decoding --------------------------------------------------------------------------------
+
+    def decode(self, group: Sequence[WhisperSequence], wanted: Wanted) -> Logits:
+        """One pass over all queries of the group. The logits lie in memory that the next pass may
+        write."""
+        longest = max(sequence.num_queries for sequence in group)
+        is_decode = longest == 1 and len(wanted) == len(group)
+        kind = "decode" if is_decode else "prompt"
+        shape = self.graphs.fit(kind, len(group), longest)
+        integers = self._integers(group, shape or (len(group), longest))
+        if not is_decode:
+            integers["wanted_rows"] = np.array([i for i, _ in wanted], np.int64)
+            integers["wanted_columns"] = np.array([row.index for _, row in wanted], np.int64)
+        if self._last is not None:
+            # A row's last logits are those behind all its tokens.
+            ends = {group[i].row: place for place, (i, _) in enumerate(wanted)}
+            integers["ending_rows"] = np.array(list(ends), np.int64)
+            integers["endings"] = np.array(list(ends.values()), np.int64)
+        self._fields = fields = self.graphs.staging.put(integers, is_fixed=shape is not None)
+        if not is_decode:
+            hidden = self.graphs.run(kind, shape, lambda: self._hidden(fields))
+            picked = hidden[fields["wanted_rows"], fields["wanted_columns"]]
+            return Logits(self._model.logits(picked))
+
+        def eager() -> tuple[Tensor]:
+            return (self._model.logits(self._hidden(fields)[:, 0]),)
+
+        values, *text = self.graphs.run(kind, shape, eager)
+        count = len(group)
+        if not text:
+            return Logits(values)
+        return Logits(values[:count], (text[0][:count], text[1][:count]))
+
+    def keep(self, tokens: Tensor) -> None:
+        """The tokens chosen for the last pass's logits, [wanted]: rows may be fed them unread."""
+        if self._last is not None:
+            fields = self._fields
+            self._last.index_copy_(0, fields["ending_rows"], tokens[fields["endings"]])
+
+    def _integers(self, group: Sequence[WhisperSequence], shape: Shape) -> dict[str, Integers]:
+        """Of a pass [batch, queries]. Rows of padding read and write what is nobody's."""
+        batch, longest = shape
+        tokens = np.zeros((batch, longest), np.int64)
+        past, new = np.zeros(batch, np.int64), np.ones(batch, np.int64)
+        rows, slots = np.full(batch, TRASH_ROW), np.full(batch, TRASH_SLOT)
+        for i, sequence in enumerate(group):
+            queries = sequence.queries()
+            new[i] = len(queries)
+            tokens[i, : len(queries)] = [
+                token if token != UNREAD else UNREAD - sequence.row for token in queries
+            ]
+            past[i], rows[i], slots[i] = sequence.fed, sequence.row, sequence.slot
+        positions = past[:, None] + np.arange(longest)
+        return {
+            "tokens": tokens,
+            "positions": np.minimum(positions, self._model.dims.context - 1),
+            "rows": rows,
+            "past": past,
+            "new": new,
+            "slots": slots,
+        }
+
+    def _hidden(self, fields: Fields) -> Tensor:
+        tokens = fields["tokens"]
+        if self._last is not None:
+            unread = self._last[(UNREAD - tokens).clamp_(min=0)]
+            tokens = torch.where(tokens < 0, unread, tokens)
+        return self._model.decode(
+            tokens,
+            fields["positions"],
+            fields["rows"],
+            fields["past"],
+            fields["new"],
+            fields["slots"],
+            self._self_cache,
+            self._cross_cache,
+        )
+
+    def _decode_region(self, fields: Fields) -> tuple[Tensor, Tensor, Tensor]:
+        values = self._model.logits(self._hidden(fields)[:, 0])
+        held = self._logits[: len(values)].copy_(values)
+        return held, *kernels.greedy(self._rules.masked(held, [Rule.TEXT]))

@@ -1,0 +1,78 @@
+"""The decoder prompt of Whisper, built from settings and earlier text. Pure.
+
+Layout: see `engine.core.request`. Source: Radford et al. 2022, "Robust Speech Recognition via
+Large-Scale Weak Supervision", figure 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+
+
+class Prompter:
+    """Prompts for one checkpoint.
+
+    max_prompt: tokens put in front at most. max_carried: how many of them may be what was just
+    transcribed; the rest is for the user's own prompt.
+    """
+
+    def __init__(
+        self, tokenizer: WhisperTokenizer, max_prompt: int = 64, max_carried: int = 64
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._codes = {token: code for code, token in tokenizer.languages.items()}
+        self.max_prompt = max_prompt
+        self.max_carried = max_carried
+
+    @property
+    def detects_language(self) -> bool:
+        """Whether the language is a token of the prompt (a multilingual checkpoint)."""
+        return self._tokenizer.is_multilingual
+
+    @property
+    def languages(self) -> list[str]:
+        """ISO codes that the checkpoint has tokens for; empty for an English-only one."""
+        return sorted(self._tokenizer.languages) if self.detects_language else []
+
+    def token_bytes(self, token: int) -> bytes:
+        """UTF-8 bytes that a text token stands for (possibly an incomplete character)."""
+        return self._tokenizer.decode_bytes([token])
+
+    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
+        """UTF-8 bytes of several text tokens."""
+        return self._tokenizer.decode_bytes(tokens)
+
+    def language_token(self, code: str | None) -> int | None:
+        """Token id of an ISO code; None if none was given or the checkpoint has just one."""
+        if code is None or not self.detects_language:
+            return None
+        return self._tokenizer.languages[code]
+
+    def language_code(self, token: int | None) -> str | None:
+        return None if token is None else self._codes.get(token)
+
+    def timestamp_seconds(self, token: int) -> float | None:
+        """Seconds that a timestamp token stands for; None for any other token."""
+        first = self._tokenizer.timestamp_begin
+        return None if token < first else self._tokenizer.timestamp_seconds(token)
+
+    def prompt(
+        self, text: str, earlier: Sequence[int], task: str, *, timestamps: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(tokens up to the start token, tokens after the language).
+
+        text: the user's prompt, kept whole if it fits. earlier: tokens said just before.
+        """
+        t = self._tokenizer
+        given = t.encode(" " + text.strip())[: self.max_prompt] if text.strip() else []
+        room = min(self.max_prompt - len(given), self.max_carried)
+        before = [*given, *(earlier[-room:] if room else [])]
+        head = [t.prev, *before, t.sot] if before else [t.sot]
+        tail = []
+        if self.detects_language:
+            tail.append(t.translate if task == "translate" else t.transcribe)
+        if not timestamps:
+            tail.append(t.no_timestamps)
+        return tuple(head), tuple(tail)

@@ -1,0 +1,293 @@
+"""Runs Whisper requests: encode, fill a cross-attention slot, decode all rows together.
+
+A request holds one row (its decoder context) and one slot (its encoded audio) from `place` to
+`release`. How a pass is carried out: `whisper_passes`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lookhear import kernels
+from lookhear.engine.core.request import Phase
+from lookhear.engine.core.runner import NOT_FINITE, Failure, Outcome, isolated
+from lookhear.engine.device import warm_up
+from lookhear.engine.device.acceleration import CPU, Acceleration
+from lookhear.engine.device.staging import Readback, to_device
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper.alignment import ALIGNED_ROWS, WhisperAlignment
+from lookhear.engine.whisper.model import WhisperModel
+from lookhear.engine.whisper.passes import Logits, Wanted, WhisperPasses
+from lookhear.engine.whisper.request import LogitsRow, WhisperRequest, WhisperSequence
+from lookhear.engine.whisper.rules import Rule, TokenRules
+from lookhear.kernels.log_mel import HOP
+
+
+class WhisperRunner:
+    """max_rows: requests decoded together at most. windows: see `WhisperPasses`."""
+
+    def __init__(
+        self,
+        model: WhisperModel,
+        tokenizer: WhisperTokenizer,
+        max_rows: int,
+        *,
+        windows: Seq[int] = (),
+        acceleration: Acceleration = CPU,
+    ) -> None:
+        self._model = model
+        self._tokenizer = tokenizer
+        self._max_rows = max_rows
+        self._rules = TokenRules(tokenizer, model.dims.vocab, model.device)
+        self._alignment_heads = tokenizer.alignment_heads or [
+            # Nobody says which heads follow the audio: those of the later layers mostly do.
+            (layer, head)
+            for layer in range(model.dims.decoder_layers // 2, model.dims.decoder_layers)
+            for head in range(model.dims.decoder_heads)
+        ]
+        self._self_cache = model.new_self_cache(max_rows)
+        self._cross_cache = model.new_cross_cache(max_rows)
+        self.passes = WhisperPasses(
+            model,
+            self._rules,
+            self._self_cache,
+            self._cross_cache,
+            windows=windows,
+            acceleration=acceleration,
+        )
+
+    @torch.inference_mode()
+    def capture(self, progress: Callable[[float], None]) -> None:
+        """The graphs, if there are any, before the first step. progress: the share that is done."""
+        graphs = self.passes.graphs
+        graphs.capture(progress)
+        if self._model.device.type == "cuda":
+            windows = self.passes.windows or (self._model.dims.max_frames * HOP,)
+            warm_up.run(self, warm_up.whisper_requests(self._tokenizer.sot, windows))
+            graphs.num_runs.clear()
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    @property
+    def free_tokens(self) -> int:
+        return 0  # rows are fixed: nothing is reserved by length
+
+    def place(self, request: WhisperRequest) -> WhisperSequence:
+        """Give the request a row and a slot; the scheduler has seen to it that there are some."""
+        row, slot = self._self_cache.allocate(), self._cross_cache.allocate()
+        assert row is not None and slot is not None, "the scheduler admitted more than fits"
+        limit = self._model.dims.context
+        return WhisperSequence(request, self._tokenizer.eot, limit, row=row, slot=slot)
+
+    @torch.inference_mode()
+    def launch(self, work: Seq[tuple[WhisperSequence, int]]) -> WhisperHandle:
+        """Encode the audio of those that begin, equal windows together; then feed every sequence.
+
+        Prompts and single tokens run apart, so that no decode is padded to somebody's prompt.
+        """
+        failures: list[Failure] = []
+        by_window: dict[int, list[WhisperSequence]] = defaultdict(list)
+        for sequence, _ in work:
+            if not sequence.is_encoded:
+                by_window[sequence.request.window_samples].append(sequence)
+        for group in by_window.values():
+            for sequence, error in isolated(group, self._encode):
+                failures.append(Failure.of(sequence.key, error, "the audio could not be encoded"))
+        gone = {failure.key for failure in failures}
+        ready = [sequence for sequence, _ in work if sequence.key not in gone]
+        passes: list[WhisperPass] = []
+        complete = [s for s in ready if s.phase is Phase.ALIGN]
+        for group in (
+            [s for s in ready if s.phase not in (Phase.DECODE, Phase.ALIGN)],
+            [s for s in ready if s.phase is Phase.DECODE],
+        ):
+            for sequence, error in isolated(group, lambda part: passes.append(self._forward(part))):
+                failures.append(Failure.of(sequence.key, error, "the audio could not be decoded"))
+        alignments: list[WhisperAlignment] = []
+        for first in range(0, len(complete), ALIGNED_ROWS):
+            group = complete[first : first + ALIGNED_ROWS]
+            for sequence, error in isolated(
+                group, lambda part: alignments.append(self._align(part))
+            ):
+                failures.append(Failure.of(sequence.key, error, "words could not be timed"))
+        return WhisperHandle(self, passes, alignments, failures)
+
+    def _encode(self, group: Seq[WhisperSequence]) -> None:
+        self.passes.encode(group)
+        for sequence in group:
+            sequence.is_encoded = True
+
+    def _forward(self, group: Seq[WhisperSequence]) -> WhisperPass:
+        """One decoder pass, and what is chosen behind it; nothing is read back."""
+        wanted = [(i, row) for i, s in enumerate(group) for row in s.logits_rows()]
+        logits = self.passes.decode(group, wanted)
+        tokens, logprobs = self._chosen(group, wanted, logits)
+        self.passes.keep(tokens)
+        for sequence in group:
+            sequence.launch()
+        choice = Readback(torch.cat([tokens.double(), logprobs.double()]))
+        return WhisperPass(list(group), wanted, choice)
+
+    def _chosen(
+        self, group: Seq[WhisperSequence], wanted: Wanted, logits: Logits
+    ) -> tuple[Tensor, Tensor]:
+        """Tokens [wanted] under the rules of their rows, and their log probabilities."""
+        requests = [group[i].request for i, _ in wanted]
+        drawn = [
+            n
+            for n, (_, row) in enumerate(wanted)
+            if row.purpose == "token" and requests[n].temperature > 0
+        ]
+        goes_on = not any(r.timestamps for r in requests) and not any(
+            row.purpose != "token" or _is_first(group[i], row) for i, row in wanted
+        )
+        if logits.text is not None and goes_on and not drawn:
+            return logits.text
+        scores = self._scores(group, wanted, logits.values)
+        tokens, logprobs = kernels.greedy(scores)
+        device = self._model.device
+        silent = [n for n, (_, row) in enumerate(wanted) if row.purpose == "no_speech"]
+        if silent:
+            index = to_device(silent, torch.int64, device)
+            no_speech = logits.values[index].log_softmax(-1)[:, self._tokenizer.no_speech]
+            logprobs.index_copy_(0, index, no_speech)
+        if drawn:
+            index = to_device(drawn, torch.int64, device)
+            places = [len(requests[n].prefix) + wanted[n][1].num_said for n in drawn]
+            theirs = kernels.sample(
+                scores[index],
+                to_device([requests[n].temperature for n in drawn], torch.float32, device),
+                to_device([requests[n].seed for n in drawn], torch.int64, device),
+                to_device(places, torch.int64, device),
+            )
+            tokens.index_copy_(0, index, theirs[0])
+            logprobs.index_copy_(0, index, theirs[1])
+        return tokens, logprobs
+
+    def finish(self, done: WhisperPass) -> list[Failure]:
+        """Read what was chosen, and move the sequences on."""
+        group, values = done.group, done.choice.read()
+        chosen: list[list[int]] = [[] for _ in group]
+        scored: list[list[float]] = [[] for _ in group]
+        bad: set[int] = set()
+        count = len(done.wanted)
+        for (i, row), token, logprob in zip(
+            done.wanted, values[:count], values[count:], strict=True
+        ):
+            if group[i].phase in (Phase.ALIGN, Phase.DONE):
+                continue  # it ended while this step was on its way
+            if logprob != logprob:
+                bad.add(i)
+            elif row.purpose == "no_speech":
+                group[i].no_speech_prob = min(1.0, math.exp(logprob))
+            else:
+                chosen[i].append(int(token))
+                scored[i].append(logprob)
+        for i, sequence in enumerate(group):
+            if i in bad or sequence.phase in (Phase.ALIGN, Phase.DONE):
+                continue
+            picked, logprobs = chosen[i], scored[i]
+            if sequence.phase is Phase.DETECT:
+                sequence.absorb_language(picked[0])
+                continue
+            sequence.absorb(picked, logprobs)
+        return [Failure(group[i].key, "model_error", NOT_FINITE) for i in sorted(bad)]
+
+    def _scores(self, group: Seq[WhisperSequence], wanted: Wanted, logits: Tensor) -> Tensor:
+        """logits [n, vocab] under the rules of their rows."""
+        scores = self._rules.masked(logits, [_rule(group[i], row) for i, row in wanted])
+        stamped = [
+            (n, self._rules.timestamps(logits[n], row.history))
+            for n, (i, row) in enumerate(wanted)
+            if row.purpose == "token" and group[i].request.timestamps
+        ]
+        if len(stamped) == len(wanted):
+            return torch.stack([row for _, row in stamped])
+        if stamped and scores is logits:  # which stay as they are
+            scores = logits.clone()
+        for n, row in stamped:
+            scores[n] = row
+        return scores
+
+    def _align(self, group: Seq[WhisperSequence]) -> WhisperAlignment:
+        staging = self.passes.graphs.staging
+        return WhisperAlignment(
+            self._model, self._cross_cache, self._alignment_heads, staging, group
+        )
+
+    # --- ends ------------------------------------------------------------------------------------
+
+    def forget(self, key: str) -> None:
+        """Nothing is kept between the requests of an owner."""
+
+    def stats(self) -> dict[str, int]:
+        """How passes were carried out: see `Graphs.stats`."""
+        return self.passes.graphs.stats()
+
+    def release(self, sequence: WhisperSequence) -> None:
+        """The request is over, whatever the reason: its row and slot are free again."""
+        self._self_cache.free(sequence.row)
+        self._cross_cache.free(sequence.slot)
+
+    def check(self, num_running: int) -> None:
+        """Raise AssertionError if rows or slots leaked."""
+        self._self_cache.check()
+        self._cross_cache.check()
+        assert self._max_rows - self._self_cache.num_free == num_running
+        assert self._max_rows - self._cross_cache.num_free == num_running
+
+
+def _rule(sequence: WhisperSequence, row: LogitsRow) -> Rule:
+    """Where it has timestamps, more than one mask says which may come."""
+    if row.purpose == "language":
+        return Rule.LANGUAGE
+    if row.purpose == "no_speech" or sequence.request.timestamps:
+        return Rule.PLAIN
+    return Rule.FIRST if _is_first(sequence, row) else Rule.TEXT
+
+
+def _is_first(sequence: WhisperSequence, row: LogitsRow) -> bool:
+    """Whether nothing was said before the wanted token."""
+    return row.num_said == 0 and not sequence.request.prefix
+
+
+@dataclass(frozen=True, slots=True)
+class WhisperPass:
+    """One launched decoder pass. wanted: (index into group, position) of each row of logits.
+    choice: a token for each, then the log probabilities."""
+
+    group: list[WhisperSequence]
+    wanted: list[tuple[int, LogitsRow]]
+    choice: Readback
+
+
+class WhisperHandle:
+    """One launched step of a `WhisperRunner`."""
+
+    def __init__(
+        self,
+        runner: WhisperRunner,
+        passes: list[WhisperPass],
+        alignments: list[WhisperAlignment],
+        failures: list[Failure],
+    ) -> None:
+        self._runner = runner
+        self._passes = passes
+        self._alignments = alignments
+        self._failures = failures
+
+    @torch.inference_mode()
+    def wait(self) -> Outcome:
+        failures = list(self._failures)
+        for done in self._passes:
+            failures += self._runner.finish(done)
+        for alignment in self._alignments:
+            alignment.finish()
+        return Outcome(failures)

@@ -1,0 +1,145 @@
+"""Raw audio on the wire: PCM16, G.711 mu-law and A-law bytes to and from float32 samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookhear.media.audio.g711 import alaw_table, compress_alaw, compress_mulaw, mulaw_table
+from lookhear.media.audio.resample import Linear, StreamResampler
+
+__all__ = [
+    "AudioFormat",
+    "AudioFormatError",
+    "PcmStream",
+    "decode_alaw",
+    "decode_mulaw",
+    "decode_pcm16",
+    "encode_alaw",
+    "encode_mulaw",
+    "encode_pcm16",
+]
+
+Samples = NDArray[np.float32]
+
+FULL_SCALE = 32768.0
+PCM_RATES = (8000, 48000)  # accepted range for audio/pcm, both ends included
+DEFAULT_PCM_RATE = 24000
+G711_RATE = 8000
+
+
+def decode_pcm16(data: bytes) -> Linear:
+    """Signed 16-bit little-endian mono -> [len(data) // 2] int16. Whole samples only."""
+    return np.frombuffer(data, dtype="<i2")
+
+
+def decode_mulaw(data: bytes) -> Linear:
+    """G.711 mu-law mono -> [len(data)] int16."""
+    return mulaw_table()[np.frombuffer(data, dtype=np.uint8)]
+
+
+def decode_alaw(data: bytes) -> Linear:
+    """G.711 A-law mono -> [len(data)] int16."""
+    return alaw_table()[np.frombuffer(data, dtype=np.uint8)]
+
+
+def _to_int16(samples: Samples) -> Linear:
+    scaled = np.rint(np.asarray(samples, dtype=np.float32) * np.float32(FULL_SCALE))
+    return np.asarray(np.clip(scaled, -FULL_SCALE, FULL_SCALE - 1), dtype=np.int16)
+
+
+def encode_pcm16(samples: Samples) -> bytes:
+    """[n] in [-1, 1] -> signed 16-bit little-endian bytes; louder samples are clipped."""
+    return _to_int16(samples).astype("<i2").tobytes()
+
+
+def encode_mulaw(samples: Samples) -> bytes:
+    """[n] in [-1, 1] -> G.711 mu-law bytes."""
+    return compress_mulaw(_to_int16(samples)).tobytes()
+
+
+def encode_alaw(samples: Samples) -> bytes:
+    """[n] in [-1, 1] -> G.711 A-law bytes."""
+    return compress_alaw(_to_int16(samples)).tobytes()
+
+
+class AudioFormatError(ValueError):
+    """An audio format that we cannot take. `field` is "type" or "rate"."""
+
+    def __init__(self, field: str, expected: str, got: object) -> None:
+        super().__init__(f"{field}: expected {expected}; got {got!r}")
+        self.field = field
+        self.expected = expected
+        self.got = got
+
+
+DECODERS = {"audio/pcm": decode_pcm16, "audio/pcmu": decode_mulaw, "audio/pcma": decode_alaw}
+
+
+@dataclass(frozen=True)
+class AudioFormat:
+    """How the bytes of a raw mono stream are to be read."""
+
+    kind: str = "audio/pcm"
+    rate: int = DEFAULT_PCM_RATE
+
+    @classmethod
+    def parse(cls, type: object, rate: object = None) -> AudioFormat:
+        """Checks what a client sent. `rate` None: 24000 for audio/pcm, 8000 for G.711.
+
+        Raises AudioFormatError with the field's name, what it may be and what it was.
+        """
+        if not isinstance(type, str) or type not in DECODERS:
+            raise AudioFormatError("type", " or ".join(repr(kind) for kind in DECODERS), type)
+        low, high = PCM_RATES if type == "audio/pcm" else (G711_RATE, G711_RATE)
+        if rate is None:
+            return cls(type, DEFAULT_PCM_RATE if type == "audio/pcm" else G711_RATE)
+        if isinstance(rate, bool) or not isinstance(rate, int) or not low <= rate <= high:
+            span = f"an integer from {low} to {high} (Hz)" if low < high else f"{low} (Hz)"
+            raise AudioFormatError("rate", f"{span} for {type}", rate)
+        return cls(type, rate)
+
+    @property
+    def sample_bytes(self) -> int:
+        return 2 if self.kind == "audio/pcm" else 1
+
+
+class PcmStream:
+    """Bytes of a raw stream, split anywhere, -> float32 samples at `target_rate`.
+
+    The samples depend on the bytes only, bit for bit, not on how they were split. Up to `flush()`
+    some milliseconds stay in the resampler; after it the total is exactly
+    `samples_in * target_rate / format.rate`, rounded (half up).
+    """
+
+    def __init__(self, format: AudioFormat, target_rate: int = 16000) -> None:
+        self.format = format
+        self.target_rate = target_rate
+        self.dropped_bytes = 0  # halves of samples that never got their other half
+        self._decode = DECODERS[format.kind]
+        self._resampler = StreamResampler(format.rate, target_rate)
+        self._carry = b""
+
+    def feed(self, data: bytes) -> Samples:
+        """data: any number of bytes -> [m], the samples that are now certain (m may be 0)."""
+        if self._carry:
+            data = self._carry + data
+        whole = len(data) - len(data) % self.format.sample_bytes
+        self._carry = bytes(data[whole:])
+        return self._resampler.feed(self._decode(data[:whole]))
+
+    def flush(self) -> Samples:
+        """The end of a turn: the resampler's tail. Half a sample is dropped and counted.
+
+        The stream may be fed again; it then begins anew, as after silence.
+        """
+        self.dropped_bytes += len(self._carry)
+        self._carry = b""
+        return self._resampler.flush()
+
+    def reset(self) -> None:
+        """Forget what was fed and not given out yet (the count of dropped bytes stays)."""
+        self._carry = b""
+        self._resampler.reset()

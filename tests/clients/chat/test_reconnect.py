@@ -1,0 +1,258 @@
+"""A conversation whose connection breaks: told again, asked again, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lookhear import (
+    AnswerCompleted,
+    AnswerDelta,
+    AnswerRestarted,
+    AsyncClient,
+    Client,
+    ConnectionFailed,
+    Conversation,
+    Retry,
+    ServerError,
+)
+from lookhear.chat.line import ConversationOptions
+from lookhear.chat.minutes import MAX_ITEMS, Minutes
+from lookhear.sources.spoken import SpokenQuestion
+from lookhear.transport.address import Server
+from tests.clients.counting_server import Drop
+from tests.clients.talking_server import TalkingServer
+from tests.clients.threads import on_thread
+
+PNG = b"\x89PNG\r\n\x1a\n, or so it begins"
+AT_ONCE = Retry(tries=5, first=0.0)
+
+
+def chunks() -> Iterator[bytes]:
+    """Two seconds and a half, unevenly cut."""
+    yield bytes(48_000 * 2 + 1)
+    yield bytes(23_999)
+
+
+async def talked(server: TalkingServer) -> tuple[list[str], Conversation]:
+    """All that the client got in a conversation with everything in it."""
+    got = []
+    async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
+        await talk.add_image(PNG)
+        forgotten = await talk.add_text("Forget this.")
+        got.append(await talk.add_audio(chunks()))
+        got += [text async for text in talk.respond()]
+        await talk.delete(forgotten)
+        for second in range(3):
+            await talk.show_frame(PNG, float(second))
+        await talk.add_text("And now?")
+        got.append((await talk.respond(extra={"conversation": "none"}).read()).text)
+        got += [text async for text in talk.respond()]
+    return got, talk
+
+
+TOLD = [
+    "user: data:image/png;",
+    "user: 60000 samples",
+    "assistant: seen: data:image/png; Forget this. 60000 samples ",
+    *(f"frame at {1000 * second}" for second in range(3)),
+    "user: And now?",
+]
+
+
+async def test_undisturbed() -> None:
+    async with TalkingServer().running() as server:
+        got, talk = await talked(server)
+    assert got[0] == "60000 samples" and "".join(got).count("seen: ") == 3
+    assert talk.reconnects == 0
+    assert server.told == [[TOLD[0], "user: Forget this.", TOLD[1], *TOLD[3:]]]
+
+
+@pytest.mark.parametrize("code", [None, 1012])
+async def test_a_drop_at_any_event_loses_nothing(code: int | None) -> None:
+    async with TalkingServer().running() as server:
+        expected, _ = await talked(server)
+    drops = 0
+    for after in range(2, 200):
+        async with TalkingServer(drops=[Drop(after_events=after, code=code)]).running() as server:
+            got, talk = await talked(server)
+        if talk.reconnects == 0:
+            break
+        drops += 1
+        assert got == expected, after
+        if "user: Forget this." not in server.told[-1]:  # it was deleted when the connection broke
+            assert server.told[-1] == TOLD, after
+    assert drops > 30, drops
+
+
+async def test_an_answer_that_nobody_read_to_its_end_is_told_again_too() -> None:
+    async with TalkingServer(drops=[Drop(after_events=7)]).running() as server:
+        async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
+            events = talk.respond().events()
+            async for event in events:
+                if isinstance(event, AnswerCompleted):
+                    break
+            await talk.add_text("And?")
+    assert server.told[-1] == ["assistant: seen: ", "user: And?"]
+
+
+async def test_hanging_up_ends_the_seeking() -> None:
+    async with TalkingServer(drops=[Drop(after_events=2)]).running() as server:
+        talk = AsyncClient(server.url, retry=Retry(tries=3, first=60.0, cap=60.0)).conversation()
+        async with talk:
+            adding = asyncio.create_task(talk.add_text("hello?"))
+            while not talk._line._restoring.locked():
+                await asyncio.sleep(0)
+        with pytest.raises(ConnectionFailed, match="closed with 1006"):
+            await adding
+        assert len(server.told) == 1
+
+
+async def test_drop_after_drop() -> None:
+    drops = [Drop(after_events=after) for after in (4, 9, 0, 20, 25)]
+    async with TalkingServer(drops=drops).running() as server:
+        got, talk = await talked(server)
+    assert talk.reconnects >= 3 and got[0] == "60000 samples"
+    assert server.told[-1] == TOLD
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_server_that_says_why_it_goes_is_sought_again(named: bool) -> None:
+    error: dict[str, Any] = {"type": "server_error", "code": "engine_died", "message": "it died"}
+    drops = [Drop(after_events=9, code=1012, error=error)] * (1 + named)
+    async with TalkingServer(drops=drops).running() as server:
+        async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
+            events = [event async for event in talk.respond().events()]
+            await talk.add_text("And?")
+            assert (await talk.respond().read()).text == "seen: And? "
+    assert isinstance(events[-1], AnswerCompleted) and talk.reconnects >= 1
+
+
+async def test_what_began_again_is_an_event() -> None:
+    async with TalkingServer(drops=[Drop(after_events=6)], wavers=True).running() as server:
+        async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
+            events = [event async for event in talk.respond().events()]
+    first, restarted, second, completed = events
+    assert first == AnswerDelta("seen1: ") and second == AnswerDelta("seen2: ")
+    assert isinstance(restarted, AnswerRestarted) and "closed with 1006" in restarted.reason
+    assert isinstance(completed, AnswerCompleted) and completed.text == "seen2: "
+
+
+async def test_text_that_would_have_to_be_taken_back_is_an_error() -> None:
+    async with TalkingServer(drops=[Drop(after_events=6)], wavers=True).running() as server:
+        async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
+            answer = talk.respond()
+            assert await anext(answer) == "seen1: "
+            with pytest.raises(ConnectionFailed, match="answers differently"):
+                await anext(answer)
+            await answer.aclose()
+            assert (await talk.respond().read()).text == "seen2: "
+
+
+async def test_a_server_that_does_not_come_back() -> None:
+    async with TalkingServer(drops=[Drop(after_events=2)]).running() as server:
+        talk = AsyncClient(server.url, retry=Retry(tries=2, first=0.0)).conversation()
+        await talk.__aenter__()
+        channel = await talk._line.channel()
+        with pytest.raises(ConnectionFailed, match="no close frame"):
+            await channel.ask({"type": "conversation.item.delete", "item_id": "a"}, bool)
+    for again in (talk.add_text("hello?"), talk.add_audio(chunks()), talk.respond().read()):
+        with pytest.raises(ConnectionFailed, match="2 tries did not bring it back"):
+            await again
+    await talk.aclose()
+
+
+async def test_a_server_that_breaks_every_time() -> None:
+    async with TalkingServer(close=1001).running() as server:
+        retry = Retry(tries=2, first=0.0)
+        async with AsyncClient(server.url, retry=retry).conversation() as talk:
+            with pytest.raises(ConnectionFailed, match="closed with 1001: by the script"):
+                await talk.respond().read()
+    assert len(server.told) == 3
+
+
+async def test_a_server_that_does_not_take_it_again() -> None:
+    async with TalkingServer(drops=[Drop(after_events=4)]).running() as server:
+        async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
+            await talk.add_image(PNG)
+            server.refuse["conversation.item.create"] = {"message": "no such picture"}
+            for _ in range(2):
+                with pytest.raises(ConnectionFailed, match="conversation again: no such picture"):
+                    await talk.respond().read()
+
+
+async def test_a_server_that_no_longer_has_the_model() -> None:
+    async with TalkingServer(drops=[Drop(after_events=2)]).running() as server:
+        async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
+            server.refuse["session.update"] = {"code": "model_not_found", "message": "no seer"}
+            with pytest.raises(ServerError, match="no seer"):
+                await talk.respond().read()
+
+
+async def test_a_question_too_long_to_say_again() -> None:
+    question = SpokenQuestion(_pieces(), keep_seconds=1.0)
+    first = [block async for block in question.from_start()]
+    assert b"".join(first) == b"".join(chunks()) and not question.repeatable
+    options = ConversationOptions(retry=AT_ONCE)
+    async with TalkingServer().running() as server:
+        async with Conversation(Server(server.url), options) as talk:
+            with pytest.raises(ConnectionFailed, match="too long to say again"):
+                await talk._say(await talk._line.channel(), question)
+
+
+async def _pieces() -> Any:
+    for chunk in chunks():
+        yield chunk
+
+
+async def test_a_question_is_read_once_and_said_as_often_as_needed() -> None:
+    question = SpokenQuestion(_pieces())
+    reading = question.from_start()
+    first = await anext(reading)
+    await reading.aclose()
+    assert len(first) == 48_000
+    assert b"".join([block async for block in question.from_start()]) == b"".join(chunks())
+    assert b"".join([block async for block in question.from_start()]) == b"".join(chunks())
+
+
+def test_the_blocking_conversation_says_the_same() -> None:
+    server = TalkingServer(drops=[Drop(after_events=5)])
+    with on_thread(server.running()), Client(server.url, retry=AT_ONCE) as client:
+        with client.conversation(instructions="Be brief.") as talk:
+            assert talk.model == "seer"
+            picture = talk.add_image(PNG)
+            assert talk.add_audio(chunks()) == "60000 samples"
+            assert "".join(talk.respond()) == "seen: data:image/png; 60000 samples "
+            talk.show_frame(PNG)
+            talk.forget_frames()
+            talk.delete(picture)
+            talk.add_text("And?")
+            assert talk.respond(max_tokens=9).read().text.endswith("And? ")
+            assert talk.reconnects == 1
+
+
+def test_the_camera_is_remembered_as_the_server_does() -> None:
+    minutes = Minutes(frames=4, frames_per_second=1.0)
+    minutes.created({"id": "a"})
+    for tenth in range(200):
+        minutes.seen(str(tenth), tenth * 100)
+    minutes.created({"id": "b"})
+    times = [e["timestamp_ms"] for item, e in minutes.events() if item is None]
+    assert times[-4:] == [16_000, 17_000, 18_000, 19_000] and len(times) <= 8
+    assert times == sorted(times) and times[0] == 0
+    assert [item for item, _ in minutes.events() if item is not None] == ["a", "b"]
+    minutes.forget_frames()
+    minutes.seen("again", 0)
+    assert [e.get("timestamp_ms") for _, e in minutes.events()] == [None, None, 0]
+
+
+def test_minutes_are_bounded() -> None:
+    minutes = Minutes()
+    for number in range(2 * MAX_ITEMS):
+        minutes.created({"id": str(number)})
+    minutes.spoken("silence", "")
+    kept = [item for item, _ in minutes.events()]
+    assert len(kept) <= MAX_ITEMS + 32 and kept[-1] == str(2 * MAX_ITEMS - 1)

@@ -1,0 +1,204 @@
+"""The `lookhear` command: what it prints, what it returns, what it says when something lacks."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from websockets.frames import Close
+
+from lookhear.commands import main as cli
+from lookhear.commands import private_server as server
+from lookhear.commands import server_choice
+from lookhear.errors import LookhearError
+from lookhear.live.stream import LiveStream
+from lookhear.transport.realtime import final_close
+from tests.clients.counting_server import CountingServer, said, speech
+from tests.clients.threads import on_thread
+
+WORDS = [101, 102]
+
+
+@pytest.fixture
+def counting() -> Iterator[CountingServer]:
+    counting = CountingServer()
+    with on_thread(counting.running()):
+        yield counting
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> str:
+    path = tmp_path / "talk.wav"
+    soundfile.write(path, np.frombuffer(speech(WORDS, gap_ms=20), "<i2"), 24_000)
+    return str(path)
+
+
+def test_live_text_is_one_line_per_turn_when_piped(
+    counting: CountingServer, recording: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["transcribe", "--live", "--server", counting.url, recording]) == 0
+    assert capsys.readouterr().out == " ".join(said(WORDS)) + "\n"
+    assert counting.updates[0]["lookhear"]["provisional"] is True
+
+
+def test_live_json_is_one_event_per_line(
+    counting: CountingServer, recording: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["transcribe", "--live", "--json", "--server", counting.url, recording]) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert events[0]["event"] == "SessionReady" and events[-1]["event"] == "TurnCompleted"
+    assert "".join(e["text"] for e in events if e["event"] == "TextDelta") == events[-1]["text"]
+
+
+def test_live_subtitles(
+    counting: CountingServer, recording: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["transcribe", "--live", "--format", "srt", "--server", counting.url, recording]
+    assert cli.main(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "1" and lines[1].startswith("00:00:00,000 --> 00:00:00,")
+
+
+@pytest.mark.parametrize("suffix", ["srt", "vtt", "txt"])
+def test_live_into_a_file(
+    counting: CountingServer,
+    recording: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    suffix: str,
+) -> None:
+    out = tmp_path / f"said.{suffix}"
+    command = ["transcribe", "--live", "--server", counting.url, "--out", str(out), recording]
+    assert cli.main(command) == 0
+    text = " ".join(said(WORDS))
+    assert capsys.readouterr().out == text + "\n"
+    assert text in out.read_text().splitlines()
+
+
+def test_a_server_that_is_not_there(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
+    port = server.free_port()
+    command = ["transcribe", "--live", "--server", f"http://127.0.0.1:{port}", recording]
+    assert cli.main(command) == 1
+    assert f"cannot reach http://127.0.0.1:{port}: Connection refused\n" in capsys.readouterr().err
+
+
+def test_no_server_and_none_installed(
+    recording: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_choice, "is_running", lambda address: False)
+    monkeypatch.setattr(server_choice, "server_installed", lambda: False)
+    assert cli.main(["transcribe", recording]) == 2
+    assert 'pip install "lookhear[server]"' in capsys.readouterr().err
+
+
+def test_a_missing_key_says_where_it_goes(
+    recording: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a server that has closed before anything could be asked."""
+    closed = Close(3000, "invalid_request_error.invalid_api_key")
+
+    def refuse(*_: object, **__: object) -> None:
+        error = final_close(closed.code, closed.reason, None)
+        assert error is not None
+        raise error
+
+    monkeypatch.setattr(LiveStream, "_connect", refuse)
+    assert cli.main(["transcribe", "--live", "--server", "http://127.0.0.1:1", recording]) == 1
+    assert capsys.readouterr().err == (
+        "lookhear: the API key is missing, or not one that the server knows; "
+        "it goes to --api-key or into LOOKHEAR_API_KEY\n"
+    )
+
+
+def test_no_command_shows_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    out = capsys.readouterr().out
+    assert " transcribe files\n" in out and " start a server\n" in out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("lookhear ")
+
+
+def with_command(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    points = EntryPoints([EntryPoint("serve", value, cli.COMMANDS)])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: points)
+
+
+def test_a_command_of_the_server_gets_the_rest_of_the_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_command(monkeypatch, "tests.clients.commands.test_main:fake_serve")
+    assert cli.main(["serve", "--port", "9"]) == 42
+
+
+def fake_serve(argv: list[str]) -> int:
+    assert argv == ["--port", "9"]
+    return 42
+
+
+def test_a_missing_server_package_is_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "half_installed.py").write_text("import a_package_that_is_not_there\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with_command(monkeypatch, "half_installed:serve")
+    assert cli.main(["serve"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and 'needs pip install "lookhear[server]"' in said
+
+
+def test_a_taken_port_is_not_chosen() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert server.free_port(port) != port
+    assert server.free_port(port) == port
+
+
+def test_a_server_that_cannot_start_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/sh")
+    with pytest.raises(LookhearError, match=r"ended with status \d+"):
+        server.ServerProcess().__enter__()
+
+
+class Printing(server.ChildServer):
+    def _answers(self) -> bool:
+        return bool(self.log)
+
+
+def test_what_a_server_prints_is_read_while_it_prints() -> None:
+    script = "for number in range(100_000): print(number, flush=True)"
+    with Printing("the child", [sys.executable, "-c", script], start_seconds=60.0) as child:
+        for _ in range(100):
+            assert child.log_tail(1)
+        assert child.wait() == 0
+        assert child.log.splitlines() == [str(number) for number in range(100_000)]
+
+
+def test_the_progress_of_a_server_is_that_of_the_first_model_not_ready() -> None:
+    def told(*models: tuple[str, str, str, float]) -> tuple[str, float | None]:
+        keys = ("name", "state", "stage", "progress")
+        listed = [dict(zip(keys, model, strict=True)) for model in models]
+        return server._loading(json.dumps({"status": "starting", "models": listed}).encode())
+
+    a, loading = ("a", "ready", "", 1.0), ("b", "loading", "loading b", 0.5)
+    assert told(loading) == told(a, loading) == ("loading b", 0.5)
+    assert told(("b", "loading", "loading torch", 0.0)) == ("loading torch", None)
+    assert told(a, ("b", "loading", "loading torch", 0.0)) == ("b: loading torch", None)
+    nothing = ("starting the server", None)
+    assert told(a) == told() == nothing
+    for odd in (b"", b"[]", b'{"models": 3}', b'{"status": "starting"}'):
+        assert server._loading(odd) == nothing

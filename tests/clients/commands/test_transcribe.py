@@ -1,0 +1,216 @@
+"""`lookhear transcribe` of whole files: where the text goes, and what one bad file does."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lookhear.commands import main as cli
+
+
+class FileServer(ThreadingHTTPServer):
+    """Transcribes `x` as `said x`; it cannot read files that begin with a question mark."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.bodies: list[bytes] = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: FileServer
+
+    def do_GET(self) -> None:
+        self.reply(200, json.dumps({"data": [{"id": "ear"}]}))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.bodies.append(body)
+        said = body.split(b"octet-stream\r\n\r\n")[1].split(b"\r\n--")[0].decode()
+        form = body.split(b'"response_format"\r\n\r\n')[1].split(b"\r\n")[0].decode()
+        if said.startswith("?"):
+            message = "file: expected audio, got none"
+            error = {"type": "invalid_request_error", "message": message, "param": "file"}
+            self.reply(400, json.dumps({"error": error}))
+        elif form == "verbose_json":
+            self.reply(200, json.dumps({"text": f"said {said}", "duration": 1.0}))
+        else:
+            self.reply(200, f"{'' if form == 'text' else form + ': '}said {said}\n")
+
+    def reply(self, status: int, body: str) -> None:
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[FileServer]:
+    with FileServer() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    for name, said in (("a.wav", "a"), ("bad.wav", "?"), ("b.mp3", "b")):
+        Path(name).write_text(said)
+    return ["a.wav", "bad.wav", "b.mp3"]
+
+
+def transcribe(server: FileServer, *arguments: str) -> int:
+    return cli.main(["transcribe", "--server", server.url, *arguments])
+
+
+def test_one_file(server: FileServer, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert transcribe(server, "a.wav", "--prompt", "names", "--language", "en") == 0
+    assert capsys.readouterr().out == "said a\n"
+    assert b'name="prompt"\r\n\r\nnames' in server.bodies[0]
+    assert transcribe(server, "a.wav", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"text": "said a", "duration": 1.0}
+
+
+def test_several_files_and_one_that_is_no_audio(
+    server: FileServer, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert transcribe(server, *files) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "a.wav: said a\nb.mp3: said b\n"
+    assert captured.err == (
+        "transcribing a.wav (1 of 3) ...\ntranscribing bad.wav (2 of 3) ...\n"
+        "lookhear: bad.wav: expected audio, got none\ntranscribing b.mp3 (3 of 3) ...\n"
+    )
+    assert transcribe(server, "--json", "a.wav", "b.mp3") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["file"], line["text"]) for line in lines] == [
+        ("a.wav", "said a"),
+        ("b.mp3", "said b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.txt", "said a\n"),
+        ("x.srt", "srt: said a\n"),
+        ("x.vtt", "vtt: said a\n"),
+        ("x.json", '{\n  "text": "said a",\n  "duration": 1.0\n}\n'),
+    ],
+)
+def test_into_a_file(
+    server: FileServer,
+    files: list[str],
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    text: str,
+) -> None:
+    assert transcribe(server, "a.wav", "--out", name) == 0
+    assert Path(name).read_text() == text and capsys.readouterr().out == ""
+
+
+def test_into_a_folder(server: FileServer, files: list[str]) -> None:
+    assert transcribe(server, "a.wav", "b.mp3", "--format", "srt", "--out", "new/folder") == 0
+    written = {path.name: path.read_text() for path in Path("new/folder").iterdir()}
+    assert written == {"a.srt": "srt: said a\n", "b.srt": "srt: said b\n"}
+
+
+def test_standard_input_is_a_file(
+    server: FileServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"piped")))
+    assert transcribe(server, "-") == 0
+    assert capsys.readouterr().out == "said piped\n"
+
+
+def test_nobody_types_a_file(
+    server: FileServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Typed(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Typed())
+    assert transcribe(server, "-") == 2
+    assert "expected a file through a pipe" in capsys.readouterr().err
+
+
+def test_a_pipe_is_a_file(
+    server: FileServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the shell makes them: `lookhear transcribe <(ffmpeg ...)`."""
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=("piped",), daemon=True)
+    writer.start()
+    assert transcribe(server, str(tmp_path / "pipe")) == 0
+    writer.join()
+    assert capsys.readouterr().out == "said piped\n"
+
+
+def test_names_and_texts_that_the_output_cannot_spell(
+    server: FileServer, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = os.fsdecode(b"\xff.wav")
+    Path(name).write_text("\u00fc")
+    out = io.TextIOWrapper(io.BytesIO(), "latin-1")
+    monkeypatch.setattr(sys, "stdout", out)
+    assert transcribe(server, name, "a.wav") == 0
+    out.seek(0)
+    assert out.read() == "\\udcff.wav: said \u00fc\na.wav: said a\n"
+    assert b'filename="\xff.wav"' in server.bodies[0]
+
+
+def test_names_with_brackets_are_told_whole(
+    server: FileServer, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.rename("a.wav", "a [dQw4w9].wav")
+    assert transcribe(server, "a [dQw4w9].wav") == 0
+    assert capsys.readouterr().err == "transcribing a [dQw4w9].wav ...\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["gone.wav"], 1, "no such file: gone.wav"),
+        (["a.wav/b"], 1, "no such file: a.wav/b"),
+        (["."], 1, "expected a file, got a folder: ."),
+        (["a" * 300], 1, "File name too long"),
+        (["bad.wav"], 1, "lookhear: bad.wav: expected audio, got none"),
+        (["a.wav", "b.mp3", "--format", "srt"], 2, "need --out FOLDER"),
+        (["a.wav", "new/../a.wav", "--out", "folder"], 1, "no such file"),
+        (["a.wav", "./a.wav", "--out", "folder"], 2, "would be written to a.txt"),
+        (["a.wav", "--out", "x.doc"], 2, "expected .txt, .srt, .vtt or .json"),
+        (["a.wav", "b.mp3", "--out", "a.wav"], 1, "cannot write into a.wav"),
+        (["a.wav", "--out", "no/such/x.txt"], 1, "cannot write no/such/x.txt"),
+        (["--live", "a.wav", "b.mp3"], 2, "expected one FILE"),
+        (["--live", "-"], 2, "lookhear listen -"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    server: FileServer,
+    files: list[str],
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    status: int,
+    words: str,
+) -> None:
+    assert transcribe(server, *arguments) == status
+    captured = capsys.readouterr()
+    said = [line for line in captured.err.splitlines() if line.startswith("lookhear: ")]
+    assert len(said) == 1 and words in said[0] and captured.out == ""

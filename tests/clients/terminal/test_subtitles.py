@@ -1,0 +1,56 @@
+"""Turns as subtitles and as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lookhear.errors import UsageError
+from lookhear.live.events import TurnCompleted
+from lookhear.terminal.subtitles import TurnFile, cues, srt, txt, vtt
+
+TURNS = [TurnCompleted("b", " two ", 61.0, 3661.25), TurnCompleted("a", "one", 0.5, 59.9996)]
+
+
+def test_formats() -> None:
+    assert srt(TURNS) == (
+        "1\n00:00:00,500 --> 00:01:00,000\none\n\n2\n00:01:01,000 --> 01:01:01,250\ntwo\n\n"
+    )
+    assert vtt(TURNS[:1]) == "WEBVTT\n\n00:01:01.000 --> 01:01:01.250\ntwo\n\n"
+    assert txt(TURNS) == "one\ntwo\n"
+    assert srt([TurnCompleted("a", " ", 0.0, 1.0)]) == ""
+
+
+@given(st.lists(st.text("ab. ,", max_size=30)))
+def test_a_long_turn_becomes_cues_that_follow_each_other(words: list[str]) -> None:
+    turn = TurnCompleted("a", " ".join(words), 10.0, 70.0)
+    made = cues([turn])
+    assert " ".join(text for _, _, text in made) == " ".join(turn.text.split())
+    assert all(len(text) <= 84 for _, _, text in made)
+    assert all(a[1] == b[0] for a, b in zip(made, made[1:], strict=False))
+    if made:
+        assert made[0][0] == 10.0 and made[-1][1] == pytest.approx(70.0)
+
+
+def test_a_cue_ends_with_a_sentence() -> None:
+    first = "The plane to Lisbon leaves at twelve forty today."
+    made = cues([TurnCompleted("a", f"{first} Play music.", 0.0, 6.0)])
+    assert [text for _, _, text in made] == [first, "Play music."]
+
+
+def test_a_file_is_whole_after_every_turn(tmp_path: Path) -> None:
+    path = tmp_path / "talk.VTT"
+    path.write_text("of yesterday")
+    file = TurnFile(str(path))
+    assert path.read_text() == "of yesterday"
+    file.save()
+    assert path.read_text() == "WEBVTT\n\n"
+    for number, turn in enumerate(TURNS, 1):
+        file.add(turn)
+        assert path.read_text() == vtt(TURNS[:number])
+    assert [entry.name for entry in tmp_path.iterdir()] == ["talk.VTT"]
+    with pytest.raises(UsageError, match=r"\.srt, \.vtt or \.txt"):
+        TurnFile("talk.mp3")

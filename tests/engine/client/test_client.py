@@ -1,0 +1,149 @@
+"""The real engine process behind the client: start, work, death, restart, end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lookhear.engine.client.client import (
+    EngineClient,
+    EngineRequestError,
+    EngineStartError,
+    EngineUnavailable,
+)
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    AppendAudio,
+    EndTurn,
+    EngineFailed,
+    Event,
+    StartTurn,
+    TranscribeFile,
+    TranscriptionSettings,
+    TurnCompleted,
+)
+from tests.checkpoints import build_random_whisper
+
+LIMIT = 60.0  # seconds for what takes one or two; a busy machine must not fail the test
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_random_whisper(tmp_path_factory.mktemp("whisper"), width=32, heads=2)
+
+
+def config(folder: Path, **changes: object) -> EngineConfig:
+    values: dict[str, object] = {"model": str(folder), "served_name": "m", "threads": 1}
+    return EngineConfig(**{**values, "window": "short", **changes})  # type: ignore[arg-type]
+
+
+def clip(seconds: float) -> np.ndarray:
+    loud = np.random.default_rng(0).normal(size=round(seconds * SAMPLE_RATE)) * 0.1
+    return loud.astype(np.float32)
+
+
+async def transcribe(client: EngineClient, session: str) -> TurnCompleted:
+    events: asyncio.Queue[Event] = asyncio.Queue()
+    client.open_session(session, events.put_nowait)
+    client.send(StartTurn(session, "t", TranscriptionSettings(model="m")))
+    samples = clip(1.0)
+    client.send(AppendAudio(session, "t", samples, len(samples)))
+    client.send(EndTurn(session, "t"))
+    async with asyncio.timeout(LIMIT):
+        while not isinstance(event := await events.get(), TurnCompleted):
+            pass
+    client.close_session(session)
+    return event
+
+
+async def test_a_killed_engine_tells_every_session_and_comes_back(folder: Path) -> None:
+    client = await EngineClient.start([config(folder)])
+    try:
+        before = await transcribe(client, "a")
+        told: asyncio.Queue[Event] = asyncio.Queue()
+        for session in ("b", "c"):
+            client.open_session(session, told.put_nowait)
+        client.send(StartTurn("b", "t", TranscriptionSettings(model="m")))
+        pid = client.pids["m"]
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        async with asyncio.timeout(LIMIT):
+            failures = [await told.get(), await told.get()]
+        assert all(isinstance(f, EngineFailed) and f.code == "engine_died" for f in failures)
+        assert told.empty()
+        with pytest.raises(EngineUnavailable):
+            client.send(StartTurn("b", "t2", TranscriptionSettings(model="m")))
+        assert [card.id for card in client.models] == ["m"]
+        async with asyncio.timeout(LIMIT):
+            while not client.ready:
+                await asyncio.sleep(0.01)
+        assert client.pids["m"] != pid
+        after = await transcribe(client, "a")
+        assert after.text == before.text
+    finally:
+        await client.close()
+    assert not client.ready
+
+
+async def _sends_while_its_engine_dies() -> None:
+    client = EngineClient([EngineConfig(model="null")], module="lookhear.benchmarks.null_engine")
+    await client.load()
+    try:
+        told: asyncio.Queue[Event] = asyncio.Queue()
+        client.open_session("s", told.put_nowait)
+        client.send(StartTurn("s", "t", TranscriptionSettings(model="null")))
+        pid = client.pids["null"]
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):  # a thread of asyncio's may have taken notice
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # its socket is closed by then
+        async with asyncio.timeout(LIMIT):
+            while told.empty():
+                with suppress(EngineUnavailable):
+                    client.send(AppendAudio("s", "t", clip(0.01), 0))
+                await asyncio.sleep(0)
+        failure = told.get_nowait()
+        assert isinstance(failure, EngineFailed) and failure.code == "engine_died"
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize("module", ["asyncio", "uvloop"])
+def test_what_is_sent_to_an_engine_that_just_died_is_lost_or_refused(module: str) -> None:
+    """Loops differ in what they make of a socket that is closed already."""
+    new_loop = pytest.importorskip(module).new_event_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(_sends_while_its_engine_dies())
+
+
+async def test_files_and_their_errors(folder: Path) -> None:
+    client = await EngineClient.start([config(folder, max_audio_seconds=5.0)])
+    try:
+        settings = TranscriptionSettings(model="m")
+        done = await client.transcribe_file(TranscribeFile("f", settings, clip(1.0)))
+        assert done.duration == 1.0
+        with pytest.raises(EngineRequestError, match="at most 5 s"):
+            await client.transcribe_file(TranscribeFile("g", settings, clip(6.0)))
+        with pytest.raises(EngineUnavailable, match="other"):
+            await client.transcribe_file(
+                TranscribeFile("h", TranscriptionSettings(model="other"), clip(1.0))
+            )
+    finally:
+        await client.close()
+
+
+async def test_a_model_that_cannot_be_loaded_is_a_clear_error(folder: Path) -> None:
+    with pytest.raises(EngineStartError, match="expected demo-whisper, .*a folder"):
+        await EngineClient.start([config(folder, model="/no/such/folder")])
+
+
+async def test_two_models_need_two_names(folder: Path) -> None:
+    with pytest.raises(ValueError, match="different names"):
+        await EngineClient.start([config(folder), config(folder)])

@@ -1,0 +1,148 @@
+"""Whole runs on an imagined card: they give a CPU's tokens, nothing waits for the device while a
+step is launched, nothing of the host is handed to it, and captured regions can be captured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper.model import WhisperModel
+from lookhear.engine.whisper.runner import WhisperRunner
+from tests.checkpoints import build_random_whisper
+from tests.checkpoints_vl import build_random_qwen3_vl
+from tests.engine.imagined.card import Card
+from tests.engine.imagined.launches import Launches, imagine, present
+from tests.engine.imagined.regions import imagined, serving
+from tests.engine.runners import ROWS, paged_runner, whisper_runner
+from tests.engine.traces import (
+    Played,
+    Visit,
+    assert_same,
+    once,
+    paged_request,
+    paged_trace,
+    picture,
+    play,
+    whisper_trace,
+)
+
+WAYS = [(False, 1), (True, 0), (True, 1)]
+IDS = [f"{'graphs' if graphs else 'eager'}, overlap {overlap}" for graphs, overlap in WAYS]
+
+
+class Device(NamedTuple):
+    card: Card
+    launches: Launches
+    graphs: bool
+    overlap: int
+
+
+@pytest.fixture(params=WAYS, ids=IDS)
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
+    graphs, overlap = request.param
+    card, launches = imagine(monkeypatch, in_flight=overlap)
+    yield Device(card, launches, graphs, overlap)
+
+
+def assert_all_compiled(device: Device) -> None:
+    """Where there are graphs, no kernel is compiled for somebody who waits for his answer."""
+    if device.graphs:
+        assert device.launches.late == []
+
+
+def compiled(device: Device) -> set[str]:
+    return {str(variant[0]) for variant in device.launches.variants}
+
+
+# --- Qwen3-ASR -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def asr_on_a_cpu(served_asr: Path) -> Played:
+    model = Qwen3AsrModel.from_folder(served_asr)
+    return play(paged_runner(model), paged_trace(model), max_rows=ROWS)
+
+
+def test_speech_of_qwen3(device: Device, served_asr: Path, asr_on_a_cpu: Played) -> None:
+    with present(device.card):
+        model = Qwen3AsrModel.from_folder(served_asr, device="cuda")
+        acceleration = imagined(device.card, graphs=device.graphs, overlap=device.overlap)
+        runner = serving(device.card, paged_runner(model, acceleration))
+        played = play(runner, paged_trace(model), max_rows=ROWS, overlap=device.overlap)
+    assert_same(played, asr_on_a_cpu)
+    assert device.launches.num > 1000
+    assert (device.card.num["replays"] > 100) == device.graphs
+    assert {"_allow_kernel", "_cut_kernel", "_add_kernel"} <= compiled(device)
+    assert_all_compiled(device)
+
+
+# --- Qwen3-VL ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def vl_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("vl")
+    build_random_qwen3_vl(folder, seed=5)
+    return folder
+
+
+def vl_trace(model: Qwen3VLModel) -> list[Visit]:
+    visits = []
+    for i, sizes in enumerate([[(3, 4)], [(5, 2), (2, 6)], [], [(1, 7)], [(4, 4)]]):
+        media = [picture(model, 10 * i + j, *size) for j, size in enumerate(sizes)]
+        request = paged_request(model, f"r{i}", i, before=4 + 9 * i, media=media)
+        visits.append(Visit(f"r{i}", once(request), comes=2 * i))
+    return visits
+
+
+def test_pictures(device: Device, vl_folder: Path) -> None:
+    with device.card.paused():
+        model = Qwen3VLModel.from_folder(vl_folder)
+        parts = 1 + len(model.encoder.dims.deepstack)
+        expected = play(paged_runner(model, parts=parts), vl_trace(model), max_rows=ROWS)
+    with present(device.card):
+        model = Qwen3VLModel.from_folder(vl_folder, device="cuda")
+        acceleration = imagined(device.card, graphs=device.graphs, overlap=device.overlap)
+        runner = serving(device.card, paged_runner(model, acceleration, parts=parts))
+        for budget in (512, 21):  # the second cuts pictures in two
+            played = play(
+                runner, vl_trace(model), max_rows=ROWS, token_budget=budget, overlap=device.overlap
+            )
+            assert_same(played, expected)
+    assert_all_compiled(device)
+
+
+# --- Whisper -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def whisper_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whisper")
+    return build_random_whisper(folder, layers=2, width=32, heads=2, seed=3)
+
+
+@pytest.fixture(scope="module")
+def whisper_on_a_cpu(whisper_folder: Path) -> Played:
+    model = WhisperModel.from_folder(whisper_folder)
+    tokenizer = WhisperTokenizer.from_folder(whisper_folder)
+    return play(WhisperRunner(model, tokenizer, ROWS), whisper_trace(tokenizer), max_rows=ROWS)
+
+
+def test_whisper(device: Device, whisper_folder: Path, whisper_on_a_cpu: Played) -> None:
+    tokenizer = WhisperTokenizer.from_folder(whisper_folder)
+    with present(device.card):
+        model = WhisperModel.from_folder(whisper_folder, device="cuda")
+        acceleration = imagined(device.card, graphs=device.graphs, overlap=device.overlap)
+        runner = serving(device.card, whisper_runner(model, tokenizer, acceleration))
+        played = play(runner, whisper_trace(tokenizer), max_rows=ROWS, overlap=device.overlap)
+    assert_same(played, whisper_on_a_cpu)
+    for key, results in whisper_on_a_cpu.results.items():
+        for ours, theirs in zip(played.results[key], results, strict=False):
+            assert ours.token_times == theirs.token_times
+    assert_all_compiled(device)

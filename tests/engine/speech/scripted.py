@@ -1,0 +1,136 @@
+"""A scripted listener for policy tests: words with times, and a model that hears them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lookhear.engine.core.request import Result
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    Event,
+    TextCommitted,
+    TextProvisional,
+    TurnCompleted,
+)
+from lookhear.engine.speech.live import LiveTurn
+from lookhear.engine.whisper.request import WhisperRequest
+
+END = 50_257
+
+
+class SpeltTokens:
+    """Tokens 0..n-1 are the words of a script; enough of a tokenizer for `Prompter`'s users."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = list(words)
+        self.max_prompt = 64
+        self.detects_language = True
+        self.languages = ["de", "en"]
+
+    def token_bytes(self, token: int) -> bytes:
+        return self.words[token].encode()
+
+    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
+        return b"".join(self.token_bytes(token) for token in tokens)
+
+    def language_token(self, code: str | None) -> int | None:
+        return None if code is None else 1000 + self.languages.index(code)
+
+    def language_code(self, token: int | None) -> str | None:
+        return None if token is None else self.languages[token - 1000]
+
+    def prompt(
+        self, text: str, earlier: Sequence[int], task: str, *, timestamps: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return ((999, *earlier, 998) if earlier else (998,)), (997,)
+
+
+class Speech:
+    """words[i] is said from times[i][0] to times[i][1] seconds."""
+
+    def __init__(self, words: Sequence[str], times: Sequence[tuple[float, float]]) -> None:
+        self.words, self.times = list(words), list(times)
+        self.vocabulary = SpeltTokens(words)
+        self.duration = times[-1][1] + 1.2 if times else 2.0
+
+    def samples(self, start: int, end: int) -> np.ndarray:
+        """Loud while somebody speaks, silent else."""
+        positions = np.arange(start, end)
+        seconds = positions / SAMPLE_RATE
+        spoken = np.zeros(len(positions), bool)
+        for a, b in self.times:
+            spoken |= (seconds >= a) & (seconds < b)
+        return np.where(spoken, 1.0, 0.0).astype(np.float32)
+
+    def voiced_until(self, position: int) -> int:
+        """What the voice detector would say at this position, knowing nothing of later."""
+        ends = [min(b, position / SAMPLE_RATE) for a, b in self.times if a < position / SAMPLE_RATE]
+        return round(max(ends, default=0.0) * SAMPLE_RATE)
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        """What a perfect model hears in request.samples, which begin at position start: a word once
+        three quarters of it were said; at the very edge, sometimes a wrong guess at the next."""
+        end_s = (start + len(request.samples)) / SAMPLE_RATE
+        heard = [
+            i
+            for i, (a, b) in enumerate(self.times)
+            if a >= start / SAMPLE_RATE - 0.05 and a + 0.75 * (b - a) <= end_s
+        ]
+        rest = [i for i in heard if i not in request.prefix]
+        times = tuple(
+            (self.times[i][0] - start / SAMPLE_RATE, self.times[i][1] - start / SAMPLE_RATE)
+            for i in (*request.prefix, *rest)
+        )
+        return Result(
+            key=request.key,
+            tokens=tuple(rest),
+            logprobs=(-0.1,) * len(rest),
+            language=request.language if request.language is not None else 1001,
+            no_speech_prob=0.0,
+            num_accepted=0,
+            stop="end",
+            token_times=times if request.align else None,
+        )
+
+
+class Driver:
+    """Feeds a turn and answers its requests at once; keeps what came out."""
+
+    def __init__(self, speech: Speech, turn: LiveTurn, lead_in: int) -> None:
+        self.speech, self.turn, self.lead_in = speech, turn, lead_in
+        self.events: list[Event] = []
+        self.requests: list[WhisperRequest] = []
+        self.position = 0
+
+    def feed(self, seconds: float) -> None:
+        end = self.position + round(seconds * SAMPLE_RATE)
+        self.turn.append(self.speech.samples(self.position, end), self.speech.voiced_until(end))
+        self.position = end
+        self.events += self.turn.settle()
+        self.work()
+
+    def work(self) -> None:
+        while self.turn.wants_request():
+            request = self.turn.make_request()
+            self.requests.append(request)
+            # The silence in front belongs to the request, not to the turn.
+            start = self.turn.segment_start - self.lead_in
+            self.events += self.turn.absorb(self.speech.hear(request, start))
+
+    def finish(self) -> TurnCompleted:
+        self.turn.end()
+        self.events += self.turn.settle()
+        self.work()
+        last = self.events[-1]
+        assert isinstance(last, TurnCompleted), last
+        return last
+
+    @property
+    def committed(self) -> str:
+        return "".join(e.text for e in self.events if isinstance(e, TextCommitted))
+
+    @property
+    def provisional(self) -> list[str]:
+        return [e.text for e in self.events if isinstance(e, TextProvisional)]

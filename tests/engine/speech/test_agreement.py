@@ -1,0 +1,76 @@
+"""Which words two hypotheses agree on."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lookhear.engine.speech.agreement import agreed_words, common_prefix, is_boundary, trim_loop
+
+PIECES = [b" turn", b" on", b" six", b"ty", b".", b",", b" the", b"\xe4\xb8", b"\xad", b"?"]
+tokens = st.lists(st.integers(0, len(PIECES) - 1), max_size=12)
+
+
+def piece(token: int) -> bytes:
+    return PIECES[token]
+
+
+def ids(*words: str) -> list[int]:
+    return [PIECES.index(word.encode()) for word in words]
+
+
+@given(st.lists(tokens, min_size=1, max_size=3), tokens, st.integers(0, 2), st.booleans())
+def test_agreement_is_a_common_prefix_of_whole_words(
+    older: list[list[int]], new: list[int], held: int, unspaced: bool
+) -> None:
+    n = agreed_words(older, new, piece, held_words=held, unspaced=unspaced)
+    assert 0 <= n <= min(common_prefix(old, new) for old in older)
+    assert is_boundary(new, n, piece, unspaced)
+    assert all(is_boundary(old, n, piece, unspaced) for old in older)
+    assert agreed_words(older, new, piece, held_words=held + 1, unspaced=unspaced) <= n
+
+
+def agreed(old: list[int], new: list[int], held: int = 0, *, unspaced: bool = False) -> int:
+    return agreed_words([old], new, piece, held_words=held, unspaced=unspaced)
+
+
+def test_a_word_that_may_still_grow_is_kept_back() -> None:
+    assert agreed(ids(" on", " six"), ids(" on", " six", "ty")) == 1
+    assert agreed(ids(" on", " six"), ids(" on", " six"), held=1) == 1
+    assert agreed(ids(" on", " six", "ty"), ids(" on", " six", "ty"), held=1) == 1
+    assert agreed(ids(" on", " six"), ids(" on", " six")) == 2
+
+
+def test_a_closing_full_stop_waits_for_what_follows() -> None:
+    old = ids(" turn", " on", ".")
+    assert agreed(old, ids(" turn", " on", ".")) == 2
+    assert agreed(old, ids(" turn", " on", ",", " the")) == 2
+    assert agreed(old, ids(" turn", " on", ".", " the")) == 3
+
+
+def test_half_a_character_is_not_a_word() -> None:
+    whole = [7, 8]
+    assert agreed([7], whole, unspaced=True) == 0
+    assert agreed(whole, [*whole, 0], unspaced=True) == 2
+
+
+def test_nobody_to_agree_with() -> None:
+    assert agreed_words([], [1, 2], piece, held_words=0) == 0
+
+
+@given(tokens)
+def test_trimming_a_loop_leaves_a_beginning(new: list[int]) -> None:
+    assert new[: len(trim_loop(new))] == trim_loop(new)
+
+
+def test_trimming_keeps_one_saying() -> None:
+    assert trim_loop([4, *[1, 2] * 5]) == [4, 1, 2]
+    assert trim_loop([1, 1, 1]) == [1, 1, 1]
+
+
+def test_a_limit_counts_whole_words() -> None:
+    words = [b" four", b"teen", b" apples", b" and"]
+    tokens = [0, 1, 2, 3]
+    for limit, expected in ((0, 0), (1, 0), (2, 2), (3, 3), (9, 4)):
+        got = agreed_words([tokens], tokens, words.__getitem__, held_words=0, limit=limit)
+        assert got == expected, limit

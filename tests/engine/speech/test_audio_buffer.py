@@ -1,0 +1,31 @@
+"""A buffer is the array that appending and cutting would give."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lookhear.engine.speech.audio_buffer import AudioBuffer
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=40), st.integers(0, 60))
+def test_it_holds_what_an_array_would(ops: list[tuple[bool, int]], lead: int) -> None:
+    buffer, plain, count = AudioBuffer(lead), np.zeros(0, np.float32), 1
+    silence = np.zeros(lead, np.float32)
+    for is_append, size in ops:
+        view = buffer.led_samples
+        before = view.copy()
+        if is_append:
+            fresh = np.arange(count, count + size, dtype=np.float32)
+            count += size
+            buffer.append(fresh)
+            plain = np.concatenate([plain, fresh])
+            np.testing.assert_array_equal(view, before)  # somebody may still read it
+        else:
+            size = min(size, len(plain))
+            buffer.drop(size)
+            plain = plain[size:]
+        assert len(buffer) == len(plain)
+        np.testing.assert_array_equal(buffer.samples, plain)
+        np.testing.assert_array_equal(buffer.led_samples, np.concatenate([silence, plain]))

@@ -1,0 +1,98 @@
+"""Cutting a window's tokens at timestamps, and getting through a recording."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lookhear.engine.core.owner import WindowRule
+from lookhear.engine.core.request import Result
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    FileTranscribed,
+    TranscribeFile,
+    TranscriptionSettings,
+)
+from lookhear.engine.speech.file import FileTranscription, split_segments
+from tests.engine.speech.scripted import SpeltTokens
+
+STAMP = 1000  # first timestamp token; each is 0.1 s
+WINDOW = WindowRule(30 * SAMPLE_RATE, 30 * SAMPLE_RATE, 30 * SAMPLE_RATE, 3200)
+
+
+def seconds(token: int) -> float | None:
+    return (token - STAMP) / 10 if token >= STAMP else None
+
+
+def at(time: float) -> int:
+    return STAMP + round(time * 10)
+
+
+def test_complete_pairs_are_segments_and_the_open_rest_is_heard_again() -> None:
+    tokens = (at(0), 1, 2, at(2), at(2.5), 3, at(4), at(4.5), 4)
+    pieces, moved = split_segments(tokens, seconds)
+    assert pieces == [(1, 3, 0.0, 2.0), (5, 6, 2.5, 4.0)]
+    assert moved == 4.5
+
+
+def test_the_open_rest_of_the_last_window_is_kept() -> None:
+    pieces, moved = split_segments((at(0), 1, at(2), at(2.5), 3), seconds, keep_open=True)
+    assert [(a, b) for a, b, _, _ in pieces] == [(1, 2), (4, 5)] and moved is None
+
+
+def test_one_timestamp_at_the_end_means_that_the_rest_is_silence() -> None:
+    assert split_segments((at(0), 1, at(2)), seconds) == ([(1, 2, 0.0, 2.0)], None)
+
+
+def test_a_pair_at_the_end_means_that_more_follows() -> None:
+    pieces, moved = split_segments((at(0), 1, at(2), at(2)), seconds)
+    assert pieces == [(1, 2, 0.0, 2.0)] and moved == 2.0
+
+
+def test_text_without_timestamps_and_nothing_at_all() -> None:
+    assert split_segments((1, 2), seconds)[0][0][:2] == (0, 2)
+    assert split_segments((), seconds) == ([], None)
+
+
+@given(st.lists(st.one_of(st.integers(0, 9), st.integers(STAMP, STAMP + 300)), max_size=30))
+def test_segments_hold_text_only_never_overlap_and_keep_the_order(tokens: list[int]) -> None:
+    pieces, _ = split_segments(tuple(tokens), seconds, keep_open=True)
+    spans = [(a, b) for a, b, _, _ in pieces]
+    assert spans == sorted(spans)
+    taken = [i for a, b in spans for i in range(a, b)]
+    assert len(taken) == len(set(taken))
+    assert all(seconds(tokens[i]) is None for i in taken)
+    # Nothing said is dropped when there is no next window to hear it again.
+    assert len(taken) == sum(seconds(t) is None for t in tokens)
+
+
+class Stamped(SpeltTokens):
+    def timestamp_seconds(self, token: int) -> float | None:
+        return seconds(token)
+
+
+@pytest.mark.parametrize("cap", [None, 14 * SAMPLE_RATE])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_any_model_output_gets_to_the_end_of_the_file(cap: int | None, data: st.DataObject) -> None:
+    """Whatever the model says, every request moves on, and the end is reached."""
+    message = TranscribeFile(
+        "f", TranscriptionSettings(model="m"), np.zeros(75 * SAMPLE_RATE, np.float32), True
+    )
+    vocabulary = Stamped([" a", " b"])
+    job = FileTranscription(message, vocabulary, WINDOW, cap, False)  # type: ignore[arg-type]
+    token = st.one_of(st.integers(0, 1), st.integers(STAMP, STAMP + 300))
+    events = job.settle()
+    for _ in range(200):
+        if not job.wants_request():
+            break
+        request = job.make_request()
+        assert 0 < len(request.samples) <= (cap or WINDOW.longest)
+        said = tuple(data.draw(st.lists(token, max_size=8)))
+        result = Result(request.key, said, (0.0,) * len(said), 0, "end", language=1001)
+        events += job.absorb(result)
+    (done,) = events
+    assert isinstance(done, FileTranscribed) and job.is_done
+    assert all(0 <= s.start <= s.end <= 75.0 for s in done.segments)

@@ -1,0 +1,182 @@
+"""The live policy against a scripted listener: nothing lost, nothing taken back, bounded cost."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lookhear.engine.core.owner import WindowRule
+from lookhear.engine.core.request import Result
+from lookhear.engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings, TurnFailed
+from lookhear.engine.speech.live import LiveConfig, LiveTurn
+from lookhear.engine.speech.quiet import quietest
+from lookhear.engine.speech.recognizer import WhisperRecognizer
+from tests.engine.speech.scripted import Driver, Speech
+
+WINDOW = WindowRule(2 * SAMPLE_RATE, 4 * SAMPLE_RATE, 30 * SAMPLE_RATE, SAMPLE_RATE // 5)
+CONFIG = LiveConfig()
+
+
+def driver(speech: Speech, config: LiveConfig = CONFIG, **changes: object) -> Driver:
+    wanted = TranscriptionSettings(model="m", **changes)  # type: ignore[arg-type]
+    recognizer = WhisperRecognizer(speech.vocabulary, WINDOW, wanted)  # type: ignore[arg-type]
+    turn = LiveTurn("s", "t", wanted, recognizer, config)
+    return Driver(speech, turn, config.lead_in)
+
+
+@st.composite
+def speeches(draw: st.DrawFn) -> Speech:
+    """Up to 60 words of 0.15 to 0.6 s with gaps, now and then a long pause."""
+    count = draw(st.integers(0, 60))
+    at, times = draw(st.floats(0.0, 1.5)), []
+    for _ in range(count):
+        length = draw(st.floats(0.15, 0.6))
+        times.append((at, at + length))
+        at += length + draw(st.sampled_from([0.12, 0.15, 0.2, 0.3, 0.9, 2.5]))
+    return Speech([f" w{i}" for i in range(count)], times)
+
+
+@settings(max_examples=60, deadline=None)
+@given(speech=speeches(), chunk=st.sampled_from([0.02, 0.1, 0.37, 1.0, 40.0]))
+def test_every_word_is_said_once_in_order_at_any_chunking(speech: Speech, chunk: float) -> None:
+    run = driver(speech, provisional=True)
+    while run.position < speech.duration * SAMPLE_RATE:
+        run.feed(chunk)
+    done = run.finish()
+    assert done.text == run.committed
+    assert done.text == "".join(speech.words).lstrip()
+    assert all(len(r.samples) <= CONFIG.cap + 2 * SAMPLE_RATE for r in run.requests)
+    assert not run.turn.wants_request()
+
+
+def test_text_comes_while_the_person_still_speaks() -> None:
+    words = [f" w{i}" for i in range(20)]
+    speech = Speech(words, [(0.4 * i, 0.4 * i + 0.35) for i in range(20)])
+    run = driver(speech)
+    while not run.committed:
+        run.feed(0.02)
+    assert run.position < 1.2 * SAMPLE_RATE
+
+
+def test_silence_costs_nothing() -> None:
+    speech = Speech([" hello"], [(0.5, 1.0)])
+    run = driver(speech)
+    run.feed(0.4)
+    assert not run.requests
+    for _ in range(100):
+        run.feed(0.02)
+    heard = len(run.requests)
+    for _ in range(200):
+        run.feed(0.1)
+    assert len(run.requests) == heard
+    assert run.committed == "hello"  # a pause is enough: no need to end the turn
+
+
+def test_the_end_needs_no_further_pass_after_a_heard_pause() -> None:
+    speech = Speech([" hello", " you"], [(0.1, 0.5), (0.6, 1.0)])
+    run = driver(speech)
+    for _ in range(65):
+        run.feed(0.02)  # up to 1.3 s: speech and 0.3 s of silence
+    before = len(run.requests)
+    assert run.finish().text == "hello you"
+    assert len(run.requests) == before
+
+
+def test_a_turn_without_voice_is_listened_to_once() -> None:
+    speech = Speech([], [])
+    run = driver(speech)
+    run.feed(1.0)
+    run.feed(1.0)
+    assert run.finish().text == ""
+    assert len(run.requests) == 1
+
+
+def test_an_empty_turn_completes_with_empty_text() -> None:
+    run = driver(Speech([], []))
+    assert run.finish().text == ""
+    assert not run.requests
+
+
+def test_the_last_hypothesis_is_the_draft_and_committed_text_the_prefix() -> None:
+    words = [f" w{i}" for i in range(12)]
+    run = driver(Speech(words, [(0.3 * i, 0.3 * i + 0.25) for i in range(12)]))
+    for _ in range(12):
+        run.feed(0.26)
+    for before, after in pairwise(run.requests):
+        assert after.prefix[: len(before.prefix)] == before.prefix
+        assert (*after.prefix, *after.draft)[: len(before.prefix)] == before.prefix
+    assert any(r.prefix and r.draft for r in run.requests)
+
+
+def test_earlier_segments_become_the_prompt() -> None:
+    speech = Speech([" one", " two"], [(0.2, 0.6), (2.5, 2.9)])
+    run = driver(speech)
+    for _ in range(40):
+        run.feed(0.1)
+    assert run.requests[0].head == (998,)
+    assert run.requests[-1].head == (999, 0, 998)
+    assert len(run.requests[-1].samples) < 3 * SAMPLE_RATE
+
+
+def test_a_looping_model_is_cut_short() -> None:
+    speech = Speech([" ha"], [(0.1, 3.0)])
+    run = driver(speech)
+    run.turn.append(speech.samples(0, SAMPLE_RATE), SAMPLE_RATE)
+    request = run.turn.make_request()
+    loop = Result(request.key, (0,) * 40, (-0.1,) * 40, 0, "repetition", language=1001)
+    run.turn.absorb(loop)
+    run.turn.end()
+    events = run.turn.settle()
+    assert [e.text for e in events if isinstance(e, TextCommitted)] == ["ha"]
+
+
+def test_noise_that_the_model_doubts_gives_no_text() -> None:
+    speech = Speech([" thanks"], [(0.0, 1.0)])
+    run = driver(speech)
+    run.turn.append(speech.samples(0, SAMPLE_RATE), SAMPLE_RATE)
+    request = run.turn.make_request()
+    run.turn.absorb(Result(request.key, (0,), (-2.0,), 0, "end", language=1001, no_speech_prob=0.9))
+    run.turn.end()
+    assert not [e for e in run.turn.settle() if isinstance(e, TextCommitted)]
+
+
+def test_words_carry_times_from_the_turns_beginning() -> None:
+    speech = Speech([" one", " two", " three"], [(0.2, 0.6), (2.5, 2.9), (3.0, 3.4)])
+    run = driver(speech, words=True, logprobs=True)
+    while run.position < 5 * SAMPLE_RATE:
+        run.feed(0.1)
+    run.finish()
+    said = [e for e in run.events if isinstance(e, TextCommitted)]
+    words = [w for e in said for w in e.words or []]
+    assert [w.word for w in words] == ["one", "two", "three"]
+    for word, (start, end) in zip(words, speech.times, strict=True):
+        assert abs(word.start - start) < 0.01 and abs(word.end - end) < 0.01
+    assert all(len(e.logprobs or []) for e in said)
+
+
+def test_a_failed_request_ends_the_turn_with_its_reason() -> None:
+    run = driver(Speech([" a"], [(0.0, 0.5)]))
+    (event,) = run.turn.fail("server_error", "why")
+    assert isinstance(event, TurnFailed) and event.message == "why"
+    assert run.turn.is_done and not run.turn.wants_request()
+
+
+@given(st.integers(0, 5000), st.integers(0, 5000))
+def test_the_quietest_place_lies_inside(length: int, dip: int) -> None:
+    samples = np.ones(length, np.float32)
+    samples[dip : dip + 1600] = 0.0
+    assert 0 <= quietest(samples) <= length
+
+
+def test_a_full_stop_that_comes_late_is_no_word() -> None:
+    speech = Speech([" stop", "."], [(0.1, 0.6), (0.6, 0.61)])
+    run = driver(speech, words=True)
+    while run.position < 3 * SAMPLE_RATE:
+        run.feed(0.1)
+    run.finish()
+    said = [e for e in run.events if isinstance(e, TextCommitted)]
+    assert "".join(e.text for e in said) == "stop."
+    assert [w.word.rstrip(".") for e in said for w in e.words or []] == ["stop"]

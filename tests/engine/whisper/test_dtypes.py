@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from lookhear.engine.families.registry import load_model
+from lookhear.engine.whisper.model import WhisperModel
+from lookhear.kernels import supports_half_weights
+from tests.checkpoints import build_random_whisper
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("dtypes") / "model"
+    return build_random_whisper(path, width=32, vocab=300, context=20, tokenizer=False)
+
+
+def run(model: WhisperModel, cache: torch.dtype | None = None) -> Tensor:
+    """Logits of a prompt of 5 and then one token, over 1 s of noise."""
+    mel = torch.randn(1, 80, 100, generator=torch.Generator().manual_seed(0))
+    own, audio = model.new_self_cache(1, cache), model.new_cross_cache(1, 50, cache)
+    row, slot = own.allocate(), audio.allocate()
+    assert row is not None and slot is not None
+    audio.write([slot], model.project_cross(model.encode(mel)), [50])
+    tokens = torch.tensor([[7, 1, 200, 3, 4, 5]])
+    parts = []
+    for first, last in ((0, 5), (5, 6)):
+        hidden = model.decode(
+            tokens[:, first:last],
+            torch.arange(first, last)[None],
+            torch.tensor([row]),
+            torch.tensor([first]),
+            torch.tensor([last - first]),
+            torch.tensor([slot]),
+            own,
+            audio,
+        )
+        parts.append(model.logits(hidden[0]))
+    return torch.cat(parts)
+
+
+@pytest.mark.parametrize("cache", [None, torch.float32])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_close(
+    folder: Path, dtype: torch.dtype, cache: torch.dtype | None
+) -> None:
+    exact = run(load_model(folder))
+    logits = run(load_model(folder, dtype=dtype), cache)
+    assert logits.dtype == torch.float32
+    error = (logits - exact).abs().max() / exact.std()
+    assert error < (0.25 if dtype == torch.bfloat16 else 0.05)
+
+
+@pytest.mark.skipif(not supports_half_weights(), reason="this torch has no FBGEMM")
+def test_bfloat16_on_a_cpu_is_the_encoder_alone(folder: Path) -> None:
+    model = load_model(folder, dtype=torch.bfloat16)
+    assert (model.dtype, model.decoder_dtype) == (torch.bfloat16, torch.float32)
+    assert model.encode(torch.zeros(1, 80, 100)).dtype == torch.bfloat16
+    assert model.new_cross_cache(1, 50).data.dtype == torch.bfloat16
+    assert model.new_self_cache(1).data.dtype == torch.float32
+    assert model.weights.tokens.dtype == torch.float16
+
+
+def test_packed_weights_change_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = run(load_model(folder))
+    module = importlib.import_module("lookhear.kernels.linear")
+    monkeypatch.setattr(module, "_packed", lambda weight: None)
+    plain = load_model(folder)
+    assert not plain.weights.encoder_layers[0].ffn.up.packed
+    torch.testing.assert_close(run(plain), packed, atol=1e-4, rtol=1e-4)

@@ -1,0 +1,115 @@
+"""The sequence state machine: verification of a draft changes the speed, never the tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lookhear.engine.core.request import Phase, Priority, is_looping
+from lookhear.engine.whisper.request import WhisperRequest, WhisperSequence
+
+END = 9
+
+
+def next_token(context: tuple[int, ...], seed: int) -> int:
+    """A model: any deterministic function of the context."""
+    return hash((seed, context[-4:], len(context))) % (END + 1)
+
+
+def request(**changes: object) -> WhisperRequest:
+    values: dict[str, object] = {
+        "key": "s/t",
+        "priority": Priority.LIVE,
+        "samples": np.zeros(16, np.float32),
+        "window_samples": 16,
+        "head": (100,),
+        "language": 101,
+        "detect_language": True,
+        "tail": (102, 103),
+        "max_new_tokens": 30,
+    }
+    return WhisperRequest(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def run(sequence: WhisperSequence, seed: int) -> int:
+    """Decode to the end with a cache that only knows what was fed. Returns the passes needed."""
+    cache: list[int] = []
+    passes = 0
+    while sequence.phase is not Phase.DONE:
+        passes += 1
+        queries = sequence.queries()
+        assert queries, "a step must feed something"
+        cache[sequence.fed :] = queries
+        rows = [row for row in sequence.logits_rows() if row.purpose != "no_speech"]
+        base = sequence.fed
+        sampled = [next_token(tuple(cache[: base + row.index + 1]), seed) for row in rows]
+        if sequence.phase is Phase.DETECT:
+            sequence.absorb_language(101)
+        else:
+            for row in rows:
+                assert row.history == tuple(
+                    cache[len(sequence.request.head) + 3 + len(sequence.request.prefix) :][
+                        : len(row.history)
+                    ]
+                )
+            sequence.absorb(sampled, [0.0] * len(sampled))
+    return passes
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    prefix=st.lists(st.integers(0, END - 1), max_size=5),
+    draft=st.lists(st.integers(0, END - 1), max_size=12),
+    detect=st.booleans(),
+)
+def test_any_draft_gives_the_tokens_of_plain_decoding(
+    seed: int, prefix: list[int], draft: list[int], detect: bool
+) -> None:
+    language = None if detect else 101
+    plain = WhisperSequence(request(prefix=tuple(prefix), language=language), END, 448)
+    run(plain, seed)
+    drafted = WhisperSequence(
+        request(prefix=tuple(prefix), draft=tuple(draft), language=language), END, 448
+    )
+    run(drafted, seed)
+    assert drafted.result().tokens == plain.result().tokens
+    assert drafted.result().stop == plain.result().stop
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_a_right_draft_needs_one_pass(seed: int) -> None:
+    plain = WhisperSequence(request(), END, 448)
+    run(plain, seed)
+    drafted = WhisperSequence(request(draft=plain.result().tokens), END, 448)
+    passes = run(drafted, seed)
+    assert passes == 1
+    if plain.answer.stop == "end":
+        assert drafted.answer.num_accepted == len(plain.result().tokens)
+
+
+def test_end_as_the_first_token_gives_an_empty_result() -> None:
+    sequence = WhisperSequence(request(draft=(1, 2)), END, 448)
+    sequence.absorb([END, 5, 6], [0.0, 0.0, 0.0])
+    assert sequence.result().tokens == ()
+    assert sequence.result().stop == "end"
+
+
+def test_a_draft_longer_than_the_context_is_cut() -> None:
+    sequence = WhisperSequence(request(draft=tuple(range(8))), END, context_limit=8)
+    assert len(sequence.queries()) <= 8
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 3), max_size=60))
+def test_loops_are_periodic_tails(tokens: list[int]) -> None:
+    if is_looping(tokens):
+        assert any(tokens[-n:] == tokens[-2 * n : -n] for n in range(1, 25))
+
+
+def test_counting_and_stuttering_are_not_loops() -> None:
+    assert not is_looping([1, 1, 1, 1])
+    assert is_looping([1] * 8)
+    assert is_looping([5, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3])

@@ -1,0 +1,283 @@
+"""Files of every container we promise, whole and broken."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+import soundfile
+
+from lookhear.media.audio.decode import Audio, MediaError, decode_audio, iter_audio
+
+RATE = 16000
+SECONDS = 4
+
+
+def voice(rate: int = RATE) -> np.ndarray:
+    """Four seconds of a wavering tone at `rate`."""
+    t = np.arange(SECONDS * rate) / rate
+    wave = 0.3 * np.sin(2 * np.pi * 300 * t) * np.sin(2 * np.pi * 0.9 * t)
+    return wave.astype(np.float32)
+
+
+def by_sndfile(container: str, codec: str) -> bytes:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, voice(), RATE, format=container, subtype=codec)
+    return buffer.getvalue()
+
+
+class Pipe:
+    """A file that cannot be seeked in, as a browser's recorder or a shell pipe."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: bytes) -> int:
+        self.data += bytes(data)
+        return len(data)
+
+
+def by_ffmpeg(container: str, codec: str, rate: int, *, pipe: bool = False) -> bytes:
+    buffer: Any = Pipe() if pipe else io.BytesIO()
+    with av.open(buffer, "w", format=container) as output:
+        stream: Any = output.add_stream(codec, rate=rate)
+        stream.layout = "mono"
+        if container == "mp4":  # a video file's audio track
+            video = output.add_stream("mpeg4", rate=10)
+            video.width = video.height = 64
+            video.pix_fmt = "yuv420p"
+            for number in range(10 * SECONDS):
+                picture = av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), np.uint8))
+                picture.pts = number
+                output.mux(video.encode(picture))
+            output.mux(video.encode(None))
+        context = stream.codec_context
+        frame = av.AudioFrame.from_ndarray(voice(rate)[None], format="fltp", layout="mono")
+        frame.sample_rate = rate
+        frame.pts = 0
+        converter = av.AudioResampler(
+            context.format, stream.layout, rate, frame_size=context.frame_size or 1024
+        )
+        for part in [*converter.resample(frame), *converter.resample(None)]:
+            output.mux(stream.encode(part))
+        output.mux(stream.encode(None))
+    return bytes(buffer.data) if pipe else bytes(buffer.getvalue())
+
+
+# name: how it is made, the container and codec that decoding reports
+RECIPES: dict[str, tuple[Callable[[], bytes], str, str]] = {
+    "wav": (partial(by_sndfile, "WAV", "PCM_16"), "wav", "pcm_16"),
+    "wav24": (partial(by_sndfile, "WAV", "PCM_24"), "wav", "pcm_24"),
+    "wavfloat": (partial(by_sndfile, "WAV", "FLOAT"), "wav", "float"),
+    "flac": (partial(by_sndfile, "FLAC", "PCM_16"), "flac", "flac"),
+    "vorbis": (partial(by_sndfile, "OGG", "VORBIS"), "ogg", "vorbis"),
+    "opus": (partial(by_ffmpeg, "ogg", "libopus", 48000), "ogg", "opus"),
+    "mp3": (partial(by_ffmpeg, "mp3", "libmp3lame", 44100), "mp3", "mp3float"),
+    "m4a": (partial(by_ffmpeg, "ipod", "aac", 44100), "mov", "aac"),
+    "mp4": (partial(by_ffmpeg, "mp4", "aac", 48000), "mov", "aac"),
+    "webm": (partial(by_ffmpeg, "webm", "libopus", 48000), "matroska", "opus"),
+    "mka": (partial(by_ffmpeg, "matroska", "pcm_s32le", 32000), "matroska", "pcm_s32le"),
+    "piped webm": (partial(by_ffmpeg, "webm", "libopus", 48000, pipe=True), "matroska", "opus"),
+    "piped wav": (partial(by_ffmpeg, "wav", "pcm_s16le", 16000, pipe=True), "wav", "pcm_16"),
+    "piped flac": (partial(by_ffmpeg, "flac", "flac", 16000, pipe=True), "flac", "flac"),
+}
+NAMES = list(RECIPES)
+
+
+@cache
+def file(name: str) -> bytes:
+    return RECIPES[name][0]()
+
+
+def likeness(audio: Audio) -> float:
+    """Best correlation with the source over shifts up to 100 ms (encoders' delays)."""
+    source = voice()[8000:56000]
+    samples = np.pad(audio.samples, (0, 4000))[7980 : 8000 + len(source) + 1600]
+    shift = int(np.correlate(samples, source, "valid").argmax())
+    return float(np.corrcoef(source, samples[shift : shift + len(source)])[0, 1])
+
+
+def refusal(data: bytes, **limits: Any) -> MediaError:
+    with pytest.raises(MediaError) as caught:
+        decode_audio(data, **limits)
+    assert "expected" in caught.value.detail
+    return caught.value
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_container(name: str) -> None:
+    _, container, codec = RECIPES[name]
+    audio = decode_audio(file(name))
+    assert audio.samples.dtype == np.float32 and audio.samples.ndim == 1
+    assert (audio.rate, audio.container, audio.codec) == (RATE, container, codec)
+    assert audio.duration_s == pytest.approx(SECONDS, abs=0.12)
+    assert likeness(audio) > 0.98
+
+
+@pytest.mark.parametrize("name", ["wav", "m4a", "opus"])
+def test_bytes_paths_files_and_pieces_agree(name: str, tmp_path: Path) -> None:
+    data = file(name)
+    path = tmp_path / "audio"
+    path.write_bytes(data)
+    audio = decode_audio(data)
+    assert np.array_equal(decode_audio(path).samples, audio.samples)
+    assert np.array_equal(decode_audio(io.BytesIO(data)).samples, audio.samples)
+    pieces = list(iter_audio(path, 0.7))
+    assert {len(piece) for piece in pieces[:-1]} == {round(0.7 * RATE)}
+    assert 0 < len(pieces[-1]) <= round(0.7 * RATE)
+    assert np.array_equal(np.concatenate(pieces), audio.samples)
+
+
+@pytest.mark.parametrize("rate", [8000, 11025, 44100, 96000])
+@pytest.mark.parametrize("channels", [1, 2, 8])
+def test_any_rate_and_channels(rate: int, channels: int) -> None:
+    # The wave is in the first channel only: the mean divides it by their number.
+    matrix = np.zeros((SECONDS * rate, channels), np.float32)
+    matrix[:, 0] = voice(rate)
+    buffer = io.BytesIO()
+    soundfile.write(buffer, matrix, rate, format="WAV", subtype="FLOAT")
+    audio = decode_audio(buffer.getvalue())
+    assert len(audio.samples) == SECONDS * RATE
+    middle = slice(1000, -1000)
+    assert np.abs(audio.samples * channels - voice())[middle].max() < 1e-3
+
+
+def test_target_rate() -> None:
+    audio = decode_audio(file("flac"), target_rate=24000)
+    assert audio.rate == 24000 and len(audio.samples) == SECONDS * 24000
+
+
+def test_numbers_that_are_none_become_silence() -> None:
+    buffer = io.BytesIO()
+    samples = np.array([0.5, np.nan, np.inf, -np.inf], np.float32)
+    soundfile.write(buffer, samples, RATE, format="WAV", subtype="FLOAT")
+    assert decode_audio(buffer.getvalue()).samples.tolist() == [0.5, 0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["wav", "flac", "vorbis", "m4a", "webm"])
+@pytest.mark.parametrize("kept", [0.5, 0.9])
+def test_truncated_and_the_container_knows(name: str, kept: float) -> None:
+    data = file(name)
+    error = refusal(data[: int(len(data) * kept)])
+    assert error.reason == "truncated" and "truncated or damaged" in error.detail
+
+
+@pytest.mark.parametrize("name", ["mp3", "opus", "piped webm", "piped wav", "piped flac"])
+def test_cut_short_where_no_length_is_declared(name: str) -> None:
+    data = file(name)
+    audio = decode_audio(data[: int(len(data) * 0.6)])
+    assert 0.3 * SECONDS < audio.duration_s < 0.7 * SECONDS
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kept", [1, 4, 20, 64, 200, 600])
+def test_a_few_bytes_never_raise_anything_else(name: str, kept: int) -> None:
+    try:
+        audio = decode_audio(file(name)[:kept])
+    except MediaError as error:
+        assert error.reason in ("truncated", "not_audio", "empty")
+    else:
+        assert audio.duration_s < 0.1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_damage_never_raises_anything_else(name: str) -> None:
+    rng = np.random.default_rng(3)
+    data = file(name)
+    for _ in range(4):
+        broken = bytearray(data)
+        for start in rng.integers(0, len(data) - 100, 5):
+            broken[start : start + 60] = rng.bytes(60)
+        try:
+            audio = decode_audio(bytes(broken), max_seconds=60)
+        except MediaError:
+            continue
+        assert np.isfinite(audio.samples).all()
+
+
+def test_truncated_pieces_come_before_the_error(tmp_path: Path) -> None:
+    path = tmp_path / "half.wav"
+    data = file("wav")
+    path.write_bytes(data[: len(data) // 2])
+    seconds = 0.0
+    with pytest.raises(MediaError, match="4.00 s"):
+        for piece in iter_audio(path, 0.5):
+            seconds += len(piece) / RATE
+    assert seconds == pytest.approx(SECONDS / 2, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"hello, this is no sound\n" * 40, "text/plain"),
+        (("é" * 300).encode()[:511], "text/plain"),
+        (b"<!DOCTYPE html><html><body>404</body></html>", "text/html"),
+        (b"#EXTM3U\n#EXTINF:10,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n", "text/plain"),
+        (b"ffconcat version 1.0\nfile /etc/passwd\n", "text/plain"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8, "a PNG image"),
+        (b"%PDF-1.7\n" + bytes(range(256)) * 8, "a PDF document"),
+        (bytes(5000), "unknown data beginning with 00 00"),
+        (np.random.default_rng(0).bytes(20000), "unknown data beginning with"),
+    ],
+)
+def test_other_files_are_named(data: bytes, words: str) -> None:
+    error = refusal(data)
+    assert error.reason == "not_audio"
+    assert error.detail.startswith("expected an audio file; got ") and words in error.detail
+
+
+def test_zero_length() -> None:
+    assert refusal(b"").reason == "empty"
+    buffer = io.BytesIO()
+    soundfile.write(buffer, np.zeros(0), RATE, format="WAV", subtype="PCM_16")
+    assert refusal(buffer.getvalue()).reason == "empty"
+
+
+def test_video_without_sound() -> None:
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="mp4") as output:
+        video = output.add_stream("mpeg4", rate=10)
+        video.width = video.height = 64
+        video.pix_fmt = "yuv420p"
+        output.mux(video.encode(av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), np.uint8))))
+        output.mux(video.encode(None))
+    error = refusal(buffer.getvalue())
+    assert error.reason == "no_audio_track" and "an MP4 file" in error.detail
+
+
+def test_limits() -> None:
+    data = file("flac")
+    assert decode_audio(data, max_seconds=4, max_bytes=len(data)).duration_s == SECONDS
+    error = refusal(data, max_seconds=3.5)
+    assert error.reason == "too_long" and "3.5 s" in error.detail
+    error = refusal(data, max_bytes=1000)
+    assert error.reason == "too_large" and "1000 bytes" in error.detail
+    with pytest.raises(MediaError, match="1000 bytes"):
+        decode_audio(io.BytesIO(data), max_bytes=1000)
+
+
+def test_absurd_rate() -> None:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, np.zeros(100), 1, format="WAV", subtype="PCM_16")
+    error = refusal(buffer.getvalue())
+    assert error.reason == "unsupported" and "got 1" in error.detail
+
+
+def test_a_codec_that_nobody_knows() -> None:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, np.zeros(1000), RATE, format="WAV", subtype="PCM_16")
+    data = bytearray(buffer.getvalue())
+    data[20:22] = b"\x34\x12"  # the format tag
+    error = refusal(bytes(data))
+    assert error.reason == "unsupported" and "an unknown way" in error.detail
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        decode_audio(tmp_path / "none.wav")
