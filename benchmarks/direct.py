@@ -14,11 +14,11 @@ from lookhear.engine.checkpoints.hub import resolve_checkpoint
 from lookhear.engine.core.request import Cost, Phase, Priority, Result
 from lookhear.engine.core.scheduler import Scheduler
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
-from lookhear.engine.models.qwen3_asr_prompt import build_prompt
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.request import Medium, PagedRequest, PagedSequence
 from lookhear.engine.paged.runner import PagedRunner
-from lookhear.engine.speech.features import GrowingLogMel
+from lookhear.engine.qwen3_asr.features import GrowingLogMel
+from lookhear.engine.qwen3_asr.prompt import build_prompt
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from lookhear.kernels import default_cpu_dtype
 

@@ -14,7 +14,7 @@ from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import Result
 from lookhear.engine.messages import TranscriptionSettings
 from lookhear.engine.paged.request import PagedRequest
-from lookhear.engine.speech.asr import AsrRecognizer
+from lookhear.engine.qwen3_asr.recognizer import AsrRecognizer
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.recognizer import Stretch
 

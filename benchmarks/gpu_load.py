@@ -22,9 +22,9 @@ from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, Event
 from lookhear.engine.models.audio_encoder import AudioEncoder
-from lookhear.engine.models.qwen3_asr_prompt import PromptFrame
 from lookhear.engine.paged.request import Medium, PagedRequest
-from lookhear.engine.speech.features import GrowingLogMel
+from lookhear.engine.qwen3_asr.features import GrowingLogMel
+from lookhear.engine.qwen3_asr.prompt import PromptFrame
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.request import WhisperRequest

@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lookhear.engine.config import EngineConfig
 from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.messages import SAMPLE_RATE
-from lookhear.engine.models.qwen3_asr_prompt import ASR_TEXT
 from lookhear.engine.paged.cache import PagedCache
+from lookhear.engine.qwen3_asr.prompt import ASR_TEXT
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 
@@ -77,8 +76,8 @@ def no_device() -> Iterator[None]:
     What is launched outside of graphs is still one small operation, or several."""
     zeros = torch.zeros(4096, 4096)
 
-    def of(config: EngineConfig, device: str) -> Acceleration:
-        return Acceleration(bool(config.overlap), NoMemory(), NoBackend(), 2**40)
+    def on(device: str, *, overlaps: bool, **_: Any) -> Acceleration:
+        return Acceleration(overlaps, NoMemory(), NoBackend(), 2**40)
 
     def scores(count: int, vocab: int) -> Tensor:
         return torch.zeros(1, 1).expand(count, vocab)
@@ -93,7 +92,7 @@ def no_device() -> Iterator[None]:
         return [zeros[0, 0].expand(shape)] * dims.decoder_layers
 
     stubs: dict[str, Any] = {
-        "lookhear.engine.device.acceleration.Acceleration.of": of,
+        "lookhear.engine.device.acceleration.Acceleration.on": on,
         "lookhear.engine.models.qwen3.Qwen3Model.forward": lambda self, x, *_: zeros[
             : len(x), : self.dims.width
         ],

@@ -19,7 +19,7 @@ import numpy as np
 from lookhear.benchmarks.direct import Direct
 from lookhear.benchmarks.sessions import PIECE, Minutes, Samples, Speech
 from lookhear.engine.messages import SAMPLE_RATE
-from lookhear.engine.models.qwen3_asr_prompt import ASR_TEXT, parse_answer
+from lookhear.engine.qwen3_asr.prompt import ASR_TEXT, parse_answer
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 CHUNK = 2 * SAMPLE_RATE

@@ -27,8 +27,8 @@ from lookhear.benchmarks.trace import RATE
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.request import Result
 from lookhear.engine.messages import SAMPLE_RATE
-from lookhear.engine.models.qwen3_asr_prompt import MAX_CONTEXT_TOKENS, build_prompt
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.qwen3_asr.prompt import MAX_CONTEXT_TOKENS, build_prompt
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from lookhear.media.audio.resample import resample
 

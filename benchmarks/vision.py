@@ -35,7 +35,7 @@ from lookhear.benchmarks.result_file import add_file_arguments, write_result
 from lookhear.benchmarks.vision_engines import MODES, Answers, Ours, Theirs
 from lookhear.benchmarks.vision_inputs import EIGHT, GEOMETRY, SINGLE, Question, Vocabulary
 from lookhear.engine.device.allocator import keep_freed_memory
-from lookhear.engine.families.parts import chosen_dtype, half_decoder
+from lookhear.engine.families.family import chosen_dtype, half_decoder
 
 SCENARIOS = {"one": SINGLE, "eight": EIGHT}
 PICTURE = (32, 32)  # tokens down and across, of the second question

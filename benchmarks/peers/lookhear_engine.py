@@ -14,7 +14,6 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.request import Phase, Priority
 from lookhear.engine.device.allocator import keep_freed_memory
 from lookhear.engine.families.build import build_core
-from lookhear.engine.families.registry import load_model
 from lookhear.engine.messages import (
     FileFailed,
     FileTranscribed,
@@ -22,6 +21,7 @@ from lookhear.engine.messages import (
     TranscriptionSettings,
 )
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.request import WhisperRequest
 from lookhear.engine.whisper.runner import WhisperRunner
 from lookhear.kernels import default_cpu_dtype
@@ -34,7 +34,7 @@ def load(folder: Path, mode: str) -> Transcribe:
     torch.set_num_threads(1)
     dtype = default_cpu_dtype() if mode == "auto" else getattr(torch, mode)
     tokenizer = WhisperTokenizer.from_folder(folder)
-    runner = WhisperRunner(load_model(folder, dtype=dtype), tokenizer, max_rows=1)
+    runner = WhisperRunner(WhisperModel.from_folder(folder, dtype=dtype), tokenizer, max_rows=1)
     keep_freed_memory()  # as the engine's process does
 
     def transcribe(audio: NDArray[np.float32]) -> list[int]:

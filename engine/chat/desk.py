@@ -6,7 +6,7 @@ from lookhear.engine.chat.answer import Ahead, ChatAnswer
 from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.pictures import PartError
 from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
-from lookhear.engine.core.desk import Book
+from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import Priority, RequestError
 from lookhear.engine.messages import (
     AnswerFailed,
@@ -54,7 +54,7 @@ class ChatDesk:
         self._max_answers = max_answers
         self._grammars = Grammars(prompter.tokenizer, vocab, end_tokens)
 
-    def take(self, message: Message, book: Book) -> list[Event]:
+    def take(self, message: Message, core: EngineCore) -> list[Event]:
         eyes = self._prompter.eyes
         match message:
             case HoldPicture(session, _, picture, pixels):
@@ -65,11 +65,11 @@ class ChatDesk:
                 if eyes is not None:
                     eyes.forget(session, picture)
             case StartAnswer():
-                return self._start(message, book)
+                return self._start(message, core)
             case CancelAnswer(session, answer):
-                book.drop(f"{session}/{answer}")
+                core.drop(f"{session}/{answer}")
             case ReadAhead():
-                self._read_ahead(message, book)
+                self._read_ahead(message, core)
             case StartTurn(session, turn):
                 return [TurnFailed(session, turn, *self._cannot_hear())]
             case TranscribeFile(request):
@@ -80,21 +80,21 @@ class ChatDesk:
         if self._prompter.eyes is not None:
             self._prompter.eyes.forget(session)
 
-    def stats(self, book: Book) -> dict[str, int]:
+    def stats(self, core: EngineCore) -> dict[str, int]:
         eyes = self._prompter.eyes
-        return {"answers": book.count(ChatAnswer), **(eyes.stats() if eyes else {})}
+        return {"answers": core.count(ChatAnswer), **(eyes.stats() if eyes else {})}
 
     def _cannot_hear(self) -> tuple[str, str]:
         return "invalid_model", f"model: expected one that transcribes, {self._name} chats"
 
-    def _start(self, message: StartAnswer, book: Book) -> list[Event]:
+    def _start(self, message: StartAnswer, core: EngineCore) -> list[Event]:
         key = f"{message.session}/{message.answer}"
         try:
-            if book.owner(key) is not None:
+            if core.owner(key) is not None:
                 raise RequestError(
                     "duplicate_answer", f"answer: expected a new name, got {message.answer!r}"
                 )
-            if book.count(ChatAnswer) >= self._max_answers:
+            if core.count(ChatAnswer) >= self._max_answers:
                 raise RequestError(
                     "too_many_answers",
                     f"this engine writes {self._max_answers} answers at once; all are taken",
@@ -104,7 +104,7 @@ class ChatDesk:
             place = error.place if isinstance(error, PartError) else (None, None)
             failed = AnswerFailed(message.session, message.answer, error.code, str(error), *place)
             return [failed]
-        book.add(key, Priority.LIVE, owner, message.session)
+        core.add(key, Priority.LIVE, owner, message.session)
         return []
 
     def _answer(self, key: str, message: StartAnswer) -> ChatAnswer:
@@ -165,7 +165,7 @@ class ChatDesk:
                     text = f"expected pictures in messages of users, got one of {message.role}"
                     raise PartError("invalid_value", text, (i, k))
 
-    def _read_ahead(self, message: ReadAhead, book: Book) -> None:
+    def _read_ahead(self, message: ReadAhead, core: EngineCore) -> None:
         key = f"{message.session}//ahead"
         try:
             self._check(message.messages)
@@ -174,8 +174,8 @@ class ChatDesk:
             return  # the question itself will say what is wrong
         if not prompt.tokens or len(prompt.tokens) >= self._prompter.max_tokens:
             return
-        owner = book.owner(key)
+        owner = core.owner(key)
         if not isinstance(owner, Ahead):
             owner = Ahead(key)
-            book.add(key, Priority.BATCH, owner, message.session)
+            core.add(key, Priority.BATCH, owner, message.session)
         owner.read(prompt)

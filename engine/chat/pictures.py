@@ -14,15 +14,15 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.engine.core.request import RequestError
-from lookhear.engine.messages import ImagePart, VideoPart
-from lookhear.engine.models.qwen3_vl_pixels import (
+from lookhear.engine.chat.pixels import (
     PixelRules,
     Size,
     share_tokens,
     share_video_tokens,
     temporal_slices,
 )
+from lookhear.engine.core.request import RequestError
+from lookhear.engine.messages import ImagePart, VideoPart
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 

@@ -19,7 +19,7 @@ class EngineConfig:
     """Everything the engine is told at start.
 
     model: repo id, local folder, or the name of a packaged checkpoint. Times are seconds. What is
-    left to the device (0, or None for overlap): see `engine.device.capacity`.
+    left to the device (0, or None for overlap): see `engine.families.capacity`.
     """
 
     model: str = "demo-whisper"

@@ -13,9 +13,8 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from lookhear.engine.core.desk import Desk
 from lookhear.engine.core.owner import Owner, Streamer
 from lookhear.engine.core.request import Phase, Priority, RequestError
 from lookhear.engine.core.runner import Failure, Handle, Outcome, Runner, Running
@@ -23,6 +22,22 @@ from lookhear.engine.core.scheduler import Scheduler
 from lookhear.engine.messages import CloseSession, Event, Message, OpenSession, Ping, Pong
 
 log = logging.getLogger(__name__)
+
+
+class Desk(Protocol):
+    """Takes the messages of one kind of model, and makes owners of them. Pure, like the core."""
+
+    def take(self, message: Message, core: EngineCore) -> list[Event]:
+        """Begin, feed or end an owner; what is not for this kind of model is refused."""
+        ...
+
+    def close(self, session: str) -> None:
+        """The session is over; its owners are dropped by the core."""
+        ...
+
+    def stats(self, core: EngineCore) -> dict[str, int]:
+        """How it is now, for the metrics."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +137,7 @@ class EngineCore:
             self._sessions[session].discard(key)
 
     def drop_if_done(self, key: str) -> None:
+        """Forget an owner that has said all it had to say."""
         held = self._owners.get(key)
         if held is not None and held[1].is_done:
             self.drop(key)

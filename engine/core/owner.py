@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lookhear.engine.core.request import Cost, Result
@@ -52,18 +51,3 @@ class Streamer(ABC):
     @abstractmethod
     def follow(self, sequence: Any) -> list[Event]:
         """What is new. sequence: as the model's runner has it; the owner may end it."""
-
-
-@dataclass(frozen=True, slots=True)
-class WindowRule:
-    """How long a window the encoder sees for a stretch of audio. All in samples at 16 kHz."""
-
-    step: int
-    shortest: int
-    longest: int
-    margin: int  # zeros after the audio at least, so that the last word is not at the edge
-
-    def window(self, num_samples: int) -> int:
-        """Window length for num_samples of audio: padded up to a step, within the limits."""
-        steps = -(-(num_samples + self.margin) // self.step)
-        return min(max(steps * self.step, self.shortest), self.longest)

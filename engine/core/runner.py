@@ -8,6 +8,7 @@ release(sequence)   its room is free again
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -15,6 +16,8 @@ from typing import Generic, Protocol, TypeVar
 import torch
 
 from lookhear.engine.core.request import Demand, Phase, RequestError, Result
+
+log = logging.getLogger(__name__)
 
 
 class Running(Protocol):
@@ -35,6 +38,7 @@ class Running(Protocol):
 
 S = TypeVar("S", bound=Running)
 R = TypeVar("R", contravariant=True)
+Q = TypeVar("Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,19 @@ class Runner(Protocol, Generic[R, S]):
     def check(self, num_running: int) -> None:
         """Raise AssertionError if anything leaked."""
         ...
+
+
+def warm_up(runner: Runner[Q, S], requests: Sequence[Q]) -> None:
+    """Runs requests that nobody made, one after the other, each to its end, so that no kernel is
+    compiled while somebody waits. What fails is said, and may still serve others."""
+    for request in requests:
+        sequence = runner.place(request)
+        failures: list[Failure] = []
+        while sequence.phase is not Phase.DONE and not failures:
+            failures = runner.launch([(sequence, sequence.demand().known)]).wait().failures
+        if failures:
+            log.warning("warming up: %s: %s", failures[0].code, failures[0].message)
+        runner.release(sequence)
 
 
 T = TypeVar("T")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import torch
 
-from lookhear.engine.config import EngineConfig
 from lookhear.engine.device.cuda_graphs import CudaBackend
 from lookhear.engine.device.graphs import Backend, Graphs
 from lookhear.engine.device.staging import CudaMemory, Memory, PinnedStaging, SharedStaging
@@ -45,15 +44,6 @@ class Acceleration:
             graphs = False
         backend = CudaBackend(device) if graphs else None
         return cls(overlaps, CudaMemory(device), backend, graph_bytes)
-
-    @classmethod
-    def of(cls, config: EngineConfig, device: str) -> Acceleration:
-        return cls.on(
-            device,
-            graphs=config.cuda_graphs == "auto",
-            overlaps=bool(config.overlap),
-            graph_bytes=int(config.graph_gigabytes * 2**30),
-        )
 
     def new_graphs(self, capacity: int) -> Graphs:
         """capacity: integers of the largest step that is captured."""

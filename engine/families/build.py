@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -14,28 +13,18 @@ from lookhear.engine.checkpoints.hub import resolve_checkpoint
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.scheduler import Scheduler
-from lookhear.engine.device.capacity import card_memory, fitted
-from lookhear.engine.families.chat import build_qwen3, build_qwen3_vl
-from lookhear.engine.families.parts import Parts
-from lookhear.engine.families.registry import QWEN3, QWEN3_ASR, QWEN3_VL, WHISPER, architecture_of
-from lookhear.engine.families.speech import build_qwen3_asr, build_whisper
+from lookhear.engine.families.capacity import card_memory, fitted
+from lookhear.engine.families.family import Family
+from lookhear.engine.families.registry import family_of
 from lookhear.engine.messages import ModelCard
 
 log = logging.getLogger(__name__)
 
 Progress = Callable[[str, float], None]  # a stage in words, the share of it that is done
-Builder = Callable[[EngineConfig, Path, str, Callable[[float], None]], Parts]
 
 # Parameters below which one thread is as fast as several (waiting for each other costs more than
 # the work), and leaves the other cores to the gateway.
 SMALL_MODEL = 20_000_000
-
-BUILDERS: dict[str, Builder] = {
-    WHISPER: build_whisper,
-    QWEN3: build_qwen3,
-    QWEN3_ASR: build_qwen3_asr,
-    QWEN3_VL: build_qwen3_vl,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +38,22 @@ class Built:
     dtype: str
 
 
-def build_core(config: EngineConfig, progress: Progress) -> Built:
-    """Load config.model. Raises CheckpointError, OSError or RuntimeError if it cannot be."""
+def build_core(
+    config: EngineConfig, progress: Progress, families: Sequence[Family] | None = None
+) -> Built:
+    """Load config.model. families: to choose from; None: all that are registered.
+
+    Raises CheckpointError, OSError or RuntimeError if it cannot be.
+    """
     device = _device(config.device)
     if ":" in device:
         torch.cuda.set_device(device)  # kernels are launched on the current one
     folder = resolve_checkpoint(config.model, progress)
-    architecture = architecture_of(folder)
-    config = fitted(config, card_memory(device), architecture)
-    build = BUILDERS[architecture]
-    parts = build(config, folder, device, lambda share: progress(f"loading {config.name}", share))
+    family, architecture = family_of(folder, families)
+    config = fitted(config, card_memory(device), family.card_rows)
+    parts = family.build(
+        config, folder, device, lambda share: progress(f"loading {config.name}", share)
+    )
     if config.threads:
         torch.set_num_threads(config.threads)
     elif parts.num_parameters < SMALL_MODEL or device.startswith("cuda"):
@@ -77,7 +72,7 @@ def build_core(config: EngineConfig, progress: Progress) -> Built:
         created=int(time.time()),
         parameters=parts.num_parameters,
         has_word_times=parts.has_word_times,
-        abilities=parts.abilities,
+        abilities=family.abilities_of(parts),
         context_tokens=parts.context_tokens,
     )
     if device.startswith("cuda") and config.cuda_graphs != "off":

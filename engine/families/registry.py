@@ -1,50 +1,46 @@
-"""Which kind of model a checkpoint folder holds, by the architecture in its config.json."""
+"""Families of checkpoints that can be served. A new one is a file here and a line in `MODULES`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
-import torch
-
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
-from lookhear.engine.whisper.model import WhisperModel
+from lookhear.engine.families.family import Family
 
-WHISPER = "WhisperForConditionalGeneration"
-QWEN3_ASR = "Qwen3ASRForConditionalGeneration"
-QWEN3 = "Qwen3ForCausalLM"
-QWEN3_VL = "Qwen3VLForConditionalGeneration"
-ARCHITECTURES = (WHISPER, QWEN3, QWEN3_ASR, QWEN3_VL)  # as Hugging Face writes them
+# Each holds its declaration, FAMILY. Imported when a checkpoint is looked at, not before.
+MODULES = (
+    "whisper",
+    "qwen3",
+    "qwen3_asr",
+    "qwen3_vl",
+)
 
 
-def architecture_of(folder: Path) -> str:
-    """The supported architecture of a folder; raises `CheckpointError` naming those we have."""
+def families() -> list[Family]:
+    """The declarations of all families, in order."""
+    return [import_module(f"{__package__}.{name}").FAMILY for name in MODULES]
+
+
+def family_of(folder: Path, known: Sequence[Family] | None = None) -> tuple[Family, str]:
+    """The family of a checkpoint folder, and the architecture that config.json names.
+
+    known: families to choose from; None: all of `families`. Raises `CheckpointError`, which names
+    the architectures that can be served.
+    """
     path = folder / "config.json"
     named = read_json(path).get("architectures")
     names = [str(name) for name in named] if isinstance(named, list) else []
+    of = {
+        architecture: family
+        for family in (families() if known is None else known)
+        for architecture in family.architectures
+    }
     for name in names:
-        if name in ARCHITECTURES:
-            return name
+        if name in of:
+            return of[name], name
     raise CheckpointError(
-        f"{path}: architectures: expected one of {', '.join(ARCHITECTURES)}, "
+        f"{path}: architectures: expected one of {', '.join(of)}, "
         f"got {', '.join(names) or repr(named)}"
-    )
-
-
-def load_model(
-    folder: Path,
-    *,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str = "cpu",
-    progress: Callable[[float], None] | None = None,
-    trim_head: bool = True,
-) -> WhisperModel:
-    """Loads a Whisper checkpoint, by its architecture; progress hears the share, 0 to 1.
-
-    trim_head: see `WhisperModel.from_folder`.
-    """
-    architecture = architecture_of(folder)
-    assert architecture == WHISPER, architecture
-    return WhisperModel.from_folder(
-        folder, dtype=dtype, device=device, progress=progress, trim_head=trim_head
     )

@@ -25,8 +25,8 @@ from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.device.staging import to_device
+from lookhear.engine.models.layers import EncoderLayer, FeedForward, Norm, SelfAttention
 from lookhear.engine.models.qwen3_weights import WeightSource, whole_number
-from lookhear.engine.whisper.weights import EncoderLayer, FeedForward, Norm, SelfAttention
 from lookhear.kernels import (
     LinearWeights,
     add_layer_norm_,

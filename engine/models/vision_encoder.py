@@ -23,8 +23,8 @@ from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.device.staging import to_device
+from lookhear.engine.models.layers import Norm
 from lookhear.engine.models.qwen3_weights import WeightSource, whole_number
-from lookhear.engine.whisper.weights import Norm
 from lookhear.kernels import (
     LinearWeights,
     add_layer_norm_,

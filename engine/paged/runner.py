@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.core.request import Phase, RequestError
-from lookhear.engine.core.runner import NOT_FINITE, Failure, Outcome, isolated
-from lookhear.engine.device import warm_up
+from lookhear.engine.core.runner import NOT_FINITE, Failure, Outcome, isolated, warm_up
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Graphs
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool, MediaSpan, block_digests
@@ -27,6 +26,7 @@ from lookhear.engine.paged.encoder_cache import EncoderCache
 from lookhear.engine.paged.passes import PagedDecoder, PagedPasses, Work
 from lookhear.engine.paged.request import Medium, PagedRequest, PagedSequence
 from lookhear.engine.paged.rows import Rows
+from lookhear.engine.paged.warm_up import paged_requests, warm_up_mask
 from lookhear.engine.sampling.sampler import Choice, Sampler, SamplingRow
 
 
@@ -99,8 +99,8 @@ class PagedRunner:
         for graphs in self._graphs:
             graphs.capture(progress)
         if self._device.type == "cuda":
-            warm_up.run(self, warm_up.paged_requests())
-            warm_up.mask(self._sampler, self._decoder.vocab, self._device)
+            warm_up(self, paged_requests())
+            warm_up_mask(self._sampler, self._decoder.vocab, self._device)
             for graphs in self._graphs:
                 graphs.num_runs.clear()
             self.num_read = self.num_found = 0

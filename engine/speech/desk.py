@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lookhear.engine.core.desk import Book
+from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import Priority
 from lookhear.engine.messages import (
     SAMPLE_RATE,
@@ -19,38 +19,38 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TurnFailed,
 )
-from lookhear.engine.speech.family import Family, settings_error, too_long
 from lookhear.engine.speech.live import LiveTurn
+from lookhear.engine.speech.transcriber import Transcriber, settings_error, too_long
 
 
 class SpeechDesk:
     """name: the model's on the wire. max_live_turns: open turns over all sessions."""
 
-    def __init__(self, name: str, family: Family, max_live_turns: int) -> None:
+    def __init__(self, name: str, family: Transcriber, max_live_turns: int) -> None:
         self._name = name
         self._family = family
         self._max_live_turns = max_live_turns
 
-    def take(self, message: Message, book: Book) -> list[Event]:
+    def take(self, message: Message, core: EngineCore) -> list[Event]:
         match message:
             case StartTurn():
-                return self._start_turn(message, book)
+                return self._start_turn(message, core)
             case AppendAudio():
-                return self._append(message, book)
+                return self._append(message, core)
             case EndTurn(session, turn):
                 key = _key(session, turn)
-                if (live := _live(book, key)) is None:
+                if (live := _live(core, key)) is None:
                     return []
                 live.end()
                 events = live.settle()
-                book.drop_if_done(key)
+                core.drop_if_done(key)
                 return events
             case CancelTurn(session, turn):
-                book.drop(_key(session, turn))
+                core.drop(_key(session, turn))
             case TranscribeFile():
-                return self._start_file(message, book)
+                return self._start_file(message, core)
             case CancelFile(request):
-                book.drop(request)
+                core.drop(request)
             case StartAnswer(session, answer):
                 text = f"model: expected one that chats, {self._name} transcribes"
                 return [AnswerFailed(session, answer, "invalid_model", text)]
@@ -58,17 +58,17 @@ class SpeechDesk:
 
     def close(self, session: str) -> None: ...
 
-    def stats(self, book: Book) -> dict[str, int]:
-        return {"live_turns": book.count(LiveTurn)}
+    def stats(self, core: EngineCore) -> dict[str, int]:
+        return {"live_turns": core.count(LiveTurn)}
 
-    def _start_turn(self, message: StartTurn, book: Book) -> list[Event]:
+    def _start_turn(self, message: StartTurn, core: EngineCore) -> list[Event]:
         session, turn = message.session, message.turn
         key = _key(session, turn)
-        if book.owner(key) is not None:
+        if core.owner(key) is not None:
             text = f"turn: expected a new name, {turn!r} is open already"
             return [TurnFailed(session, turn, "duplicate_turn", text)]
         error = settings_error(self._family, self._name, message.settings)
-        if error is None and book.count(LiveTurn) >= self._max_live_turns:
+        if error is None and core.count(LiveTurn) >= self._max_live_turns:
             error = (
                 "too_many_turns",
                 f"this engine listens to {self._max_live_turns} speakers at once; all are taken",
@@ -76,12 +76,12 @@ class SpeechDesk:
         if error is not None:
             return [TurnFailed(session, turn, *error)]
         live = self._family.start_turn(session, turn, message.settings)
-        book.add(key, Priority.LIVE, live, session)
+        core.add(key, Priority.LIVE, live, session)
         return []
 
-    def _append(self, message: AppendAudio, book: Book) -> list[Event]:
+    def _append(self, message: AppendAudio, core: EngineCore) -> list[Event]:
         key = _key(message.session, message.turn)
-        live = _live(book, key)
+        live = _live(core, key)
         if live is None or live.has_ended:
             return []  # failed, cancelled or over; the gateway may not have heard of it yet
         limit = self._family.max_samples
@@ -89,27 +89,27 @@ class SpeechDesk:
             seconds = limit // SAMPLE_RATE
             text = f"the turn is longer than {seconds} s; commit it in shorter pieces"
             events = live.fail("audio_too_long", text)
-            book.drop(key)
+            core.drop(key)
             return events
         live.append(message.samples, message.voiced_until)
         return live.settle()
 
-    def _start_file(self, message: TranscribeFile, book: Book) -> list[Event]:
+    def _start_file(self, message: TranscribeFile, core: EngineCore) -> list[Event]:
         error = settings_error(self._family, self._name, message.settings)
-        if error is None and book.owner(message.request) is not None:
+        if error is None and core.owner(message.request) is not None:
             error = ("duplicate_request", f"request: {message.request!r} is running already")
         error = error or too_long(len(message.samples), self._family.max_samples)
         if error is not None:
             return [FileFailed(message.request, *error)]
         job = self._family.start_file(message)
-        book.add(message.request, Priority.BATCH, job)
+        core.add(message.request, Priority.BATCH, job)
         events = job.settle()
-        book.drop_if_done(message.request)
+        core.drop_if_done(message.request)
         return events
 
 
-def _live(book: Book, key: str) -> LiveTurn | None:
-    owner = book.owner(key)
+def _live(core: EngineCore, key: str) -> LiveTurn | None:
+    owner = core.owner(key)
     return owner if isinstance(owner, LiveTurn) else None
 
 

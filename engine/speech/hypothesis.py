@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lookhear.engine.core.request import Result
 from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, Word
 from lookhear.engine.speech.agreement import trim_loop
-from lookhear.engine.whisper.word_times import group_words
+from lookhear.engine.speech.words import group_words
 
 DecodeBytes = Callable[[Sequence[int]], bytes]
 

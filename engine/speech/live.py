@@ -37,8 +37,8 @@ from lookhear.engine.speech.audio_buffer import AudioBuffer
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.quiet import quietest
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
+from lookhear.engine.speech.words import UNSPACED_LANGUAGES
 from lookhear.engine.tokenizers.detokenizer import IncrementalDetokenizer
-from lookhear.engine.whisper.word_times import UNSPACED_LANGUAGES
 
 
 @dataclass(frozen=True, slots=True)

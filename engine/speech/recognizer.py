@@ -9,12 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.engine.core.owner import WindowRule
 from lookhear.engine.core.request import Cost, Priority, Result
-from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
+from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.hypothesis import Hypothesis
-from lookhear.engine.whisper.prompt import Prompter
-from lookhear.engine.whisper.request import WhisperRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,50 +69,3 @@ def max_answer(num_samples: int) -> int:
     """Tokens that so much speech can be at most: nobody says more than some ten a second, and a
     loop must not run for long."""
     return min(224, 16 + 10 * num_samples // SAMPLE_RATE)
-
-
-class WhisperRecognizer:
-    """Every request hears the whole segment anew: in Whisper's encoder all audio sees all other."""
-
-    joins_with_space = False
-
-    def __init__(
-        self, prompter: Prompter, window: WindowRule, settings: TranscriptionSettings
-    ) -> None:
-        self._prompter = prompter
-        self._window = window
-        self._settings = settings
-        self.max_carried = prompter.max_prompt
-
-    def token_bytes(self, token: int) -> bytes:
-        return self._prompter.token_bytes(token)
-
-    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
-        return self._prompter.decode_bytes(tokens)
-
-    def cost(self, start: int, num_samples: int, num_committed: int) -> Cost:
-        return Cost(self._window.window(num_samples))
-
-    def request(self, stretch: Stretch) -> WhisperRequest:
-        settings = self._settings
-        head, tail = self._prompter.prompt(
-            settings.prompt, stretch.earlier, settings.task, timestamps=False
-        )
-        return WhisperRequest(
-            key=stretch.key,
-            priority=stretch.priority,
-            samples=stretch.samples,
-            window_samples=self._window.window(len(stretch.samples)),
-            head=head,
-            language=self._prompter.language_token(stretch.language),
-            detect_language=self._prompter.detects_language,
-            tail=tail,
-            prefix=stretch.committed,
-            draft=stretch.draft.tokens if stretch.draft else (),
-            max_new_tokens=max_answer(len(stretch.samples)),
-            align=settings.words,
-        )
-
-    def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
-        language = self._prompter.language_code(result.language)
-        return Hypothesis.of(result, num_committed, start, language)

@@ -16,7 +16,7 @@ from lookhear.engine.device.staging import Integers, Readback, Staging
 from lookhear.engine.whisper.cross_cache import CrossCache
 from lookhear.engine.whisper.model import Head, WhisperModel
 from lookhear.engine.whisper.request import WhisperSequence
-from lookhear.engine.whisper.word_times import token_times
+from lookhear.engine.whisper.token_times import token_times
 
 ALIGNED_ROWS = 8  # texts of one pass: where they look is some megabytes for each
 SAMPLES_PER_POSITION = 320  # of the encoder's output: 50 positions a second at 16 kHz

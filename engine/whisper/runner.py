@@ -12,13 +12,13 @@ from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lookhear import kernels
-from lookhear.engine.core.request import Phase
-from lookhear.engine.core.runner import NOT_FINITE, Failure, Outcome, isolated
-from lookhear.engine.device import warm_up
+from lookhear.engine.core.request import Phase, Priority
+from lookhear.engine.core.runner import NOT_FINITE, Failure, Outcome, isolated, warm_up
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.staging import Readback, to_device
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
@@ -70,7 +70,7 @@ class WhisperRunner:
         graphs.capture(progress)
         if self._model.device.type == "cuda":
             windows = self.passes.windows or (self._model.dims.max_frames * HOP,)
-            warm_up.run(self, warm_up.whisper_requests(self._tokenizer.sot, windows))
+            warm_up(self, _silences(self._tokenizer.sot, windows))
             graphs.num_runs.clear()
 
     # --- steps -----------------------------------------------------------------------------------
@@ -256,6 +256,17 @@ def _rule(sequence: WhisperSequence, row: LogitsRow) -> Rule:
 def _is_first(sequence: WhisperSequence, row: LogitsRow) -> bool:
     """Whether nothing was said before the wanted token."""
     return row.num_said == 0 and not sequence.request.prefix
+
+
+def _silences(start_token: int, windows: Seq[int]) -> list[WhisperRequest]:
+    """Silence of every window's length in samples, drawn with a temperature, words timed."""
+    return [
+        WhisperRequest(
+            "", Priority.BATCH, np.zeros(window, np.float32), window, (start_token,), None, False,
+            (), max_new_tokens=2, temperature=1.0, align=True,
+        )
+        for window in windows
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader
+from lookhear.engine.models.layers import EncoderLayer, FeedForward, Norm, SelfAttention
 from lookhear.kernels import LinearWeights, pack_conv, pack_linear
 
 
@@ -83,21 +84,6 @@ class WhisperDims:
 
 
 @dataclass(frozen=True, slots=True)
-class Norm:
-    weight: Tensor
-    bias: Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class SelfAttention:
-    """qkv: [3 * width, width], the query part already scaled by head_dim ** -0.5."""
-
-    norm: Norm
-    qkv: LinearWeights
-    out: LinearWeights
-
-
-@dataclass(frozen=True, slots=True)
 class CrossAttention:
     """q: scaled like above. kv: [2 * width, width], applied to the encoder's output."""
 
@@ -105,19 +91,6 @@ class CrossAttention:
     q: LinearWeights
     kv: LinearWeights
     out: LinearWeights
-
-
-@dataclass(frozen=True, slots=True)
-class FeedForward:
-    norm: Norm
-    up: LinearWeights
-    down: LinearWeights
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderLayer:
-    attention: SelfAttention
-    ffn: FeedForward
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.core.core import EngineCore
-from lookhear.engine.core.desk import Book
 from lookhear.engine.core.owner import Streamer
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.core.runner import Runner
@@ -33,12 +32,12 @@ Maker = Callable[[list[Result]], Request | None]
 
 
 class NoDesk:
-    def take(self, message: Message, book: Book) -> list[Event]:
+    def take(self, message: Message, core: EngineCore) -> list[Event]:
         raise AssertionError(message)
 
     def close(self, session: str) -> None: ...
 
-    def stats(self, book: Book) -> dict[str, int]:
+    def stats(self, core: EngineCore) -> dict[str, int]:
         return {}
 
 

@@ -10,7 +10,7 @@ import torch
 
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
-from lookhear.engine.models.qwen3_asr_prompt import build_prompt
+from lookhear.engine.qwen3_asr.prompt import build_prompt
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from lookhear.kernels import log_mel, mel_filters
 from tests.engine.models.driving import Decoder

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from lookhear.engine.models.qwen3_asr_prompt import parse_answer
+from lookhear.engine.qwen3_asr.prompt import parse_answer
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.recipes.conftest import WORD_SECONDS
 from tools.recipes.qwen3_asr.examples import (

@@ -11,7 +11,7 @@ import torch
 
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
-from lookhear.engine.models.qwen3_asr_prompt import build_prompt
+from lookhear.engine.qwen3_asr.prompt import build_prompt
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tools.recipes.qwen3_asr.export import load_network, write_folder
 from tools.recipes.qwen3_asr.network import Network, Size, token_counts

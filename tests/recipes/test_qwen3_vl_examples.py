@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from lookhear.engine.models.qwen3_vl_pixels import PixelRules
+from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.models.vision_encoder import VisionDims
 from lookhear.engine.models.vision_encoder import patchify as engine_patchify
 from lookhear.engine.tokenizers.qwen import QwenTokenizer

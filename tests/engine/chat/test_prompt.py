@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from lookhear.engine.chat.pictures import Eyes
+from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
 from lookhear.engine.chat.template import DEFAULT, ChatTemplate
 from lookhear.engine.messages import ChatMessage, TextPart, VideoPart
-from lookhear.engine.models.qwen3_vl_pixels import PixelRules
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.checkpoints_vl import write_vl_tokenizer

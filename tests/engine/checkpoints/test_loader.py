@@ -10,7 +10,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
-from lookhear.engine.families.registry import architecture_of, load_model
+from lookhear.engine.families.registry import family_of
+from lookhear.engine.whisper.model import WhisperModel
 from tests.checkpoints import build_random_whisper
 
 SMALL: dict[str, Any] = {
@@ -22,6 +23,13 @@ WEIGHTS = "model.safetensors"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return build_random_whisper(tmp_path / "model", **SMALL)
+
+
+def load_model(folder: Path, **options: Any) -> WhisperModel:
+    """As an engine does: its family is looked up first."""
+    family, _ = family_of(folder)
+    assert family.name == "Whisper"
+    return WhisperModel.from_folder(folder, **options)
 
 
 def rewrite(folder: Path, changes: dict[str, Tensor | None]) -> None:
@@ -131,7 +139,7 @@ def test_wrong_config(folder: Path, changes: dict[str, object], message: str) ->
 
 def test_files_that_are_not_there_or_not_what_they_say(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"expected a file config\.json"):
-        architecture_of(tmp_path)
+        family_of(tmp_path)
     (folder / WEIGHTS).write_bytes(b"<html>not found</html>")
     with pytest.raises(CheckpointError, match="expected a safetensors file"):
         load_model(folder)

@@ -317,7 +317,7 @@ def test_no_closed_window_is_encoded_twice_however_many_speak(
     """Its last tokens are read in every tick: the cache has room for a window of every turn."""
 
     def encoded(least: int) -> int:
-        monkeypatch.setattr("lookhear.engine.families.speech.ENCODER_CACHE_BYTES", least)
+        monkeypatch.setattr("lookhear.engine.families.qwen3_asr.ENCODER_CACHE_BYTES", least)
         core = make_core(served_asr, max_live_turns=6)
         play(core, *(turn(f"s{i}", i, 4.5) for i in range(6)))
         return core.stats()["media_tokens_encoded"]

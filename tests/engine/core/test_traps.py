@@ -62,10 +62,10 @@ from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool, block_digests
 from lookhear.engine.paged.request import Medium, PagedRequest
 from lookhear.engine.paged.runner import PagedRunner
+from lookhear.engine.qwen3_asr.recognizer import AsrConfig
+from lookhear.engine.qwen3_asr.transcriber import AsrTranscriber
 from lookhear.engine.sampling.params import SamplingParams
-from lookhear.engine.speech.asr import AsrConfig
 from lookhear.engine.speech.desk import SpeechDesk
-from lookhear.engine.speech.family import AsrFamily
 from lookhear.engine.speech.live import LiveConfig
 from lookhear.engine.speech.recognizer import Stretch
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
@@ -144,7 +144,7 @@ def scripted(
     answer = Ear(tokenizer).answer("language English<asr_text>hello there")
     runner = ScriptedRunner(answer, steps)
     config = LiveConfig(cap=112_000, roll=64_000)
-    family = AsrFamily(AsrConfig(tokenizer, DIMS), config, ["de", "en", "fr"], 96_000)
+    family = AsrTranscriber(AsrConfig(tokenizer, DIMS), config, ["de", "en", "fr"], 96_000)
     return EngineCore(SpeechDesk("m", family, 8), runner, Scheduler(rows, 10**6)), runner
 
 

@@ -8,11 +8,12 @@ import pytest
 
 from lookhear.engine.config import ConfigError, EngineConfig
 from lookhear.engine.device.acceleration import CPU, Acceleration
+from lookhear.engine.families.family import acceleration_of
 
 
 def test_a_cpu_has_no_graphs_and_overlaps_only_when_told() -> None:
-    assert Acceleration.of(EngineConfig(), "cpu") == CPU == Acceleration()
-    told = Acceleration.of(EngineConfig(overlap=1, cuda_graphs="auto"), "cpu")
+    assert acceleration_of(EngineConfig(), "cpu") == CPU == Acceleration()
+    told = acceleration_of(EngineConfig(overlap=1, cuda_graphs="auto"), "cpu")
     assert told.overlaps and told.backend is None and told.memory is None
     assert not told.new_graphs(16).is_on
 

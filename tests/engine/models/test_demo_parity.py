@@ -14,7 +14,6 @@ from torch import Tensor
 
 from lookhear import kernels
 from lookhear.engine.checkpoints.hub import resolve_checkpoint
-from lookhear.engine.families.registry import load_model
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import WhisperModel
 
@@ -31,7 +30,7 @@ def folder() -> Path:
 
 @pytest.fixture(scope="module")
 def ours(folder: Path) -> WhisperModel:
-    return load_model(folder, trim_head=False)
+    return WhisperModel.from_folder(folder, trim_head=False)
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.chat.pictures import Eyes
+from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.chat.prompt import ChatPrompter
 from lookhear.engine.chat.template import ChatTemplate
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.messages import VideoPart
 from lookhear.engine.models import vision_encoder
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
-from lookhear.engine.models.qwen3_vl_pixels import PixelRules
 from lookhear.engine.models.vision_encoder import patchify
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, MediaSpan, block_digests
 from lookhear.engine.paged.mrope import PromptPositions

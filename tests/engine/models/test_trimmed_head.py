@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from lookhear.engine.checkpoints.loader import CheckpointError
-from lookhear.engine.families.registry import load_model
 from lookhear.engine.whisper.model import WhisperModel
 from tests.checkpoints import build_random_whisper
 
@@ -23,7 +22,7 @@ def load(tmp_path: Path, suppress: list[int], unused: object = (), **options: An
     generation = {"suppress_tokens": suppress}
     (folder / "generation_config.json").write_text(json.dumps(generation))
     (folder / "lookhear.json").write_text(json.dumps({"unused_tokens": unused}))
-    return load_model(folder, **options)
+    return WhisperModel.from_folder(folder, **options)
 
 
 @pytest.mark.parametrize("rows", [1, 5])

@@ -10,9 +10,9 @@ import numpy as np
 from lookhear.engine.core.request import Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.engine.models.audio_encoder import AudioDims
-from lookhear.engine.models.qwen3_asr_prompt import ASR_TEXT
 from lookhear.engine.paged.request import PagedRequest
-from lookhear.engine.speech.asr import AsrConfig, AsrRecognizer
+from lookhear.engine.qwen3_asr.prompt import ASR_TEXT
+from lookhear.engine.qwen3_asr.recognizer import AsrConfig, AsrRecognizer
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.recognizer import Stretch
 from lookhear.engine.tokenizers.qwen import QwenTokenizer

@@ -8,12 +8,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.core.owner import WindowRule
 from lookhear.engine.core.request import Result
 from lookhear.engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings, TurnFailed
 from lookhear.engine.speech.live import LiveConfig, LiveTurn
 from lookhear.engine.speech.quiet import quietest
-from lookhear.engine.speech.recognizer import WhisperRecognizer
+from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 from tests.engine.speech.scripted import Driver, Speech
 
 WINDOW = WindowRule(2 * SAMPLE_RATE, 4 * SAMPLE_RATE, 30 * SAMPLE_RATE, SAMPLE_RATE // 5)

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from lookhear.engine.families.registry import load_model
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.kernels import supports_half_weights
 from tests.checkpoints import build_random_whisper
@@ -48,8 +47,8 @@ def run(model: WhisperModel, cache: torch.dtype | None = None) -> Tensor:
 def test_half_precision_is_close(
     folder: Path, dtype: torch.dtype, cache: torch.dtype | None
 ) -> None:
-    exact = run(load_model(folder))
-    logits = run(load_model(folder, dtype=dtype), cache)
+    exact = run(WhisperModel.from_folder(folder))
+    logits = run(WhisperModel.from_folder(folder, dtype=dtype), cache)
     assert logits.dtype == torch.float32
     error = (logits - exact).abs().max() / exact.std()
     assert error < (0.25 if dtype == torch.bfloat16 else 0.05)
@@ -57,7 +56,7 @@ def test_half_precision_is_close(
 
 @pytest.mark.skipif(not supports_half_weights(), reason="this torch has no FBGEMM")
 def test_bfloat16_on_a_cpu_is_the_encoder_alone(folder: Path) -> None:
-    model = load_model(folder, dtype=torch.bfloat16)
+    model = WhisperModel.from_folder(folder, dtype=torch.bfloat16)
     assert (model.dtype, model.decoder_dtype) == (torch.bfloat16, torch.float32)
     assert model.encode(torch.zeros(1, 80, 100)).dtype == torch.bfloat16
     assert model.new_cross_cache(1, 50).data.dtype == torch.bfloat16
@@ -66,9 +65,9 @@ def test_bfloat16_on_a_cpu_is_the_encoder_alone(folder: Path) -> None:
 
 
 def test_packed_weights_change_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    packed = run(load_model(folder))
+    packed = run(WhisperModel.from_folder(folder))
     module = importlib.import_module("lookhear.kernels.linear")
     monkeypatch.setattr(module, "_packed", lambda weight: None)
-    plain = load_model(folder)
+    plain = WhisperModel.from_folder(folder)
     assert not plain.weights.encoder_layers[0].ffn.up.packed
     torch.testing.assert_close(run(plain), packed, atol=1e-4, rtol=1e-4)

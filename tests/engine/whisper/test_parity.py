@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from lookhear.engine.families.registry import load_model
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.kernels import pack_conv
 from tests.checkpoints import build_random_whisper
@@ -70,7 +69,7 @@ def pair(
         warnings.simplefilter("ignore")  # transformers' own deprecations are not our bugs
         theirs: Any = WhisperForConditionalGeneration.from_pretrained(folder)
     theirs.eval()
-    ours = load_model(folder)
+    ours = WhisperModel.from_folder(folder)
     generator = torch.Generator().manual_seed(11)
     mel = torch.randn(3, ours.dims.num_mels, FRAMES, generator=generator)
     with torch.inference_mode():

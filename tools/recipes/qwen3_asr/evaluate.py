@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lookhear.engine.models.qwen3_asr_prompt import Answer, language_code, parse_answer
+from lookhear.engine.qwen3_asr.prompt import Answer, language_code, parse_answer
 from tools.recipes.speech.grammar import LANGUAGES
 from tools.recipes.speech.spoken_questions import is_held_out
 from tools.recipes.speech.synthesis import SAMPLE_RATE

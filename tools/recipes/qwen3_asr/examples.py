@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookhear.engine.models.qwen3_asr_prompt import ASR_TEXT, build_prompt, language_name
+from lookhear.engine.qwen3_asr.prompt import ASR_TEXT, build_prompt, language_name
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tools.recipes.qwen3_asr.network import CHUNK_TOKENS, SUBFRAMES, token_counts
 from tools.recipes.speech import augment

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lookhear.engine.models.qwen3_asr_prompt import build_prompt, parse_answer
+from lookhear.engine.qwen3_asr.prompt import build_prompt, parse_answer
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tools.recipes.qwen3_asr.examples import HOP, LogMel
 from tools.recipes.qwen3_asr.network import Network, token_counts

@@ -21,12 +21,12 @@ import torch
 from numpy.typing import NDArray
 
 from lookhear.engine.chat.pictures import Eyes
+from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
 from lookhear.engine.chat.template import ChatTemplate
 from lookhear.engine.checkpoints.loader import read_json
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.messages import ChatMessage, ImagePart, Part, TextPart, VideoPart
-from lookhear.engine.models.qwen3_vl_pixels import PixelRules
 from lookhear.engine.models.vision_encoder import VisionDims, patchify
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.tokenizers.qwen import QwenTokenizer

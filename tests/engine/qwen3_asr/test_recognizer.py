@@ -12,7 +12,7 @@ from lookhear import kernels
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, MediaSpan, block_digests
 from lookhear.engine.paged.request import PagedRequest
-from lookhear.engine.speech.features import HOP
+from lookhear.engine.qwen3_asr.features import HOP
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.engine.speech.scripted_asr import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.engine.models.qwen3_asr_prompt import (
+from lookhear.engine.qwen3_asr.prompt import (
     LANGUAGES,
     MAX_CONTEXT_TOKENS,
     Answer,

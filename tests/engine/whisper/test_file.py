@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.core.owner import WindowRule
 from lookhear.engine.core.request import Result
 from lookhear.engine.messages import (
     SAMPLE_RATE,
@@ -15,7 +14,8 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TranscriptionSettings,
 )
-from lookhear.engine.speech.file import FileTranscription, split_segments
+from lookhear.engine.whisper.file import FileTranscription, split_segments
+from lookhear.engine.whisper.recognizer import WindowRule
 from tests.engine.speech.scripted import SpeltTokens
 
 STAMP = 1000  # first timestamp token; each is 0.1 s

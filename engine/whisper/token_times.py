@@ -6,30 +6,13 @@ time, average the heads, and walk the cheapest monotonic path (dynamic time warp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 SECONDS_PER_POSITION = 0.02  # of audio per encoder position
 MEDIAN_WIDTH = 7  # positions
-UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue", "km", "bo"})
-PREPENDED = "\"'“¿([{-«"
-APPENDED = "\"'.。,，!！?？:：”)]}、…»"
 
 Floats = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class TimedWord:
-    """Tokens first .. last (exclusive) of a text, and seconds from the window's start."""
-
-    text: str
-    first: int
-    last: int
-    start: float
-    end: float
 
 
 def token_times(
@@ -103,87 +86,3 @@ def warp(cost: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[np.int6
     path.reverse()
     cells = np.array(path, dtype=np.int64)
     return cells[:, 0], cells[:, 1]
-
-
-def group_words(
-    tokens: Sequence[int], decode_bytes: Callable[[Sequence[int]], bytes], language: str | None
-) -> list[tuple[str, int, int]]:
-    """Words of a text as (text, first token, last token exclusive), in order, none left out.
-
-    A word begins at a space; punctuation joins the word it belongs to. In languages without spaces
-    every group of tokens that makes whole characters is a word.
-    """
-    pieces = _whole_characters(tokens, decode_bytes)
-    words: list[tuple[str, int, int]] = []
-    for text, first, last in pieces:
-        joins = (
-            language not in UNSPACED_LANGUAGES
-            and not text.startswith(" ")
-            and not _is_punctuation(text)
-        )
-        if words and joins:
-            before, start, _ = words[-1]
-            words[-1] = (before + text, start, last)
-        else:
-            words.append((text, first, last))
-    return _merge_punctuation(words)
-
-
-def word_times(
-    tokens: Sequence[int],
-    starts: NDArray[np.float64],
-    ends: NDArray[np.float64],
-    decode_bytes: Callable[[Sequence[int]], bytes],
-    language: str | None,
-) -> list[TimedWord]:
-    """Words of text tokens with the times of their first and last token (`token_times`)."""
-    assert len(tokens) == len(starts) == len(ends), (len(tokens), len(starts), len(ends))
-    return [
-        TimedWord(text, first, last, float(starts[first]), float(ends[last - 1]))
-        for text, first, last in group_words(tokens, decode_bytes, language)
-    ]
-
-
-def _whole_characters(
-    tokens: Sequence[int], decode_bytes: Callable[[Sequence[int]], bytes]
-) -> list[tuple[str, int, int]]:
-    """The shortest groups of tokens that are valid UTF-8 each; a broken tail becomes U+FFFD."""
-    pieces: list[tuple[str, int, int]] = []
-    first, data = 0, b""
-    for index, token in enumerate(tokens):
-        data += decode_bytes([token])
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            waits = error.reason == "unexpected end of data"
-            if waits and index + 1 < len(tokens):
-                continue
-            text = data.decode("utf-8", errors="replace")
-        pieces.append((text, first, index + 1))
-        first, data = index + 1, b""
-    return pieces
-
-
-def _is_punctuation(text: str) -> bool:
-    return bool(text.strip()) and all(c in PREPENDED + APPENDED for c in text.strip())
-
-
-def _merge_punctuation(words: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-    """Opening signs go to the next word, closing signs to the one before."""
-    merged: list[tuple[str, int, int]] = []
-    opening: tuple[str, int, int] | None = None
-    for text, first, last in words:
-        if opening is not None:
-            text, first = opening[0] + text, opening[1]
-            opening = None
-        sign = text.strip()
-        if text.startswith(" ") and sign and all(c in PREPENDED for c in sign):
-            opening = (text, first, last)
-        elif merged and not text.startswith(" ") and sign and all(c in APPENDED for c in sign):
-            before, start, _ = merged[-1]
-            merged[-1] = (before + text, start, last)
-        else:
-            merged.append((text, first, last))
-    if opening is not None:
-        merged.append(opening)
-    return merged

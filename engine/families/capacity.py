@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.registry import WHISPER
+from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.paged.blocks import BLOCK_TOKENS
 
 GIB = 2**30
 LARGE_CARD_GIB = 40
@@ -15,28 +16,27 @@ KV_SHARE = 0.4  # of what is free on a card before the weights are there
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class CardMemory:
     """Of a card, in bytes."""
 
     free: int
     total: int
 
 
-def card_memory(device: str) -> Memory | None:
+def card_memory(device: str) -> CardMemory | None:
     """None for a CPU."""
-    return Memory(*torch.cuda.mem_get_info(device)) if device.startswith("cuda") else None
+    return CardMemory(*torch.cuda.mem_get_info(device)) if device.startswith("cuda") else None
 
 
-def fitted(config: EngineConfig, card: Memory | None, architecture: str) -> EngineConfig:
+def fitted(config: EngineConfig, card: CardMemory | None, card_rows: int) -> EngineConfig:
     """The configuration with a number for all that was left open: what a few cores can do, or a
     card of so much memory. What was given stays, but for a token budget that all rows at once would
-    exceed. architecture: as in `engine.families.registry`."""
+    exceed. card_rows: the family's, see `Family`."""
     if card is None:
         rows, turns, tokens, kv, overlap = 16, 64, 512, 1.0, 0
     else:
-        # A row of Whisper large has a quarter of a GiB of its own, for 30 s of audio; a row of a
-        # paged cache has nothing. 800 ticks a second in steps of 15 ms, ten steps each, want 120.
-        rows = 64 if architecture == WHISPER else 192
+        # 800 ticks a second in steps of 15 ms, ten steps each, want 120.
+        rows = card_rows
         if card.total < LARGE_CARD_GIB * GIB:
             rows //= 2
         # Bounded by what is useful, and by what the card has.
@@ -51,3 +51,12 @@ def fitted(config: EngineConfig, card: Memory | None, architecture: str) -> Engi
         kv_cache_gigabytes=config.kv_cache_gigabytes or kv,
         overlap=overlap if config.overlap is None else config.overlap,
     )
+
+
+def num_blocks(config: EngineConfig, decoder: Qwen3Model, *, longest: int, useful: int) -> int:
+    """Of a paged cache: as many as the memory allows, but no more than are of use, and the trash
+    block. longest: blocks of one request at most, for which there is always room."""
+    dims = decoder.dims
+    element = torch.empty(0, dtype=decoder.dtype).element_size()
+    block_bytes = 2 * BLOCK_TOKENS * dims.layers * dims.kv_heads * dims.head_dim * element
+    return 1 + max(longest, min(useful, int(config.kv_cache_gigabytes * 2**30) // block_bytes))

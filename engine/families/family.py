@@ -1,4 +1,4 @@
-"""What a kind of checkpoint brings to a core, and the choices that all kinds share."""
+"""What a family of checkpoints declares and builds, and the choices that all families share."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any, Protocol
 
 import torch
 
-from lookhear.engine.core.desk import Desk
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.core.core import Desk
 from lookhear.engine.core.runner import Runner
+from lookhear.engine.device.acceleration import Acceleration
 from lookhear.kernels import default_cpu_dtype, supports_half_weights
 
 # Weights of which less than this stay in the processor's cache: halving them saves nothing.
@@ -30,18 +32,46 @@ class ServingRunner(Runner[Any, Any], Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """encoder_budget: of a step, in the unit of the desk's costs. The last four are for the model's
-    card, see `engine.messages.ModelCard`."""
+    """What a family builds of one checkpoint. encoder_budget: of a step, in the unit of the desk's
+    costs. lacks: abilities of its family that this checkpoint has not. The last three are for the
+    model's card, see `ModelCard`."""
 
     desk: Desk
     runner: ServingRunner
     num_parameters: int
     dtype: torch.dtype
     encoder_budget: int
-    abilities: list[str]
+    lacks: tuple[str, ...] = ()
     languages: list[str] = field(default_factory=list)
     has_word_times: bool = False
     context_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The declaration of one family: all that the engine has to be told of it."""
+
+    name: str  # for people
+    architectures: tuple[str, ...]  # as config.json names them
+    # (configuration, checkpoint folder, torch device, progress) -> parts. progress hears the share
+    # that is loaded, 0 to 1. Raises `CheckpointError`.
+    build: Callable[[EngineConfig, Path, str, Callable[[float], None]], Parts]
+    abilities: tuple[str, ...]  # of its checkpoints, see `ModelCard`
+    card_rows: int = 192  # requests decoded together on a large card, where nobody says
+
+    def abilities_of(self, parts: Parts) -> list[str]:
+        """What one of its checkpoints can do."""
+        return [ability for ability in self.abilities if ability not in parts.lacks]
+
+
+def acceleration_of(config: EngineConfig, device: str) -> Acceleration:
+    """How steps are carried out on a device, as far as a configuration allows."""
+    return Acceleration.on(
+        device,
+        graphs=config.cuda_graphs == "auto",
+        overlaps=bool(config.overlap),
+        graph_bytes=int(config.graph_gigabytes * 2**30),
+    )
 
 
 def chosen_dtype(name: str, device: str, folder: Path | None = None) -> torch.dtype:

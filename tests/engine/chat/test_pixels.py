@@ -13,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lookhear.engine.checkpoints.loader import CheckpointError
-from lookhear.engine.core.request import RequestError
-from lookhear.engine.models.qwen3_vl_pixels import (
+from lookhear.engine.chat.pixels import (
     LOW_TOKENS,
     PixelRules,
     Size,
@@ -23,6 +21,8 @@ from lookhear.engine.models.qwen3_vl_pixels import (
     share_video_tokens,
     temporal_slices,
 )
+from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.core.request import RequestError
 from lookhear.engine.models.vision_encoder import VisionDims, patchify
 
 MEAN, STD = (0.48, 0.5, 0.4), (0.25, 0.5, 0.3)

@@ -6,13 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.whisper.word_times import (
-    group_words,
-    median_filter,
-    token_times,
-    warp,
-    word_times,
-)
+from lookhear.engine.whisper.token_times import median_filter, token_times, warp
 
 
 def cheapest(cost: np.ndarray) -> float:
@@ -77,49 +71,3 @@ def test_times_follow_the_attention() -> None:
 def test_no_text_has_no_times() -> None:
     starts, ends = token_times(np.ones((1, 5, 20), dtype=np.float32), 4, 0)
     assert starts.shape == ends.shape == (0,)
-
-
-PIECES = [
-    b" Hello",
-    b",",
-    b" wor",
-    b"ld",
-    b"!",
-    b" \xe2\x80",
-    b"\x9cYes",
-    b".\xe2\x80\x9d",
-    b" \xc3",
-]
-
-
-def decode(tokens: list[int] | tuple[int, ...]) -> bytes:
-    return b"".join(PIECES[t] for t in tokens)
-
-
-def test_words_and_their_punctuation() -> None:
-    words = group_words(list(range(8)), decode, "en")  # type: ignore[arg-type]
-    assert words == [(" Hello,", 0, 2), (" world!", 2, 5), (" “Yes.”", 5, 8)]
-    assert group_words([8], decode, "en") == [(" \ufffd", 0, 1)]  # type: ignore[arg-type]
-
-
-def test_words_without_spaces() -> None:
-    pieces = ["今", "日は", "。", "雨"]
-    words = group_words([0, 1, 2, 3], lambda t: "".join(pieces[i] for i in t).encode(), "ja")
-    assert words == [("今", 0, 1), ("日は。", 1, 3), ("雨", 3, 4)]
-
-
-def test_word_times_span_their_tokens() -> None:
-    starts = np.arange(5, dtype=np.float64)
-    words = word_times([0, 1, 2, 3, 4], starts, starts + 1, decode, "en")  # type: ignore[arg-type]
-    assert [(w.text, w.start, w.end) for w in words] == [
-        (" Hello,", 0.0, 2.0),
-        (" world!", 2.0, 5.0),
-    ]
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(0, 8), max_size=12), st.sampled_from(["en", "ja", None]))
-def test_no_token_is_lost(tokens: list[int], language: str | None) -> None:
-    words = group_words(tokens, decode, language)  # type: ignore[arg-type]
-    edges = [0, *(last for _, _, last in words)]
-    assert [first for _, first, _ in words] == edges[:-1] and edges[-1] == len(tokens)

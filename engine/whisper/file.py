@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from lookhear.engine.core.owner import WindowRule
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import (
     SAMPLE_RATE,
@@ -24,6 +23,7 @@ from lookhear.engine.messages import (
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.quiet import quietest
 from lookhear.engine.whisper.prompt import Prompter
+from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
 
 SecondsOf = Callable[[int], float | None]  # seconds of a timestamp token, None for any other

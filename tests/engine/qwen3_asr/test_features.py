@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookhear import kernels
-from lookhear.engine.speech.features import GrowingLogMel
+from lookhear.engine.qwen3_asr.features import GrowingLogMel
 
 
 def clip(seed: int, length: int) -> np.ndarray:

@@ -16,10 +16,10 @@ from lookhear.engine.messages import (
     TranscribeFile,
 )
 from lookhear.engine.paged.request import PagedRequest
-from lookhear.engine.speech.asr import AsrRecognizer
+from lookhear.engine.qwen3_asr.recognizer import AsrRecognizer
 from lookhear.engine.speech.quiet import quietest
 from lookhear.engine.speech.recognizer import Stretch
-from lookhear.engine.whisper.word_times import UNSPACED_LANGUAGES
+from lookhear.engine.speech.words import UNSPACED_LANGUAGES
 
 SHORTEST = SAMPLE_RATE // 50  # what is left of a recording and not worth hearing
 

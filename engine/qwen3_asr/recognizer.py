@@ -22,7 +22,10 @@ import numpy as np
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.engine.models.audio_encoder import AudioDims
-from lookhear.engine.models.qwen3_asr_prompt import (
+from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.request import Medium, PagedRequest
+from lookhear.engine.qwen3_asr.features import EDGE, HOP, GrowingLogMel
+from lookhear.engine.qwen3_asr.prompt import (
     ASR_TEXT,
     Answer,
     PromptFrame,
@@ -30,10 +33,7 @@ from lookhear.engine.models.qwen3_asr_prompt import (
     language_name,
     parse_answer,
 )
-from lookhear.engine.paged.blocks import BLOCK_TOKENS
-from lookhear.engine.paged.request import Medium, PagedRequest
 from lookhear.engine.sampling.params import SamplingParams
-from lookhear.engine.speech.features import EDGE, HOP, GrowingLogMel
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.recognizer import Stretch, max_answer
 from lookhear.engine.tokenizers.qwen import QwenTokenizer

@@ -1,0 +1,62 @@
+"""Qwen3-VL: a vision encoder and a Qwen3 decoder that chats about what it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from lookhear.engine.chat.pictures import Eyes
+from lookhear.engine.chat.pixels import PixelRules
+from lookhear.engine.checkpoints.traits import Traits
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.families.chat import Sight, chat_parts
+from lookhear.engine.families.family import (
+    Family,
+    Parts,
+    acceleration_of,
+    chosen_dtype,
+    half_decoder,
+)
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.models.vision_graphs import VisionGraphs
+
+
+def build(
+    config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
+) -> Parts:
+    """See `Family.build`."""
+    dtype = chosen_dtype(config.dtype, device, folder)
+    # Where the decoder stays in float32 because it is small, pictures still are much work.
+    encoder_dtype = chosen_dtype(config.dtype, device)
+    model = Qwen3VLModel.from_folder(
+        folder,
+        dtype=dtype,
+        encoder_dtype=encoder_dtype,
+        half=half_decoder(config.dtype, device, folder),
+        device=device,
+        progress=progress,
+    )
+    dims = model.encoder.dims
+    eyes = Eyes(
+        model.medium,
+        PixelRules.from_folder(folder, dims).limited(config.max_picture_tokens),
+        PixelRules.from_folder(folder, dims, video=True),
+        Traits.from_folder(folder).frame_tokens,
+    )
+    acceleration = acceleration_of(config, device)
+    sight = Sight(
+        eyes,
+        1 + len(dims.deepstack),
+        VisionGraphs(model, acceleration) if acceleration.backend else None,
+    )
+    return chat_parts(
+        config, folder, acceleration, model, model.decoder, sight, dtype, model.num_parameters
+    )
+
+
+FAMILY = Family(
+    name="Qwen3-VL",
+    architectures=("Qwen3VLForConditionalGeneration",),
+    build=build,
+    abilities=("chat", "image", "video"),
+)

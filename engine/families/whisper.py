@@ -1,0 +1,81 @@
+"""Whisper: every size of openai/whisper, and checkpoints trained for short windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from lookhear.engine.checkpoints.traits import Traits
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.families.family import Family, Parts, acceleration_of, chosen_dtype
+from lookhear.engine.families.speech import live_config, speech_parts
+from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.speech.live import LiveConfig
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper.model import WhisperModel
+from lookhear.engine.whisper.prompt import Prompter
+from lookhear.engine.whisper.recognizer import WindowRule
+from lookhear.engine.whisper.runner import WhisperRunner
+from lookhear.engine.whisper.transcriber import WhisperTranscriber
+
+MAX_CARRIED = 64  # tokens of earlier text in a prompt
+MAX_CAPTURED_WINDOWS = 32  # of the encoder
+
+
+def build(
+    config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
+) -> Parts:
+    """See `Family.build`."""
+    dtype = chosen_dtype(config.dtype, device)
+    model = WhisperModel.from_folder(folder, dtype=dtype, device=device, progress=progress)
+    tokenizer = WhisperTokenizer.from_folder(folder)
+    traits = Traits.from_folder(folder)
+    prompter = Prompter(tokenizer, MAX_CARRIED, MAX_CARRIED if traits.carries_text else 0)
+    longest = model.dims.audio_positions * SAMPLE_RATE // 50  # 50 encoder positions a second
+    window = _window_rule(config, traits, longest)
+    # An open segment may grow by the search for a quiet place before it is cut.
+    room = (window.longest - LiveConfig().search) / SAMPLE_RATE - 1
+    live = live_config(config, min(config.max_segment_seconds or 14.0, room), 0.0, 0.0)
+    transcriber = WhisperTranscriber(prompter, live, window)
+    runner = WhisperRunner(
+        model,
+        tokenizer,
+        config.max_rows,
+        windows=_windows(window),
+        acceleration=acceleration_of(config, device),
+    )
+    return speech_parts(config, transcriber, runner, model.num_parameters, dtype, longest, device)
+
+
+def _window_rule(config: EngineConfig, traits: Traits, longest: int) -> WindowRule:
+    """Short windows only where they were asked for, or the checkpoint was trained for them.
+
+    longest: samples of the window that the checkpoint was published with.
+    """
+    margin = SAMPLE_RATE // 5
+    is_short = config.window == "short" or (config.window == "auto" and traits.short_windows)
+    if not is_short:
+        return WindowRule(step=longest, shortest=longest, longest=longest, margin=margin)
+    if traits.longest_window_seconds is not None:
+        longest = min(longest, round(traits.longest_window_seconds * SAMPLE_RATE))
+    step = min(longest, round(config.window_step_seconds * SAMPLE_RATE))
+    shortest = min(longest, round(config.min_window_seconds * SAMPLE_RATE))
+    return WindowRule(step=step, shortest=shortest, longest=longest, margin=margin)
+
+
+def _windows(rule: WindowRule) -> list[int]:
+    """All lengths that a window may have, if they are few enough to capture a graph for each."""
+    count = rule.longest // rule.step
+    if count > MAX_CAPTURED_WINDOWS:
+        return []
+    return sorted({rule.window(steps * rule.step) for steps in range(count + 1)})
+
+
+FAMILY = Family(
+    name="Whisper",
+    architectures=("WhisperForConditionalGeneration",),
+    build=build,
+    abilities=("transcribe", "translate"),
+    # A row of Whisper large has a quarter of a GiB of its own, for 30 s of audio.
+    card_rows=64,
+)

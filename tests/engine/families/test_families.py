@@ -1,0 +1,53 @@
+"""Every family is declared once; a new one is one file and one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.families.build import build_core
+from lookhear.engine.families.registry import families, family_of
+from lookhear.engine.messages import (
+    AnswerCompleted,
+    AnswerSettings,
+    AnswerText,
+    ChatMessage,
+    OpenSession,
+    StartAnswer,
+    TextPart,
+)
+from tests.engine.families import echo
+from tests.engine.playing import drain
+
+ALL = [*families(), echo.FAMILY]  # the one line
+
+
+def test_a_family_of_one_file_answers(tmp_path: Path) -> None:
+    config = EngineConfig(model=str(echo.checkpoint(tmp_path)), served_name="echo")
+    built = build_core(config, lambda stage, share: None, ALL)
+    assert built.card.architecture == "EchoForConditionalGeneration"
+    assert built.card.abilities == ["chat"]
+    core, said = built.core, ChatMessage("user", [TextPart("hello")])
+    core.submit(OpenSession("s"))
+    core.submit(StartAnswer("s", "a", AnswerSettings("echo"), [said]))
+    assert core.stats()["answers"] == 1
+    text, completed = drain(core)
+    assert isinstance(text, AnswerText) and text.text == "hello"
+    assert isinstance(completed, AnswerCompleted) and completed.usage.output == 5
+    assert core.stats()["decoder_passes"] == 5
+    core.check()
+
+
+def test_it_is_unknown_where_nobody_registered_it(tmp_path: Path) -> None:
+    known = ", ".join(name for family in families() for name in family.architectures)
+    with pytest.raises(CheckpointError, match=f"expected one of {known}, got EchoFor"):
+        family_of(echo.checkpoint(tmp_path))
+
+
+def test_no_architecture_and_no_name_is_declared_twice() -> None:
+    architectures = [name for family in families() for name in family.architectures]
+    assert len(architectures) == len(set(architectures)) >= 4
+    assert len({family.name for family in families()}) == len(families())
