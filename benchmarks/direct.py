@@ -117,7 +117,7 @@ def run_requests(
         outcome = runner.launch([(running[k], n) for k, n in shares.items()]).wait()
         if outcome.failures:
             raise RuntimeError(outcome.failures[0].message)
-        if not first and any(s.answer.tokens for s in running.values()):
+        if not first and any(s.generated.tokens for s in running.values()):
             first = time.perf_counter()
         for key in [key for key, s in running.items() if s.phase is Phase.DONE]:
             sequence = running.pop(key)

@@ -171,7 +171,7 @@ class Script:
             held = self._answers.get(this.key)
             if held is None or held[0] is not this.request:
                 held = self._answers[this.key] = (this.request, self._answer(this.request))
-            at, count = len(this.answer.tokens), len(sampled)
+            at, count = len(this.generated.tokens), len(sampled)
             told = held[1][at : at + count]
             told += [ends(this)] * (count - len(told))
             original(this, told, [-0.01] * count, *rest)

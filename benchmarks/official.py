@@ -19,7 +19,7 @@ import numpy as np
 from lookhear.benchmarks.direct import Direct
 from lookhear.benchmarks.sessions import PIECE, Minutes, Samples, Speech
 from lookhear.engine.messages import SAMPLE_RATE
-from lookhear.engine.qwen3_asr.prompt import ASR_TEXT, parse_answer
+from lookhear.engine.qwen3_asr.prompt import ASR_TEXT, parse_transcript
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 CHUNK = 2 * SAMPLE_RATE
@@ -82,7 +82,7 @@ class Stream:
 
     @property
     def text(self) -> str:
-        answer = parse_answer(self.raw, final=True)
+        answer = parse_transcript(self.raw, final=True)
         return "" if answer is None else answer.text
 
 

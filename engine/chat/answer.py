@@ -11,7 +11,7 @@ from lookhear.engine.chat.prompt import ChatPrompt
 from lookhear.engine.chat.stop_texts import StopTexts
 from lookhear.engine.chat.thinking import ThinkingSplitter
 from lookhear.engine.core.owner import Streamer
-from lookhear.engine.core.request import Cost, Priority, Result
+from lookhear.engine.core.request import Cost, Priority, Result, StopReason
 from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,
@@ -24,12 +24,10 @@ from lookhear.engine.messages import (
     TokenLogprob,
 )
 from lookhear.engine.paged.request import PagedRequest, PagedSequence
-from lookhear.engine.sampling.grammar import Grammar
+from lookhear.engine.sampling.grammar import JsonGrammar
 from lookhear.engine.sampling.params import SamplingParams
 from lookhear.engine.tokenizers.detokenizer import IncrementalDetokenizer
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
-
-STOPPED = "stop"  # why a sequence ended that said a stop text
 
 
 class ChatAnswer(Streamer):
@@ -43,7 +41,7 @@ class ChatAnswer(Streamer):
         prompt: ChatPrompt,
         sampling: SamplingParams,
         tokenizer: QwenTokenizer,
-        grammar: Grammar | None = None,
+        grammar: JsonGrammar | None = None,
     ) -> None:
         self._key = key
         self._message = message
@@ -94,7 +92,7 @@ class ChatAnswer(Streamer):
         )
 
     def follow(self, sequence: PagedSequence) -> list[Event]:
-        answer = sequence.answer
+        answer = sequence.generated
         if not answer.tokens and not answer.stop:
             return []  # the prompt is being read
         events: list[Event] = []
@@ -106,7 +104,7 @@ class ChatAnswer(Streamer):
             top = answer.tops[at] if answer.tops else []
             self._tell(answer.tokens[at], answer.logprobs[at], top, events)
         if self._stops.has_stopped and not answer.stop:
-            sequence.end(STOPPED)
+            sequence.end()
         return events
 
     def _start(self, sequence: PagedSequence) -> Event:
@@ -163,7 +161,7 @@ class ChatAnswer(Streamer):
         if self._pending:
             events.append(AnswerText(session, name, "", tokens=self._take_pending()))
         usage = dataclasses.replace(self._usage, output=self._num_told, reasoning=self._num_thought)
-        reason = "length" if result.stop == "length" else "stop"
+        reason = "length" if result.stop is StopReason.LENGTH else "stop"
         if self._stops.has_stopped:
             reason = "stop"
         events.append(AnswerCompleted(session, name, reason, usage))
@@ -177,7 +175,7 @@ class ChatAnswer(Streamer):
         return [AnswerFailed(self._message.session, self._message.answer, code, message)]
 
 
-class Ahead:
+class PromptReader:
     """Reads what a session's next question will begin with, while nobody waits. Never done: its
     key keeps the blocks for the session. Satisfies `Owner`."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lookhear.engine.chat.answer import Ahead, ChatAnswer
+from lookhear.engine.chat.answer import ChatAnswer, PromptReader
 from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.pictures import PartError
 from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
@@ -25,7 +25,7 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TurnFailed,
 )
-from lookhear.engine.sampling.grammar import Grammar, Grammars, Thinking
+from lookhear.engine.sampling.grammar import GrammarCompiler, JsonGrammar, Thinking
 
 ROLES = ("system", "user", "assistant")
 
@@ -52,18 +52,18 @@ class ChatDesk:
         self._vocab = vocab
         self._max_answer = max_answer
         self._max_answers = max_answers
-        self._grammars = Grammars(prompter.tokenizer, vocab, end_tokens)
+        self._grammars = GrammarCompiler(prompter.tokenizer, vocab, end_tokens)
 
     def take(self, message: Message, core: EngineCore) -> list[Event]:
-        eyes = self._prompter.eyes
+        pictures = self._prompter.pictures
         match message:
             case HoldPicture(session, _, picture, pixels):
-                if eyes is not None:
-                    eyes.forget(session, picture)
-                    eyes.album.hold(session, picture, pixels)
+                if pictures is not None:
+                    pictures.forget(session, picture)
+                    pictures.store.hold(session, picture, pixels)
             case DropPicture(session, _, picture):
-                if eyes is not None:
-                    eyes.forget(session, picture)
+                if pictures is not None:
+                    pictures.forget(session, picture)
             case StartAnswer():
                 return self._start(message, core)
             case CancelAnswer(session, answer):
@@ -77,12 +77,12 @@ class ChatDesk:
         return []
 
     def close(self, session: str) -> None:
-        if self._prompter.eyes is not None:
-            self._prompter.eyes.forget(session)
+        if self._prompter.pictures is not None:
+            self._prompter.pictures.forget(session)
 
     def stats(self, core: EngineCore) -> dict[str, int]:
-        eyes = self._prompter.eyes
-        return {"answers": core.count(ChatAnswer), **(eyes.stats() if eyes else {})}
+        pictures = self._prompter.pictures
+        return {"answers": core.count(ChatAnswer), **(pictures.stats() if pictures else {})}
 
     def _cannot_hear(self) -> tuple[str, str]:
         return "invalid_model", f"model: expected one that transcribes, {self._name} chats"
@@ -126,7 +126,7 @@ class ChatDesk:
         grammar = self._grammar(settings, prompt)
         return ChatAnswer(key, message, prompt, sampling, prompter.tokenizer, grammar)
 
-    def _grammar(self, settings: AnswerSettings, prompt: ChatPrompt) -> Grammar | None:
+    def _grammar(self, settings: AnswerSettings, prompt: ChatPrompt) -> JsonGrammar | None:
         if settings.schema is None:
             return None
         # When the schema is complete nothing but the end is left.
@@ -158,7 +158,7 @@ class ChatDesk:
             for k, part in enumerate(message.parts):
                 if isinstance(part, TextPart):
                     continue
-                if self._prompter.eyes is None:
+                if self._prompter.pictures is None:
                     text = f"expected text only, {self._name} does not see"
                     raise PartError("invalid_model", text, (i, k))
                 if message.role != "user":
@@ -175,7 +175,7 @@ class ChatDesk:
         if not prompt.tokens or len(prompt.tokens) >= self._prompter.max_tokens:
             return
         owner = core.owner(key)
-        if not isinstance(owner, Ahead):
-            owner = Ahead(key)
+        if not isinstance(owner, PromptReader):
+            owner = PromptReader(key)
             core.add(key, Priority.BATCH, owner, message.session)
         owner.read(prompt)

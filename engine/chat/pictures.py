@@ -42,14 +42,14 @@ class PartError(RequestError):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PartMedia:
     """What stands for one part: media, each with the tokens in front of it."""
 
     media: list[tuple[Label, Medium]]
     is_video: bool
 
 
-class Album:
+class PictureStore:
     """Pictures [height, width, 3] uint8 by session and name."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Album:
         return sum(map(len, self._held.values()))
 
 
-class Eyes:
+class PictureEncoder:
     """make_medium: from pixels [frames, 3, height, width] to what a request holds. images, videos:
     the checkpoint's rules. live_tokens: of one frame of a video that goes on, at most."""
 
@@ -93,7 +93,7 @@ class Eyes:
         videos: PixelRules,
         live_tokens: int,
     ) -> None:
-        self.album = Album()
+        self.store = PictureStore()
         self._make_medium = make_medium
         self._images = images
         self._videos = videos
@@ -101,30 +101,30 @@ class Eyes:
         self._prepared: OrderedDict[tuple[object, ...], list[Medium]] = OrderedDict()
         self._prepared_bytes = 0
 
-    def look(
+    def media_of(
         self,
         session: str,
         parts: Sequence[tuple[Place, object]],
         room: int,
         tokenizer: QwenTokenizer,
-    ) -> dict[Place, Seen]:
+    ) -> dict[Place, PartMedia]:
         """What stands for each part. room: tokens that all of them may take.
 
         Videos, and images of detail "high" or "low", have their own size; images of detail "auto"
         share what is left, and are made smaller if they must be. Raises `PartError`.
         """
-        seen: dict[Place, Seen] = {}
+        found: dict[Place, PartMedia] = {}
         flexible: list[tuple[Place, ImagePart]] = []
         for place, part in parts:
             if isinstance(part, ImagePart) and part.detail == "auto":
                 flexible.append((place, part))
                 continue
             if isinstance(part, VideoPart):
-                seen[place] = self._video(session, place, part, room, tokenizer)
+                found[place] = self._video(session, place, part, room, tokenizer)
             elif isinstance(part, ImagePart):
-                seen[place] = self._image(session, place, part)
-            room -= sum(len(label) + medium.num_tokens for label, medium in seen[place].media)
-            room -= 2 * len(seen[place].media) if seen[place].is_video else 0
+                found[place] = self._image(session, place, part)
+            room -= sum(len(label) + medium.num_tokens for label, medium in found[place].media)
+            room -= 2 * len(found[place].media) if found[place].is_video else 0
             if room < 0:
                 raise PartError(
                     "context_length_exceeded",
@@ -132,12 +132,12 @@ class Eyes:
                     place,
                 )
         if flexible:
-            pictures = [self.album.find(session, part.picture, place) for place, part in flexible]
+            pictures = [self.store.find(session, part.picture, place) for place, part in flexible]
             for (place, part), size in zip(
                 flexible, self._shared(flexible, pictures, room), strict=True
             ):
-                seen[place] = Seen([((), self._prepare(session, part.picture, size))], False)
-        return seen
+                found[place] = PartMedia([((), self._prepare(session, part.picture, size))], False)
+        return found
 
     def _shared(
         self,
@@ -151,38 +151,38 @@ class Eyes:
         sizes = [_size(pixels) for pixels in pictures]
         return _named(lambda: share_tokens(self._images, sizes, max(0, room)), last)
 
-    def _image(self, session: str, place: Place, part: ImagePart) -> Seen:
-        pixels = self.album.find(session, part.picture, place)
+    def _image(self, session: str, place: Place, part: ImagePart) -> PartMedia:
+        pixels = self.store.find(session, part.picture, place)
         rules = _named(lambda: self._images.for_detail(part.detail), place)
         size = _named(lambda: rules.image_size(_size(pixels)), place)
-        return Seen([((), self._prepare(session, part.picture, size))], False)
+        return PartMedia([((), self._prepare(session, part.picture, size))], False)
 
     def _prepare(self, session: str, name: str, size: Size, *, live: bool = False) -> Medium:
         rules = self._live if live else self._images
         key = (session, name, size, live)
 
         def make() -> list[Medium]:
-            pixels = self.album.find(session, name, (0, 0))
+            pixels = self.store.find(session, name, (0, 0))
             return [self._make_medium(rules.prepare(pixels[None], size))]
 
         return self._cached(key, make)[0]
 
     def _video(
         self, session: str, place: Place, part: VideoPart, room: int, tokenizer: QwenTokenizer
-    ) -> Seen:
+    ) -> PartMedia:
         if not part.pictures or len(part.pictures) != len(part.seconds):
             raise PartError("invalid_value", "expected a video of one frame at least", place)
 
         def label(seconds: float) -> Label:
             return tuple(tokenizer.encode(f"<{seconds:.1f} seconds>"))
 
-        frames = [self.album.find(session, name, place) for name in part.pictures]
+        frames = [self.store.find(session, name, place) for name in part.pictures]
         if part.live:
             media = []
             for name, pixels, seconds in zip(part.pictures, frames, part.seconds, strict=True):
                 size = _named(lambda p=pixels: self._live.image_size(_size(p)), place)  # type: ignore[misc]
                 media.append((label(seconds), self._prepare(session, name, size, live=True)))
-            return Seen(media, True)
+            return PartMedia(media, True)
         if len({pixels.shape for pixels in frames}) > 1:
             raise PartError("invalid_value", "expected frames of one size", place)
         # Each slice also costs its label and two tokens around it.
@@ -203,7 +203,7 @@ class Eyes:
             return [self._make_medium(slice_) for _, slice_ in cut]
 
         media_ = self._cached((session, tuple(part.pictures), size), make)
-        return Seen([(label(t), m) for t, m in zip(times, media_, strict=True)], True)
+        return PartMedia([(label(t), m) for t, m in zip(times, media_, strict=True)], True)
 
     def _cached(self, key: tuple[object, ...], make: Callable[[], list[Medium]]) -> list[Medium]:
         found = self._prepared.get(key)
@@ -219,9 +219,9 @@ class Eyes:
     def forget(self, session: str, name: str | None = None) -> None:
         """A session's picture is gone, or all of them."""
         if name is None:
-            self.album.close(session)
+            self.store.close(session)
         else:
-            self.album.drop(session, name)
+            self.store.drop(session, name)
         gone = [
             key
             for key in self._prepared
@@ -234,8 +234,8 @@ class Eyes:
     def stats(self) -> Mapping[str, int]:
         """Now: pictures held by sessions, their bytes, and those of what is prepared of them."""
         return {
-            "pictures": self.album.num_pictures,
-            "picture_bytes": self.album.num_bytes,
+            "pictures": self.store.num_pictures,
+            "picture_bytes": self.store.num_bytes,
             "prepared_bytes": self._prepared_bytes,
         }
 

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lookhear.engine.chat.pictures import Eyes, Place, Seen
-from lookhear.engine.chat.template import ChatTemplate, Frame, Written
+from lookhear.engine.chat.pictures import PartMedia, PictureEncoder, Place
+from lookhear.engine.chat.template import ChatTemplate, TemplateText, UserText
 from lookhear.engine.core.request import RequestError
 from lookhear.engine.messages import ChatMessage, ImagePart, TextPart, VideoPart
 from lookhear.engine.paged.request import Medium
@@ -51,17 +51,17 @@ class ChatPrompt:
 
 
 class ChatPrompter:
-    """eyes: of a model that sees, else None. max_tokens: of a prompt with its answer."""
+    """pictures: of a model that sees, else None. max_tokens: of a prompt with its answer."""
 
     def __init__(
         self,
         tokenizer: QwenTokenizer,
         template: ChatTemplate,
-        eyes: Eyes | None,
+        pictures: PictureEncoder | None,
         max_tokens: int,
     ) -> None:
         self.tokenizer = tokenizer
-        self.eyes = eyes
+        self.pictures = pictures
         self.max_tokens = max_tokens
         self.template = template
         longest_first = sorted(tokenizer.added, key=len, reverse=True)
@@ -87,7 +87,7 @@ class ChatPrompter:
             )
         pieces = self._pieces(messages, variables)
         prompt = self._fill(pieces, session, messages, reserved)
-        frame = "".join(p.text for p in pieces[-1:] if isinstance(p, Frame))
+        frame = "".join(p.text for p in pieces[-1:] if isinstance(p, TemplateText))
         prompt.is_thinking = frame.rstrip().endswith("<think>")
         if len(prompt.tokens) + max(1, reserved) > self.max_tokens:
             raise RequestError(
@@ -102,18 +102,18 @@ class ChatPrompter:
         last = messages[-1]
         longer = [*messages[:-1], ChatMessage(last.role, [*last.parts, _LATER])]
         pieces = self._pieces(longer, None)
-        mark = max(i for i, p in enumerate(pieces) if p == Written(_LATER.text))
+        mark = max(i for i, p in enumerate(pieces) if p == UserText(_LATER.text))
         return self._fill(pieces[:mark], session, messages, 0)
 
     def _pieces(
         self, messages: Sequence[ChatMessage], variables: Mapping[str, Any] | None
-    ) -> list[Frame | Written]:
-        lists = self.eyes is not None
+    ) -> list[TemplateText | UserText]:
+        lists = self.pictures is not None
         return self.template.render(messages, lists=lists, variables=variables)
 
     def _fill(
         self,
-        pieces: Sequence[Frame | Written],
+        pieces: Sequence[TemplateText | UserText],
         session: str,
         messages: Sequence[ChatMessage],
         reserved: int,
@@ -124,7 +124,7 @@ class ChatPrompter:
             for k, part in enumerate(message.parts)
             if not isinstance(part, TextPart)
         ]
-        if self.eyes is None:
+        if self.pictures is None:
             assert not parts, "a model that does not see was shown a picture"
             return _joined(self._tokens(pieces, {}, {}), {}, self.tokenizer)
         by_place = dict(parts)
@@ -146,19 +146,19 @@ class ChatPrompter:
                 f"messages: expected at most {self.max_tokens} tokens of prompt and answer, got "
                 f"{num_text} of text + {max(1, reserved)} for the answer, and pictures",
             )
-        seen = self.eyes.look(session, parts, room, self.tokenizer)
-        return _joined(tokens, seen, self.tokenizer)
+        found = self.pictures.media_of(session, parts, room, self.tokenizer)
+        return _joined(tokens, found, self.tokenizer)
 
     def _tokens(
         self,
-        pieces: Sequence[Frame | Written],
+        pieces: Sequence[TemplateText | UserText],
         pads: Mapping[str, Iterator[Place]],
         parts: Mapping[Place, object],
     ) -> Iterator[list[int] | Gap]:
         """Runs of tokens, and gaps. Text between special tokens is encoded as one piece, as it was
         learnt. A video whose end is not known stands without what surrounds a whole one."""
         runs = self._runs(pieces)
-        spellings = [run.text if isinstance(run, Frame) else "" for run in runs]
+        spellings = [run.text if isinstance(run, TemplateText) else "" for run in runs]
         i = 0
         while i < len(runs):
             if not spellings[i]:
@@ -177,24 +177,28 @@ class ChatPrompter:
                 yield [self.tokenizer.token(spellings[i])]
             i += 1
 
-    def _runs(self, pieces: Sequence[Frame | Written]) -> list[Frame | Written]:
+    def _runs(self, pieces: Sequence[TemplateText | UserText]) -> list[TemplateText | UserText]:
         """Special tokens as frames of one each, and between them texts as long as they can be."""
-        runs: list[Frame | Written] = []
+        runs: list[TemplateText | UserText] = []
         for piece in pieces:
-            cut = self._specials.split(piece.text) if isinstance(piece, Frame) else [piece.text]
+            cut = (
+                self._specials.split(piece.text)
+                if isinstance(piece, TemplateText)
+                else [piece.text]
+            )
             for i, text in enumerate(cut):
                 if i % 2 == 1:
-                    runs.append(Frame(text))
-                elif text and runs and isinstance(runs[-1], Written):
-                    runs[-1] = Written(runs[-1].text + text)
+                    runs.append(TemplateText(text))
+                elif text and runs and isinstance(runs[-1], UserText):
+                    runs[-1] = UserText(runs[-1].text + text)
                 elif text:
-                    runs.append(Written(text))
+                    runs.append(UserText(text))
         return runs
 
 
 def _joined(
     tokens: Iterator[list[int] | Gap] | Sequence[list[int] | Gap],
-    seen: Mapping[Place, Seen],
+    found: Mapping[Place, PartMedia],
     tokenizer: QwenTokenizer,
 ) -> ChatPrompt:
     prompt = ChatPrompt()
@@ -202,7 +206,7 @@ def _joined(
         if isinstance(piece, list):
             prompt.tokens += piece
             continue
-        what = seen[piece.place]
+        what = found[piece.place]
         pad = tokenizer.token(VIDEO_PAD if what.is_video else IMAGE_PAD)
         for label, medium in what.media:
             if what.is_video:

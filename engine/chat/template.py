@@ -50,14 +50,14 @@ DEFAULT = """\
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class TemplateText:
     """A piece of what the template itself wrote; special tokens may be in it."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class UserText:
     """What somebody wrote: plain text, whatever it looks like."""
 
     text: str
@@ -109,7 +109,7 @@ class ChatTemplate:
         ask: bool = True,
         lists: bool = False,
         variables: Mapping[str, Any] | None = None,
-    ) -> list[Frame | Written]:
+    ) -> list[TemplateText | UserText]:
         """The conversation in order. lists: contents are lists of parts, as for models that see.
         variables: of the template, by the client. Raises `RequestError` if it refuses them."""
         written: list[str] = []
@@ -141,12 +141,12 @@ class ChatTemplate:
             raise RequestError(
                 "invalid_value", f"messages: the model's chat template refused them: {error}"
             ) from error
-        pieces: list[Frame | Written] = []
+        pieces: list[TemplateText | UserText] = []
         for i, piece in enumerate(_MARK.split(text)):
             if i % 2 == 0:
-                pieces.append(Frame(piece))
+                pieces.append(TemplateText(piece))
             elif int(piece) < len(written):
-                pieces.append(Written(written[int(piece)]))
+                pieces.append(UserText(written[int(piece)]))
         return [piece for piece in pieces if piece.text]
 
 

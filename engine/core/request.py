@@ -1,14 +1,15 @@
 """What all requests have in common: their class, their cost, their progress, their result. Pure.
 
-What is decoded, and how a prompt is laid out, belongs to the kind of model: see `whisper_request`
-(fixed rows and cross-attention slots) and `paged_request` (blocks of a paged cache).
+What is decoded, and how a prompt is laid out, belongs to the kind of model: see
+`engine.whisper.request` (fixed rows and slots) and `engine.paged.request` (blocks of a cache).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
+from typing import Generic, Protocol, TypeVar
 
 UNREAD = -1  # among tokens to feed: the one sampled last, which the host does not know yet
 
@@ -50,21 +51,30 @@ class Demand:
     waiting: bool = False
 
 
+class StopReason(StrEnum):
+    """Why a text is over."""
+
+    END = "end"  # the model's own end token
+    LENGTH = "length"  # as many tokens as were allowed
+    REPETITION = "repetition"  # it said one phrase over and over
+    STOPPED = "stop"  # its owner had what it wanted
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """tokens: text (and timestamp) tokens after the forced prefix, without the end token.
 
     logprobs: natural log-probability per token. num_accepted: draft tokens that verification kept.
-    num_passes: decoder passes it took. stop: "end", "length" or "repetition". language: token id of
-    a checkpoint with language tokens. no_speech_prob: probability of <|nospeech|> at the start
-    token. token_times: (start, end) seconds in the window per prefix+tokens token, if asked for.
+    num_passes: decoder passes it took. language: token id of a checkpoint with language tokens.
+    no_speech_prob: probability of <|nospeech|> at the start token. token_times: (start, end) in
+    seconds of the window per prefix+tokens token, if asked for.
     """
 
     key: str
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
     num_accepted: int
-    stop: str
+    stop: StopReason
     num_passes: int = 0
     language: int | None = None
     no_speech_prob: float = 0.0
@@ -72,6 +82,8 @@ class Result:
 
 
 class Phase(Enum):
+    """What a running request does next."""
+
     DETECT = "detect"  # head fed, waiting for the language
     PREFILL = "prefill"  # prompt, forced prefix and draft
     DECODE = "decode"  # one token at a time
@@ -97,7 +109,7 @@ def is_looping(tokens: Sequence[int]) -> bool:
 
 
 @dataclass(slots=True, kw_only=True)
-class Answer:
+class GeneratedTokens:
     """The tokens sampled for one request so far, and whether there will be more.
 
     end_tokens: ids that end it. max_tokens: at most so many. guard_loops: stop when it repeats
@@ -113,7 +125,7 @@ class Answer:
     tops: list[list[tuple[int, float]]] = field(default_factory=list)
     num_accepted: int = 0
     num_passes: int = 0
-    stop: str = ""
+    stop: StopReason | None = None
 
     def take(
         self,
@@ -133,7 +145,7 @@ class Answer:
         appended: list[int] = []
         for i, (token, logprob) in enumerate(zip(sampled, logprobs, strict=True)):
             if token in self.end_tokens:
-                self.stop = "end"
+                self.stop = StopReason.END
                 break
             appended.append(token)
             self.tokens.append(token)
@@ -141,11 +153,99 @@ class Answer:
             if tops is not None:
                 self.tops.append(tops[i])
             if self.guard_loops and is_looping(self.tokens):
-                self.stop = "repetition"
+                self.stop = StopReason.REPETITION
             elif len(self.tokens) >= self.max_tokens:
-                self.stop = "length"
+                self.stop = StopReason.LENGTH
             accepted = i < len(draft) and draft[i] == token
             self.num_accepted += accepted
             if self.stop or not accepted:
                 break
         return appended
+
+
+class AnyRequest(Protocol):
+    """What requests of all kinds of model have."""
+
+    @property
+    def key(self) -> str:
+        """Its owner's."""
+        ...
+
+    @property
+    def draft(self) -> tuple[int, ...]:
+        """What it is guessed to become."""
+        ...
+
+
+Q = TypeVar("Q", bound=AnyRequest)
+
+
+@dataclass(slots=True)
+class RequestProgress(Generic[Q]):
+    """How far a running request is. context: its tokens so far, as the host knows them.
+
+    fed counts the context tokens whose keys and values are in the cache, or will be when what was
+    launched is done; rejected drafts are simply overwritten, because fed does not count them.
+    unread counts tokens that were sampled in what was launched, and not read. A request whose next
+    step depends on them is held until they are.
+    """
+
+    request: Q
+    phase: Phase = field(default=Phase.PREFILL, kw_only=True)
+    fed: int = field(default=0, kw_only=True)
+    unread: int = field(default=0, kw_only=True)
+    context: list[int] = field(init=False)
+    generated: GeneratedTokens = field(init=False)
+    _depends: bool = field(init=False, default=False)  # on what was launched
+
+    @property
+    def key(self) -> str:
+        """The owner's."""
+        return self.request.key
+
+    @property
+    def num_drafted(self) -> int:
+        """Tokens that were guessed, verified or not."""
+        return len(self.request.draft)
+
+    @property
+    def num_known(self) -> int:
+        """Tokens to feed that are not guesses."""
+        return len(self.context) + self.unread - self.fed
+
+    @property
+    def _is_held(self) -> bool:
+        # Whether the text may go on is known before the token that makes it as long as allowed.
+        is_full = len(self.generated.tokens) + self.unread >= self.generated.max_tokens
+        return self._depends or is_full
+
+    def _take(
+        self,
+        sampled: Sequence[int],
+        logprobs: Sequence[float],
+        draft: Sequence[int],
+        tops: Sequence[list[tuple[int, float]]] | None = None,
+    ) -> list[int]:
+        """What was sampled in the step that was launched first of those not read: see
+        `GeneratedTokens.take`."""
+        taken = self.generated.take(sampled, logprobs, draft, tops)
+        self.context += taken
+        if self.unread:
+            self.unread -= 1
+        else:
+            self.fed = len(self.context) - 1
+        self._depends = False
+        return taken
+
+    def _result(self) -> Result:
+        """What came of the request. Only when done."""
+        generated = self.generated
+        assert self.phase is Phase.DONE and generated.stop is not None
+        return Result(
+            key=self.key,
+            tokens=tuple(generated.tokens),
+            logprobs=tuple(generated.logprobs),
+            num_accepted=generated.num_accepted,
+            stop=generated.stop,
+            num_passes=generated.num_passes,
+        )

@@ -9,7 +9,7 @@ import torch
 
 from lookhear.engine.device.cuda_graphs import CudaBackend
 from lookhear.engine.device.graphs import Backend, Graphs
-from lookhear.engine.device.staging import CudaMemory, Memory, PinnedStaging, SharedStaging
+from lookhear.engine.device.staging import CudaMemory, DeviceMemory, PinnedStaging, SharedStaging
 from lookhear.kernels.choice import mode
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ class Acceleration:
     device; None: a CPU. backend: None runs every pass eager. graph_bytes: as in `Graphs`."""
 
     overlaps: bool = False
-    memory: Memory | None = None
+    memory: DeviceMemory | None = None
     backend: Backend | None = None
     graph_bytes: int = 2 * 2**30
 

@@ -29,7 +29,7 @@ BUFFERS = 16
 MAX_LAYOUTS = 1024  # that are remembered
 
 
-class Event(Protocol):
+class DeviceEvent(Protocol):
     """A point in the device's queue of work."""
 
     def record(self) -> None: ...
@@ -39,7 +39,7 @@ class Event(Protocol):
         ...
 
 
-class Memory(Protocol):
+class DeviceMemory(Protocol):
     """Where buffers come from. See `CudaMemory`; tests have one that checks the discipline."""
 
     def pinned(self, size: int) -> Tensor:
@@ -50,7 +50,7 @@ class Memory(Protocol):
         """On the device, at an address that stays: what captured graphs read."""
         ...
 
-    def event(self) -> Event: ...
+    def event(self) -> DeviceEvent: ...
 
 
 class CudaMemory:
@@ -63,7 +63,7 @@ class CudaMemory:
     def persistent(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         return torch.zeros(tuple(shape), dtype=dtype, device=self._device)
 
-    def event(self) -> Event:
+    def event(self) -> DeviceEvent:
         return torch.cuda.Event()  # type: ignore[no-untyped-call]
 
 
@@ -99,7 +99,7 @@ class PinnedStaging:
     graphs know its address; what is larger goes over in memory of its own, to an eager pass.
     """
 
-    def __init__(self, memory: Memory, capacity: int) -> None:
+    def __init__(self, memory: DeviceMemory, capacity: int) -> None:
         assert capacity >= 1
         self._capacity = capacity
         self._target = memory.persistent([capacity], torch.int64)

@@ -10,7 +10,7 @@ import torch
 
 from lookhear.engine.chat.desk import ChatDesk
 from lookhear.engine.chat.generation import GenerationDefaults
-from lookhear.engine.chat.pictures import Eyes
+from lookhear.engine.chat.pictures import PictureEncoder
 from lookhear.engine.chat.prompt import ChatPrompter
 from lookhear.engine.chat.template import ChatTemplate
 from lookhear.engine.config import EngineConfig
@@ -28,10 +28,10 @@ ENCODER_CACHE_BYTES = 128 * 2**20
 ENCODER_BUDGET_TOKENS = 2048
 
 
-class Sight(NamedTuple):
+class Vision(NamedTuple):
     """Of a model that sees. parts, encoder: media_parts and media_encoder of its `PagedRunner`."""
 
-    eyes: Eyes | None
+    pictures: PictureEncoder | None
     parts: int
     encoder: MediaEncoder | None
 
@@ -42,7 +42,7 @@ def chat_parts(
     acceleration: Acceleration,
     model: PagedModel,
     decoder: Qwen3Model,
-    sight: Sight,
+    vision: Vision,
     dtype: torch.dtype,
     num_parameters: int,
 ) -> Parts:
@@ -58,14 +58,14 @@ def chat_parts(
         num_blocks=num_blocks(config, decoder, longest=longest, useful=useful),
         max_context=context,
         encoder_bytes=ENCODER_CACHE_BYTES,
-        media_parts=sight.parts,
-        media_encoder=sight.encoder,
+        media_parts=vision.parts,
+        media_encoder=vision.encoder,
         acceleration=acceleration,
     )
     tokenizer = QwenTokenizer.from_folder(folder)
     desk = ChatDesk(
         config.name,
-        ChatPrompter(tokenizer, ChatTemplate.from_folder(folder), sight.eyes, context),
+        ChatPrompter(tokenizer, ChatTemplate.from_folder(folder), vision.pictures, context),
         GenerationDefaults.from_folder(folder),
         model.end_tokens,
         decoder.dims.vocab,

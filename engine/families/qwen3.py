@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.chat import Sight, chat_parts
+from lookhear.engine.families.chat import Vision, chat_parts
 from lookhear.engine.families.family import (
     Family,
     Parts,
@@ -32,7 +32,7 @@ def build(
         acceleration_of(config, device),
         model,
         model.decoder,
-        Sight(None, 0, None),
+        Vision(None, 0, None),
         dtype,
         model.num_parameters,
     )

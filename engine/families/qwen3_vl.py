@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from lookhear.engine.chat.pictures import Eyes
+from lookhear.engine.chat.pictures import PictureEncoder
 from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.chat import Sight, chat_parts
+from lookhear.engine.families.chat import Vision, chat_parts
 from lookhear.engine.families.family import (
     Family,
     Parts,
@@ -37,20 +37,20 @@ def build(
         progress=progress,
     )
     dims = model.encoder.dims
-    eyes = Eyes(
+    pictures = PictureEncoder(
         model.medium,
         PixelRules.from_folder(folder, dims).limited(config.max_picture_tokens),
         PixelRules.from_folder(folder, dims, video=True),
         Traits.from_folder(folder).frame_tokens,
     )
     acceleration = acceleration_of(config, device)
-    sight = Sight(
-        eyes,
+    vision = Vision(
+        pictures,
         1 + len(dims.deepstack),
         VisionGraphs(model, acceleration) if acceleration.backend else None,
     )
     return chat_parts(
-        config, folder, acceleration, model, model.decoder, sight, dtype, model.num_parameters
+        config, folder, acceleration, model, model.decoder, vision, dtype, model.num_parameters
     )
 
 

@@ -13,7 +13,7 @@ from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.live import LiveConfig
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import WhisperModel
-from lookhear.engine.whisper.prompt import Prompter
+from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.runner import WhisperRunner
 from lookhear.engine.whisper.transcriber import WhisperTranscriber
@@ -30,7 +30,7 @@ def build(
     model = WhisperModel.from_folder(folder, dtype=dtype, device=device, progress=progress)
     tokenizer = WhisperTokenizer.from_folder(folder)
     traits = Traits.from_folder(folder)
-    prompter = Prompter(tokenizer, MAX_CARRIED, MAX_CARRIED if traits.carries_text else 0)
+    prompter = WhisperPrompter(tokenizer, MAX_CARRIED, MAX_CARRIED if traits.carries_text else 0)
     longest = model.dims.audio_positions * SAMPLE_RATE // 50  # 50 encoder positions a second
     window = _window_rule(config, traits, longest)
     # An open segment may grow by the search for a quiet place before it is cut.

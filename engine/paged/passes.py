@@ -68,7 +68,7 @@ class PagedDecoder(Protocol):
     def logits(self, hidden: Tensor) -> Tensor: ...
 
 
-class Logits(NamedTuple):
+class PagedLogits(NamedTuple):
     """values: [n, vocab] float32, of the positions that want a successor. greedy: their best tokens
     and those log probabilities, [n] each, where they were computed on the way."""
 
@@ -125,7 +125,7 @@ class PagedPasses:
 
     # --- a pass ----------------------------------------------------------------------------------
 
-    def run(self, work: Sequence[Work], wanted: Sequence[int], media: Media) -> Logits:
+    def run(self, work: Sequence[Work], wanted: Sequence[int], media: Media) -> PagedLogits:
         """One pass over all the work. wanted: of each sequence's tokens, how many of the last want
         a successor. The logits are those of all of these, in the work's order; they lie in memory
         that the next pass may write."""
@@ -156,7 +156,7 @@ class PagedPasses:
         hidden = self.graphs.run(
             kind, self._with_media(shape, fields, pieces), lambda: self._eager(fields, pieces)
         )
-        return Logits(self._decoder.logits(hidden[fields["wanted"]]))
+        return PagedLogits(self._decoder.logits(hidden[fields["wanted"]]))
 
     def keep(self, tokens: Tensor) -> None:
         """The tokens chosen for the last pass's logits, [n]: rows may be fed them unread."""
@@ -216,15 +216,15 @@ class PagedPasses:
 
     # --- decode ----------------------------------------------------------------------------------
 
-    def _decoded(self, fields: Fields, shape: Shape | None, count: int) -> Logits:
+    def _decoded(self, fields: Fields, shape: Shape | None, count: int) -> PagedLogits:
         def eager() -> tuple[Tensor]:
             return (self._decoder.logits(self._hidden(fields, is_decode=True)),)
 
         values, *chosen = self.graphs.run("decode", shape, eager)
         if not chosen:
-            return Logits(values)
+            return PagedLogits(values)
         tokens, logprobs = chosen
-        return Logits(values[:count], (tokens[:count], logprobs[:count]))
+        return PagedLogits(values[:count], (tokens[:count], logprobs[:count]))
 
     def _hidden(self, fields: Fields, *, is_decode: bool = False) -> Tensor:
         batch = _batch(fields, is_decode)

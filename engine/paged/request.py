@@ -25,7 +25,16 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.engine.core.request import UNREAD, Answer, Demand, Phase, Priority, Result
+from lookhear.engine.core.request import (
+    UNREAD,
+    Demand,
+    GeneratedTokens,
+    Phase,
+    Priority,
+    RequestProgress,
+    Result,
+    StopReason,
+)
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, DIGEST_BYTES, MediaSpan, block_digests
 from lookhear.engine.paged.mrope import Grid, PromptPositions
 from lookhear.engine.sampling.params import SamplingParams, TokenMask
@@ -120,29 +129,20 @@ HELD = Demand(1, waiting=True)
 
 
 @dataclass(slots=True)
-class PagedSequence:
+class PagedSequence(RequestProgress[PagedRequest]):
     """A running request. blocks: its block table, reserved for prompt and answer as a whole.
-    fed: tokens whose keys and values are in them, or will be when what was launched is done.
-    unread: tokens that were sampled in what was launched, and not read. num_named: leading blocks
-    that the pool knows by digest. num_cached: prompt tokens that were found in the cache instead of
-    being read. positions: None where they are the places."""
+    num_named: leading blocks that the pool knows by digest. num_cached: prompt tokens that were
+    found in the cache instead of being read. positions: None where they are the places."""
 
-    request: PagedRequest
     end_tokens: frozenset[int]
     row: int
     blocks: list[int]
-    fed: int
     digests: list[bytes] = field(default_factory=list)
     num_named: int = 0
     num_cached: int = 0
     is_waiting: bool = False
-    unread: int = 0
-    phase: Phase = Phase.PREFILL
-    context: list[int] = field(init=False)
-    answer: Answer = field(init=False)
     positions: PromptPositions | None = field(init=False, default=None)
     matcher: Matcher | None = field(init=False, default=None)
-    _depends: bool = field(init=False, default=False)  # on what was launched
 
     def __post_init__(self) -> None:
         request = self.request
@@ -153,20 +153,12 @@ class PagedSequence:
             assert not request.draft
             self.matcher = request.grammar.start()
         self.context = list(request.tokens)
-        self.answer = Answer(
+        self.generated = GeneratedTokens(
             end_tokens=(self.end_tokens if request.model_ends else frozenset())
             | set(request.sampling.stop_tokens),
             max_tokens=request.max_new_tokens,
             guard_loops=request.guard_loops,
         )
-
-    @property
-    def key(self) -> str:
-        return self.request.key
-
-    @property
-    def num_drafted(self) -> int:
-        return len(self.request.draft)
 
     @property
     def _draft(self) -> tuple[int, ...]:
@@ -176,17 +168,6 @@ class PagedSequence:
     @property
     def _is_prompt(self) -> bool:
         return self.phase is Phase.PREFILL
-
-    @property
-    def num_known(self) -> int:
-        """Tokens to feed that are not guesses."""
-        return len(self.context) + self.unread - self.fed
-
-    @property
-    def _is_held(self) -> bool:
-        # Whether the answer may go on is known before the token that makes it as long as allowed.
-        is_full = len(self.answer.tokens) + self.unread >= self.request.max_new_tokens
-        return self._depends or is_full
 
     def demand(self) -> Demand:
         waiting = self.is_waiting or self._is_held
@@ -229,21 +210,15 @@ class PagedSequence:
         """Take the tokens sampled behind the last known token and the draft's, in the step that
         was launched first of those not read."""
         draft = self._draft[: len(sampled) - 1]
-        taken = self.answer.take(sampled, logprobs, draft, tops)
-        self.context += taken
+        taken = self._take(sampled, logprobs, draft, tops)
         if self.matcher is not None:
             for token in taken:
                 self.matcher.accept(token)
-        if self.unread:
-            self.unread -= 1
-        else:
-            self.fed = len(self.context) - 1
-        self._depends = False
-        self.phase = Phase.DONE if self.answer.stop else Phase.DECODE
+        self.phase = Phase.DONE if self.generated.stop else Phase.DECODE
 
-    def end(self, reason: str) -> None:
+    def end(self) -> None:
         """The owner has what it wants."""
-        self.answer.stop = self.answer.stop or reason
+        self.generated.stop = self.generated.stop or StopReason.STOPPED
         self.phase = Phase.DONE
 
     def name_blocks(self, written: int) -> list[tuple[int, bytes]]:
@@ -269,13 +244,4 @@ class PagedSequence:
 
     def result(self) -> Result:
         """What came of the request. Only when done."""
-        assert self.phase is Phase.DONE
-        answer = self.answer
-        return Result(
-            key=self.key,
-            tokens=tuple(answer.tokens),
-            logprobs=tuple(answer.logprobs),
-            num_accepted=answer.num_accepted,
-            stop=answer.stop,
-            num_passes=answer.num_passes,
-        )
+        return self._result()

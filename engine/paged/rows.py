@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lookhear.engine.core.free_list import FreeList
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, TRASH
 
 Indices = NDArray[np.int64]
@@ -28,24 +29,21 @@ class Gathered:
     query_lengths: Indices
 
 
-class Rows:
+class Rows(FreeList):
     """max_rows: requests at once. max_blocks: blocks of one request at most."""
 
     def __init__(self, max_rows: int, max_blocks: int) -> None:
+        super().__init__(max_rows, first=0, what="row")
         self.max_rows = max_rows
         self.max_blocks = max_blocks
         self._tables: Indices = np.full((max_rows, max_blocks), TRASH, np.int64)
         self._widths: Indices = np.zeros(max_rows, np.int64)
-        self._free = list(range(max_rows - 1, -1, -1))
-
-    @property
-    def num_free(self) -> int:
-        return len(self._free)
 
     def allocate(self) -> int:
         """A free row; there must be one."""
-        assert self._free, "the scheduler admitted more requests than there are rows"
-        return self._free.pop()
+        row = super().allocate()
+        assert row is not None, "the scheduler admitted more requests than there are rows"
+        return row
 
     def write(self, row: int, blocks: Sequence[int]) -> None:
         """The block table of a row, whole."""
@@ -53,10 +51,10 @@ class Rows:
         self._tables[row, len(blocks) :] = TRASH
         self._widths[row] = len(blocks)
 
-    def free(self, row: int) -> None:
-        assert row not in self._free, f"row {row} is free already"
-        self.write(row, [])
-        self._free.append(row)
+    def free(self, place: int) -> None:
+        """Gives back a row, and empties its block table."""
+        super().free(place)
+        self.write(place, [])
 
     def gather(
         self,
@@ -102,8 +100,8 @@ class Rows:
         return Gathered(positions, slots, tables, behind, new)
 
     def check(self) -> None:
-        """Raise AssertionError if an invariant is broken."""
-        assert len(set(self._free)) == len(self._free)
+        """Raise AssertionError if a row is lost, or a free one has blocks."""
+        super().check()
         assert all(self._widths[row] == 0 for row in self._free)
 
 

@@ -382,7 +382,7 @@ class PagedHandle:
 
 def _sampling_rows(sequence: PagedSequence, count: int, wanted: int) -> list[SamplingRow]:
     """One per position that wants a successor; histories include the draft before it."""
-    request, answer = sequence.request, sequence.answer
+    request, answer = sequence.request, sequence.generated
     params = request.sampling
     said = len(answer.tokens) + sequence.unread
     place = len(request.tokens) + said

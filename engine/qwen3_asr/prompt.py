@@ -48,7 +48,7 @@ def language_code(name: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class AsrPrompt:
     """tokens: the whole prompt. audio_start, audio_tokens: where its placeholders are."""
 
     tokens: list[int]
@@ -89,12 +89,12 @@ class PromptFrame:
             after.append(tokenizer.token(ASR_TEXT))
         return cls(before, tokenizer.token(AUDIO_PAD), after)
 
-    def around(self, audio_tokens: int, prefix: Sequence[int] = ()) -> Prompt:
+    def around(self, audio_tokens: int, prefix: Sequence[int] = ()) -> AsrPrompt:
         """The prompt for an audio of so many encoder tokens. prefix: tokens of the answer that are
         settled already, behind the header if a language is forced, else beginning with it."""
         pads = [self.pad] * audio_tokens
         tokens = [*self.before, *pads, *self.after, *prefix]
-        return Prompt(tokens, len(self.before), audio_tokens)
+        return AsrPrompt(tokens, len(self.before), audio_tokens)
 
 
 def build_prompt(
@@ -104,21 +104,21 @@ def build_prompt(
     context: str = "",
     language: str | None = None,
     prefix: Sequence[int] = (),
-) -> Prompt:
+) -> AsrPrompt:
     """The prompt for one audio; see `PromptFrame`."""
     frame = PromptFrame.of(tokenizer, context=context, language=language)
     return frame.around(audio_tokens, prefix)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Transcript:
     """language: as the model names it, None if it named none or heard nobody. text: the words."""
 
     language: str | None
     text: str
 
 
-def parse_answer(raw: str, *, final: bool = False) -> Answer | None:
+def parse_transcript(raw: str, *, final: bool = False) -> Transcript | None:
     """Splits a decoded answer to a prompt without a forced language.
 
     raw: so far, from its first token on. None: as long as it may be the beginning of a header, of
@@ -129,9 +129,9 @@ def parse_answer(raw: str, *, final: bool = False) -> Answer | None:
     if header is None:
         if not final and _may_become_header(raw):
             return None
-        return Answer(None, _words(raw))
+        return Transcript(None, _words(raw))
     language = header[1]
-    return Answer(None if language in (None, "None") else language, _words(raw[header.end() :]))
+    return Transcript(None if language in (None, "None") else language, _words(raw[header.end() :]))
 
 
 def _words(text: str) -> str:

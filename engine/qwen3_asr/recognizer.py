@@ -27,11 +27,11 @@ from lookhear.engine.paged.request import Medium, PagedRequest
 from lookhear.engine.qwen3_asr.features import EDGE, HOP, GrowingLogMel
 from lookhear.engine.qwen3_asr.prompt import (
     ASR_TEXT,
-    Answer,
     PromptFrame,
+    Transcript,
     language_code,
     language_name,
-    parse_answer,
+    parse_transcript,
 )
 from lookhear.engine.sampling.params import SamplingParams
 from lookhear.engine.speech.hypothesis import Hypothesis
@@ -188,7 +188,7 @@ class AsrRecognizer:
             split = result.tokens.index(self._asr_text) + 1
         raw = self._config.tokenizer.decode(result.tokens)
         # A header that was never finished is no speech.
-        answer = parse_answer(raw, final=bool(split)) or Answer(None, "")
+        answer = parse_transcript(raw, final=bool(split)) or Transcript(None, "")
         self._header = result.tokens[:split]
         language = None if answer.language is None else language_code(answer.language)
         words = result.tokens[split:] if answer.text.strip() else ()

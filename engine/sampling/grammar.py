@@ -1,7 +1,7 @@
 """Answers that keep to a JSON Schema: which tokens may come next, whatever the model would say.
 
-    Grammars.compile   schema -> `Grammar`, once for every text that is asked for again
-    Grammar.start      -> `GrammarMatcher`, one for each running request
+    GrammarCompiler.compile   schema -> `JsonGrammar`, once for every text that is asked for again
+    JsonGrammar.start      -> `GrammarMatcher`, one for each running request
     before a choice    `fill` sets a bit for each token that may come; behind it `accept` takes it
 
 Thinking in front of the answer is part of the grammar: it is free, and cannot hold its own end tag
@@ -81,7 +81,7 @@ class GrammarMatcher:
 
 
 @dataclass(frozen=True, slots=True)
-class Grammar:
+class JsonGrammar:
     """A compiled schema. Immutable: every request has a matcher of its own."""
 
     matcher: LLMatcher
@@ -90,14 +90,14 @@ class Grammar:
         return GrammarMatcher(self.matcher.deep_copy())
 
 
-class Grammars:
+class GrammarCompiler:
     """Of one checkpoint. vocab: logits per token. end_tokens: those that end its answers."""
 
     def __init__(self, tokenizer: QwenTokenizer, vocab: int, end_tokens: tuple[int, ...]) -> None:
         self._tokenizer = tokenizer
         self._vocab = vocab
         self._end_tokens = [token for token in end_tokens if token < vocab]
-        self._kept: OrderedDict[tuple[str, Thinking], Grammar] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Thinking], JsonGrammar] = OrderedDict()
         self._words: LLTokenizer | None = None
 
     @property
@@ -106,7 +106,7 @@ class Grammars:
         added, spell = self._tokenizer.added, self._tokenizer.decode_bytes
         return all(tag in added and spell([added[tag]]) for tag in (THINK, THINK_END))
 
-    def compile(self, schema: str, thinking: Thinking = Thinking.NONE) -> Grammar:
+    def compile(self, schema: str, thinking: Thinking = Thinking.NONE) -> JsonGrammar:
         """schema: JSON Schema as JSON text. `RequestError`, in words that begin with `schema`, if
         it cannot be kept to. The first call takes a second where the vocabulary is large."""
         key = schema, thinking
@@ -118,7 +118,7 @@ class Grammars:
         self._kept.move_to_end(key)
         return grammar
 
-    def _compiled(self, schema: str, thinking: Thinking) -> Grammar:
+    def _compiled(self, schema: str, thinking: Thinking) -> JsonGrammar:
         if thinking is not Thinking.NONE:
             self.compile(schema)  # what is wrong with it shows only behind the thinking
         try:
@@ -149,7 +149,7 @@ class Grammars:
             matcher.compute_bitmask()  # some find out only now that nothing is left to write
         if matcher.is_error():
             raise _refused(f"a schema that answers can keep to; {_shortened(matcher.get_error())}")
-        return Grammar(matcher)
+        return JsonGrammar(matcher)
 
     def _with_thinking(self, text: str, thinking: Thinking) -> str:
         if thinking is Thinking.NONE:

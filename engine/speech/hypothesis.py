@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lookhear.engine.core.request import Result
+from lookhear.engine.core.request import Result, StopReason
 from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, Word
 from lookhear.engine.speech.agreement import trim_loop
 from lookhear.engine.speech.words import group_words
@@ -40,7 +40,7 @@ class Hypothesis:
         tick's audio began, in samples; negative if silence was put in front. language: heard.
         """
         count = len(result.tokens)
-        if result.stop == "repetition":
+        if result.stop is StopReason.REPETITION:
             count = len(trim_loop(result.tokens))
         elif count and result.no_speech_prob > NO_SPEECH_PROB:
             if sum(result.logprobs) / count < NO_SPEECH_LOGPROB:

@@ -1,4 +1,4 @@
-"""A whole recording, one window after another. Pure; satisfies `Owner`.
+"""A whole recording for Whisper, one window after another. Pure.
 
 With full windows, the sliding window of openai/whisper (`transcribe.py`): decode 30 s with
 timestamp tokens, take the segments they delimit, move on to the end of the last complete one. A
@@ -10,84 +10,52 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lookhear.engine.core.request import Cost, Priority, Result
-from lookhear.engine.messages import (
-    SAMPLE_RATE,
-    Event,
-    FileFailed,
-    FileTranscribed,
-    Segment,
-    TranscribeFile,
-    Word,
-)
+from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
+from lookhear.engine.speech.file import FileTranscription
 from lookhear.engine.speech.hypothesis import Hypothesis
-from lookhear.engine.speech.quiet import quietest
-from lookhear.engine.whisper.prompt import Prompter
+from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
 
 SecondsOf = Callable[[int], float | None]  # seconds of a timestamp token, None for any other
 
 
-class FileTranscription:
-    """Turns `TranscribeFile` into `FileTranscribed`, one window at a time.
-
-    cap: longest piece in samples, cut at the quietest place of its second half; None: full windows.
-    """
+class WhisperFile(FileTranscription):
+    """cap: longest piece in samples; None: full windows, which overlap where a segment is open."""
 
     def __init__(
         self,
         message: TranscribeFile,
-        prompter: Prompter,
+        prompter: WhisperPrompter,
         window: WindowRule,
         cap: int | None,
-        words: bool,
     ) -> None:
-        self._message = message
+        super().__init__(message, cap or window.longest)
         self._prompter = prompter
         self._window = window
-        self._cap = cap
-        self._end = 0  # of the window in flight
-        self._with_words = words
+        self._slides = cap is None
         self._language = prompter.language_token(message.settings.language)
-        self._position = 0  # samples that are done with
-        self._closed: list[int] = []
-        self._segments: list[Segment] = []
-        self._words: list[Word] = []
-        self._num_tokens = 0
-        self._in_flight = False
-        self._done = False
+        self._closed: list[int] = []  # the last tokens, for the prompt
 
     @property
-    def is_done(self) -> bool:
-        return self._done
-
-    @property
-    def is_urgent(self) -> bool:
-        return False
-
-    def wants_request(self) -> bool:
-        return not self._done and not self._in_flight and self._remaining() >= SAMPLE_RATE // 50
-
-    def _remaining(self) -> int:
-        return len(self._message.samples) - self._position
+    def language(self) -> str | None:
+        """ISO code; None for a checkpoint that has just one."""
+        return self._prompter.language_code(self._language)
 
     def cost(self) -> Cost:
+        """Of the next window."""
         return Cost(self._window.window(self._plan_end() - self._position))
 
     def _plan_end(self) -> int:
-        if self._cap is None:
-            return min(self._position + self._window.longest, len(self._message.samples))
-        if self._remaining() <= self._cap:
-            return len(self._message.samples)
-        low, high = self._position + self._cap // 2, self._position + self._cap
-        return low + quietest(self._message.samples[low:high])
+        if self._slides:
+            return min(self._position + self._cap, len(self._message.samples))
+        return super()._plan_end()
 
-    def make_request(self) -> WhisperRequest:
-        assert not self._in_flight and not self._done
-        self._in_flight = True
-        self._end = self._plan_end()
-        samples = self._message.samples[self._position : self._end]
+    def _request(self, samples: NDArray[np.float32]) -> WhisperRequest:
         settings = self._message.settings
         head, tail = self._prompter.prompt(
             settings.prompt, self._closed, settings.task, timestamps=True
@@ -103,72 +71,33 @@ class FileTranscription:
             tail=tail,
             timestamps=True,
             temperature=self._message.temperature,
-            align=self._with_words,
+            align=settings.words,
         )
 
-    def absorb(self, result: Result) -> list[Event]:
-        self._in_flight = False
+    def _hear(self, result: Result, num_samples: int) -> int:
         if self._language is None:
             self._language = result.language
         heard = Hypothesis.of(result, 0, self._position)
-        length = self._end - self._position
         # Nothing of this window will be heard again: take all of it.
-        is_whole = self._cap is not None or self._end == len(self._message.samples)
+        is_whole = not self._slides or num_samples == self._remaining()
         pieces, moved = split_segments(
             heard.tokens, self._prompter.timestamp_seconds, keep_open=is_whole
         )
-        advance = length if moved is None or is_whole else round(moved * SAMPLE_RATE)
-        seconds = length / SAMPLE_RATE
+        offset, longest = self._position / SAMPLE_RATE, num_samples / SAMPLE_RATE
         for first, last, start, end in pieces:
-            self._add(heard, result, first, last, min(start, seconds), min(end, seconds))
+            tokens, logprobs = heard.tokens[first:last], heard.logprobs[first:last]
+            text = self._prompter.decode_bytes(tokens).decode("utf-8", "replace")
+            if not text.strip():
+                continue
+            start = min(start, longest)
+            end = max(start, min(end, longest))
+            self._add(text, tokens, logprobs, offset + start, offset + end, result.no_speech_prob)
+            part = heard.split(last)[0].split(first)[1]
+            self._words.extend(part.words(self._prompter.decode_bytes, self.language))
+            self._closed = (self._closed + list(tokens))[-self._prompter.max_prompt :]
+        advance = num_samples if moved is None or is_whole else round(moved * SAMPLE_RATE)
         # A window that claims to end where it began would never let us get on.
-        self._position += length if advance < SAMPLE_RATE // 2 else min(advance, length)
-        return self.settle()
-
-    def _add(
-        self, heard: Hypothesis, result: Result, first: int, last: int, start: float, end: float
-    ) -> None:
-        tokens = heard.tokens[first:last]
-        text = b"".join(self._prompter.token_bytes(t) for t in tokens).decode("utf-8", "replace")
-        if not text.strip():
-            return
-        offset = self._position / SAMPLE_RATE
-        logprobs = heard.logprobs[first:last]
-        self._segments.append(
-            Segment(
-                text,
-                offset + start,
-                offset + max(start, end),
-                list(tokens),
-                sum(logprobs) / len(logprobs),
-                result.no_speech_prob,
-            )
-        )
-        part = heard.split(last)[0].split(first)[1]
-        language = self._prompter.language_code(self._language)
-        self._words.extend(part.words(self._prompter.decode_bytes, language))
-        self._num_tokens += len(tokens)
-        self._closed = (self._closed + list(tokens))[-self._prompter.max_prompt :]
-
-    def settle(self) -> list[Event]:
-        if self._done or self._in_flight or self._remaining() >= SAMPLE_RATE // 50:
-            return []
-        self._done = True
-        return [
-            FileTranscribed(
-                self._message.request,
-                "".join(segment.text for segment in self._segments).strip(),
-                self._prompter.language_code(self._language),
-                len(self._message.samples) / SAMPLE_RATE,
-                self._segments,
-                self._words,
-                self._num_tokens,
-            )
-        ]
-
-    def fail(self, code: str, message: str) -> list[Event]:
-        self._done = True
-        return [FileFailed(self._message.request, code, message)]
+        return num_samples if advance < SAMPLE_RATE // 2 else min(advance, num_samples)
 
 
 def split_segments(

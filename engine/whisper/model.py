@@ -15,8 +15,7 @@ from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
 from lookhear.engine.models.layers import FeedForward, Norm, SelfAttention
-from lookhear.engine.whisper.cross_cache import CrossCache
-from lookhear.engine.whisper.self_cache import SelfCache
+from lookhear.engine.whisper.caches import CrossCache, SelfCache
 from lookhear.engine.whisper.weights import WhisperDims, WhisperWeights, read_weights
 from lookhear.kernels import (
     add_layer_norm_,

@@ -19,11 +19,10 @@ from lookhear.engine.core.request import UNREAD
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Fields, Shape, row_buckets
 from lookhear.engine.device.staging import Integers, to_device
-from lookhear.engine.whisper.cross_cache import TRASH_SLOT, CrossCache
+from lookhear.engine.whisper.caches import TRASH_ROW, TRASH_SLOT, CrossCache, SelfCache
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.request import LogitsRow, WhisperSequence
 from lookhear.engine.whisper.rules import Rule, TokenRules
-from lookhear.engine.whisper.self_cache import TRASH_ROW, SelfCache
 from lookhear.kernels.log_mel import HOP
 
 Wanted = Sequence[tuple[int, LogitsRow]]  # index into the group, position
@@ -34,7 +33,7 @@ PROMPT_ROWS = 16
 ENCODER_ROWS = (1, 2, 4, 8)
 
 
-class Logits(NamedTuple):
+class WhisperLogits(NamedTuple):
     """values: [wanted, vocab] float32. text: the best text tokens [wanted] under the rules of text
     that goes on, and their log probabilities, where they were computed on the way."""
 
@@ -146,7 +145,7 @@ class WhisperPasses:
 
     # --- decoding --------------------------------------------------------------------------------
 
-    def decode(self, group: Sequence[WhisperSequence], wanted: Wanted) -> Logits:
+    def decode(self, group: Sequence[WhisperSequence], wanted: Wanted) -> WhisperLogits:
         """One pass over all queries of the group. The logits lie in memory that the next pass may
         write."""
         longest = max(sequence.num_queries for sequence in group)
@@ -166,7 +165,7 @@ class WhisperPasses:
         if not is_decode:
             hidden = self.graphs.run(kind, shape, lambda: self._hidden(fields))
             picked = hidden[fields["wanted_rows"], fields["wanted_columns"]]
-            return Logits(self._model.logits(picked))
+            return WhisperLogits(self._model.logits(picked))
 
         def eager() -> tuple[Tensor]:
             return (self._model.logits(self._hidden(fields)[:, 0]),)
@@ -174,8 +173,8 @@ class WhisperPasses:
         values, *text = self.graphs.run(kind, shape, eager)
         count = len(group)
         if not text:
-            return Logits(values)
-        return Logits(values[:count], (text[0][:count], text[1][:count]))
+            return WhisperLogits(values)
+        return WhisperLogits(values[:count], (text[0][:count], text[1][:count]))
 
     def keep(self, tokens: Tensor) -> None:
         """The tokens chosen for the last pass's logits, [wanted]: rows may be fed them unread."""

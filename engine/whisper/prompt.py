@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 
 
-class Prompter:
+class WhisperPrompter:
     """Prompts for one checkpoint.
 
     max_prompt: tokens put in front at most. max_carried: how many of them may be what was just

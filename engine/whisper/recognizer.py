@@ -9,7 +9,7 @@ from lookhear.engine.core.request import Cost, Result
 from lookhear.engine.messages import TranscriptionSettings
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.recognizer import Stretch, max_answer
-from lookhear.engine.whisper.prompt import Prompter
+from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.request import WhisperRequest
 
 
@@ -34,7 +34,7 @@ class WhisperRecognizer:
     joins_with_space = False
 
     def __init__(
-        self, prompter: Prompter, window: WindowRule, settings: TranscriptionSettings
+        self, prompter: WhisperPrompter, window: WindowRule, settings: TranscriptionSettings
     ) -> None:
         self._prompter = prompter
         self._window = window

@@ -24,8 +24,8 @@ from lookhear.engine.device.staging import Readback, to_device
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.alignment import ALIGNED_ROWS, WhisperAlignment
 from lookhear.engine.whisper.model import WhisperModel
-from lookhear.engine.whisper.passes import Logits, Wanted, WhisperPasses
-from lookhear.engine.whisper.request import LogitsRow, WhisperRequest, WhisperSequence
+from lookhear.engine.whisper.passes import Wanted, WhisperLogits, WhisperPasses
+from lookhear.engine.whisper.request import LogitsRow, Purpose, WhisperRequest, WhisperSequence
 from lookhear.engine.whisper.rules import Rule, TokenRules
 from lookhear.kernels.log_mel import HOP
 
@@ -136,24 +136,24 @@ class WhisperRunner:
         return WhisperPass(list(group), wanted, choice)
 
     def _chosen(
-        self, group: Seq[WhisperSequence], wanted: Wanted, logits: Logits
+        self, group: Seq[WhisperSequence], wanted: Wanted, logits: WhisperLogits
     ) -> tuple[Tensor, Tensor]:
         """Tokens [wanted] under the rules of their rows, and their log probabilities."""
         requests = [group[i].request for i, _ in wanted]
         drawn = [
             n
             for n, (_, row) in enumerate(wanted)
-            if row.purpose == "token" and requests[n].temperature > 0
+            if row.purpose is Purpose.TOKEN and requests[n].temperature > 0
         ]
         goes_on = not any(r.timestamps for r in requests) and not any(
-            row.purpose != "token" or _is_first(group[i], row) for i, row in wanted
+            row.purpose is not Purpose.TOKEN or _is_first(group[i], row) for i, row in wanted
         )
         if logits.text is not None and goes_on and not drawn:
             return logits.text
         scores = self._scores(group, wanted, logits.values)
         tokens, logprobs = kernels.greedy(scores)
         device = self._model.device
-        silent = [n for n, (_, row) in enumerate(wanted) if row.purpose == "no_speech"]
+        silent = [n for n, (_, row) in enumerate(wanted) if row.purpose is Purpose.NO_SPEECH]
         if silent:
             index = to_device(silent, torch.int64, device)
             no_speech = logits.values[index].log_softmax(-1)[:, self._tokenizer.no_speech]
@@ -185,7 +185,7 @@ class WhisperRunner:
                 continue  # it ended while this step was on its way
             if logprob != logprob:
                 bad.add(i)
-            elif row.purpose == "no_speech":
+            elif row.purpose is Purpose.NO_SPEECH:
                 group[i].no_speech_prob = min(1.0, math.exp(logprob))
             else:
                 chosen[i].append(int(token))
@@ -206,7 +206,7 @@ class WhisperRunner:
         stamped = [
             (n, self._rules.timestamps(logits[n], row.history))
             for n, (i, row) in enumerate(wanted)
-            if row.purpose == "token" and group[i].request.timestamps
+            if row.purpose is Purpose.TOKEN and group[i].request.timestamps
         ]
         if len(stamped) == len(wanted):
             return torch.stack([row for _, row in stamped])
@@ -246,9 +246,9 @@ class WhisperRunner:
 
 def _rule(sequence: WhisperSequence, row: LogitsRow) -> Rule:
     """Where it has timestamps, more than one mask says which may come."""
-    if row.purpose == "language":
+    if row.purpose is Purpose.LANGUAGE:
         return Rule.LANGUAGE
-    if row.purpose == "no_speech" or sequence.request.timestamps:
+    if row.purpose is Purpose.NO_SPEECH or sequence.request.timestamps:
         return Rule.PLAIN
     return Rule.FIRST if _is_first(sequence, row) else Rule.TEXT
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from lookhear.engine.core.owner import Owner
 from lookhear.engine.messages import TranscribeFile, TranscriptionSettings
 from lookhear.engine.speech.live import LiveConfig, LiveTurn
-from lookhear.engine.whisper.file import FileTranscription
-from lookhear.engine.whisper.prompt import Prompter
+from lookhear.engine.whisper.file import WhisperFile
+from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 
 
@@ -15,7 +15,7 @@ class WhisperTranscriber:
 
     has_word_times = True
 
-    def __init__(self, prompter: Prompter, live: LiveConfig, window: WindowRule) -> None:
+    def __init__(self, prompter: WhisperPrompter, live: LiveConfig, window: WindowRule) -> None:
         self._prompter = prompter
         self._live = live
         self._window = window
@@ -31,4 +31,4 @@ class WhisperTranscriber:
         window = self._window
         # Full windows are one step of the rule long.
         cap = window.longest - window.margin if window.step < window.longest else None
-        return FileTranscription(message, self._prompter, window, cap, message.settings.words)
+        return WhisperFile(message, self._prompter, window, cap)

@@ -15,7 +15,7 @@ from lookhear.benchmarks.gpu_load import Client, tick_latencies
 from lookhear.benchmarks.gpu_models import GEOMETRIES, decoder_bytes, write_folder
 from lookhear.benchmarks.gpu_tables import table
 from lookhear.engine.core.core import EngineCore
-from lookhear.engine.core.request import Result
+from lookhear.engine.core.request import Result, StopReason
 
 
 class SlowCore:
@@ -45,7 +45,7 @@ class SlowCore:
         client = min(waiting, key=lambda c: c.due or 0.0)
         client.make_request()
         self._time += self._seconds
-        client.absorb(Result(client.key, (), (), 0, "end"))
+        client.absorb(Result(client.key, (), (), 0, StopReason.END))
 
 
 def clients(count: int) -> list[Client]:

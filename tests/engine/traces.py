@@ -73,10 +73,10 @@ class Asker(Streamer):
         return self._next
 
     def follow(self, sequence: Any) -> list[Event]:
-        answer = sequence.answer
+        answer = sequence.generated
         if self._ends_after is not None and not answer.stop:
             if len(answer.tokens) >= self._ends_after:
-                sequence.end("enough")
+                sequence.end()
         return []
 
     def absorb(self, result: Result) -> list[Event]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from lookhear.engine.qwen3_asr.prompt import parse_answer
+from lookhear.engine.qwen3_asr.prompt import parse_transcript
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.recipes.conftest import WORD_SECONDS
 from tools.recipes.qwen3_asr.examples import (
@@ -83,7 +83,7 @@ def test_uncut_sentence_is_the_answer_in_its_language(
     texts = {c.sentence.text(c.language) for c in corpus.clips}
     whole = 0
     for e in _draw(corpus, tokenizer, 2, 60, 5, silence=0.0, cut=0.0, late_start=0.0):
-        answer = parse_answer(_answer(e, tokenizer), final=True)
+        answer = parse_transcript(_answer(e, tokenizer), final=True)
         assert answer is not None
         assert answer.language in (None, "English", "Spanish", "German")
         whole += any(answer.text.startswith(text) for text in texts)

@@ -59,7 +59,7 @@ class Watched:
             self.core.submit(hold(name, 10 + i, height=24, width=32))
 
     def tokens(self, answer: str) -> list[int]:
-        return self.sequences[f"s/{answer}"].answer.tokens
+        return self.sequences[f"s/{answer}"].generated.tokens
 
 
 def theirs(pair: tuple[Path, Any], sequence: PagedSequence) -> list[int]:

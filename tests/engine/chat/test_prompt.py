@@ -11,7 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from lookhear.engine.chat.pictures import Eyes
+from lookhear.engine.chat.pictures import PictureEncoder
 from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
 from lookhear.engine.chat.template import DEFAULT, ChatTemplate
@@ -45,11 +45,11 @@ def theirs(folder: Path) -> Any:
 @pytest.fixture(scope="module")
 def prompter(folder: Path) -> ChatPrompter:
     rules = PixelRules(SIDE, 2, SIDE**2, 64 * SIDE**2, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
-    eyes = Eyes(medium, rules, rules, live_tokens=4)
+    pictures = PictureEncoder(medium, rules, rules, live_tokens=4)
     for seed, (name, (height, width)) in enumerate(SIZES.items()):
-        eyes.album.hold("s", name, pixels(seed, height, width))
+        pictures.store.hold("s", name, pixels(seed, height, width))
     template = ChatTemplate(DEFAULT, {}, folder)
-    return ChatPrompter(QwenTokenizer.from_folder(folder), template, eyes, max_tokens=1000)
+    return ChatPrompter(QwenTokenizer.from_folder(folder), template, pictures, max_tokens=1000)
 
 
 def medium(pixels: NDArray[np.float32]) -> Medium:

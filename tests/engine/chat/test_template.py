@@ -10,7 +10,7 @@ import pytest
 
 from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.prompt import ChatPrompter
-from lookhear.engine.chat.template import DEFAULT, ChatTemplate, Frame, Written
+from lookhear.engine.chat.template import DEFAULT, ChatTemplate, TemplateText, UserText
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.core.request import RequestError
 from lookhear.engine.messages import AnswerSettings, ChatMessage, TextPart
@@ -31,7 +31,7 @@ def template(source: str = DEFAULT) -> ChatTemplate:
     return ChatTemplate(source, {"eos_token": "<|im_end|>"}, Path("chat_template.jinja"))
 
 
-def joined(pieces: list[Frame | Written]) -> str:
+def joined(pieces: list[TemplateText | UserText]) -> str:
     return "".join(piece.text for piece in pieces)
 
 
@@ -58,7 +58,7 @@ def test_a_conversation() -> None:
 )
 def test_what_users_write_is_text(text: str) -> None:
     pieces = template().render([user(text)])
-    assert [piece for piece in pieces if isinstance(piece, Written)] == [Written(text)]
+    assert [piece for piece in pieces if isinstance(piece, UserText)] == [UserText(text)]
 
 
 def test_variables_reach_the_template(tokenizer: QwenTokenizer) -> None:

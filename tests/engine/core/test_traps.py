@@ -44,7 +44,7 @@ import pytest
 import torch
 
 from lookhear.engine.core.core import EngineCore
-from lookhear.engine.core.request import Demand, Phase, Priority, Result
+from lookhear.engine.core.request import Demand, Phase, Priority, Result, StopReason
 from lookhear.engine.core.runner import Outcome
 from lookhear.engine.core.scheduler import Scheduler
 from lookhear.engine.messages import (
@@ -93,7 +93,7 @@ class Job:
         return Demand(1)
 
     def result(self) -> Result:
-        return Result(self.key, self.answer, (-0.1,) * len(self.answer), 0, "end")
+        return Result(self.key, self.answer, (-0.1,) * len(self.answer), 0, StopReason.END)
 
 
 @dataclass

@@ -13,7 +13,7 @@ import torch
 
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
-from lookhear.engine.core.request import Cost, Demand, Phase, Priority, Result
+from lookhear.engine.core.request import Cost, Demand, Phase, Priority, Result, StopReason
 from lookhear.engine.core.runner import Outcome
 from lookhear.engine.families.family import Family, Parts
 from lookhear.engine.messages import (
@@ -41,7 +41,7 @@ class EchoSequence:
 
     def result(self) -> Result:
         said = tuple(map(ord, self.text))
-        return Result(self.key, said, (0.0,) * len(said), 0, "end", self.num_said)
+        return Result(self.key, said, (0.0,) * len(said), 0, StopReason.END, self.num_said)
 
 
 class EchoRunner:

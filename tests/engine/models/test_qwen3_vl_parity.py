@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lookhear.engine.chat.pictures import Eyes
+from lookhear.engine.chat.pictures import PictureEncoder
 from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.chat.prompt import ChatPrompter
 from lookhear.engine.chat.template import ChatTemplate
@@ -354,12 +354,12 @@ def test_from_bytes_and_words_to_logits(tmp_path: Path) -> None:
     )
     assert rules.image_size((24, 40)) == (24, 40)
     assert video_rules.video_size((16, 24), 3) == (16, 24)
-    eyes = Eyes(ours.medium, rules, video_rules, live_tokens=64)
+    pictures = PictureEncoder(ours.medium, rules, video_rules, live_tokens=64)
     photo, *frames = (pixels(seed, *size) for seed, size in enumerate([(24, 40)] + 3 * [(16, 24)]))
     for name, picture in zip(["photo", "0", "1", "2"], [photo, *frames], strict=True):
-        eyes.album.hold("s", name, picture)
+        pictures.store.hold("s", name, picture)
     video = VideoPart(["0", "1", "2"], [0.0, 0.5, 1.0])
-    prompter = ChatPrompter(tokenizer, ChatTemplate.from_folder(tmp_path), eyes, max_tokens=200)
+    prompter = ChatPrompter(tokenizer, ChatTemplate.from_folder(tmp_path), pictures, max_tokens=200)
     prompt = prompter.prompt("s", [user("what is ", image("photo"), "or", video, "?")])
     kinds = [0] * len(prompt.tokens)
     for index, (start, medium) in enumerate(prompt.media):

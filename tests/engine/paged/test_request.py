@@ -156,10 +156,10 @@ def test_a_chunk_may_end_between_prompt_and_draft_and_inside_the_draft() -> None
 
 def test_the_repetition_guard_can_be_switched_off() -> None:
     looping = [7] * 12
-    for guard, expected in ((True, "repetition"), (False, "")):
+    for guard, expected in ((True, "repetition"), (False, None)):
         sequence = make((1,), draft=tuple(looping), guard_loops=guard)
         sequence.absorb([*looping, 7], [0.0] * 13)
-        assert sequence.answer.stop == expected
+        assert sequence.generated.stop == expected
 
 
 def test_equal_media_have_equal_names_and_a_shape_is_part_of_it() -> None:

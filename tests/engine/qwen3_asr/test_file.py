@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from lookhear.engine.messages import SAMPLE_RATE, FileFailed, FileTranscribed, TranscribeFile
 from lookhear.engine.messages import TranscriptionSettings as Settings
-from lookhear.engine.qwen3_asr.file import SHORTEST, AsrFile
+from lookhear.engine.qwen3_asr.file import AsrFile
+from lookhear.engine.speech.file import SHORTEST
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.engine.speech.scripted_asr import Ear, make_tokenizer, result_of
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from lookhear.engine.qwen3_asr.prompt import (
     LANGUAGES,
     MAX_CONTEXT_TOKENS,
-    Answer,
+    Transcript,
     build_prompt,
     language_code,
     language_name,
-    parse_answer,
+    parse_transcript,
 )
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.checkpoints_qwen import write_qwen_tokenizer
@@ -141,7 +141,7 @@ def test_names_and_codes_are_those_of_transformers() -> None:
     ],
 )
 def test_answers(raw: str, language: str | None, text: str) -> None:
-    assert parse_answer(raw, final=True) == Answer(language, text)
+    assert parse_transcript(raw, final=True) == Transcript(language, text)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_answers(raw: str, language: str | None, text: str) -> None:
 def test_nothing_is_shown_of_a_header_however_it_is_cut(raw: str) -> None:
     tag = raw.index("<asr_text>") + len("<asr_text>")
     for length in range(len(raw) + 1):
-        answer = parse_answer(raw[:length])
+        answer = parse_transcript(raw[:length])
         assert (answer is None) == (length < tag)
         if answer is not None:
             assert raw[tag:].startswith(answer.text)
@@ -162,17 +162,17 @@ def test_nothing_is_shown_of_a_header_however_it_is_cut(raw: str) -> None:
 )
 def test_text_without_a_header_is_held_back_no_longer_than_needed(raw: str, needed: int) -> None:
     for length in range(len(raw) + 1):
-        answer = parse_answer(raw[:length])
-        assert answer == (Answer(None, raw[:length]) if length >= needed else None)
+        answer = parse_transcript(raw[:length])
+        assert answer == (Transcript(None, raw[:length]) if length >= needed else None)
 
 
 @given(st.text(alphabet="language EGx<asr_t>,\n", max_size=40))
 def test_what_was_shown_is_never_taken_back(raw: str) -> None:
     shown = ""
     for length in range(len(raw) + 1):
-        answer = parse_answer(raw[:length])
+        answer = parse_transcript(raw[:length])
         if answer is not None and "<" not in raw[:length].replace("<asr_text>", ""):
             assert answer.text.startswith(shown)
             shown = answer.text
-    final = parse_answer(raw, final=True)
+    final = parse_transcript(raw, final=True)
     assert final is not None and "<asr_text>" not in final.text

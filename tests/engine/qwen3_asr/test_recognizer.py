@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookhear import kernels
+from lookhear.engine.core.request import StopReason
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, MediaSpan, block_digests
 from lookhear.engine.paged.request import PagedRequest
@@ -222,7 +223,7 @@ def test_no_part_of_a_header_is_ever_shown(tokenizer: QwenTokenizer, known: bool
     ear.ask(clip(0, 20_000))
     shown = words.replace("<asr_text>", "")
     for n in range(len(answer) + 1):
-        heard = ear.hypothesis(result_of(answer[:n], "length"), 0, 0)
+        heard = ear.hypothesis(result_of(answer[:n], StopReason.LENGTH), 0, 0)
         assert shown.startswith(ear.decode_bytes(heard.tokens).decode())
         assert b"".join(map(ear.token_bytes, heard.tokens)) == ear.decode_bytes(heard.tokens)
     assert ear.decode_bytes(heard.tokens).decode() == shown

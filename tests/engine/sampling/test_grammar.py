@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookhear.engine.core.request import RequestError
-from lookhear.engine.sampling.grammar import Grammar, Grammars, Thinking
+from lookhear.engine.sampling.grammar import GrammarCompiler, JsonGrammar, Thinking
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.checkpoints_qwen import write_qwen_tokenizer
 from tests.engine.sampling.schemas import SCHEMAS, Schema, keeps_to
@@ -40,8 +40,8 @@ def ends(tokenizer: QwenTokenizer) -> tuple[int, ...]:
 
 
 @pytest.fixture(scope="module")
-def grammars(tokenizer: QwenTokenizer) -> Grammars:
-    return Grammars(tokenizer, vocab(tokenizer), ends(tokenizer))
+def grammars(tokenizer: QwenTokenizer) -> GrammarCompiler:
+    return GrammarCompiler(tokenizer, vocab(tokenizer), ends(tokenizer))
 
 
 def allowed(bits: np.ndarray, size: int) -> list[int]:
@@ -51,7 +51,7 @@ def allowed(bits: np.ndarray, size: int) -> list[int]:
 
 
 def wander(
-    grammar: Grammar, tokenizer: QwenTokenizer, seed: int, most: int = 2000
+    grammar: JsonGrammar, tokenizer: QwenTokenizer, seed: int, most: int = 2000
 ) -> tuple[list[int], bool]:
     """Tokens chosen evenly among what may come, and whether an end token was."""
     rng, matcher = random.Random(seed), grammar.start()
@@ -70,7 +70,7 @@ def wander(
 @settings(max_examples=150)
 @given(schema=SCHEMAS, seed=st.integers(0, 9))
 def test_any_walk_keeps_to_its_schema(
-    grammars: Grammars, tokenizer: QwenTokenizer, schema: Schema, seed: int
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer, schema: Schema, seed: int
 ) -> None:
     tokens, has_ended = wander(grammars.compile(json.dumps(schema)), tokenizer, seed)
     assert has_ended
@@ -85,7 +85,7 @@ def test_any_walk_keeps_to_its_schema(
     ['{"type":"object"}', '{"type":"number"}', "{}", '{"type":"string","format":"date-time"}'],
 )
 def test_walks_without_bounds_parse_where_they_end(
-    grammars: Grammars, tokenizer: QwenTokenizer, schema: str
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer, schema: str
 ) -> None:
     ended = 0
     for seed in range(20):
@@ -98,7 +98,7 @@ def test_walks_without_bounds_parse_where_they_end(
 
 
 def test_a_whole_answer_leaves_nothing_but_the_end(
-    grammars: Grammars, tokenizer: QwenTokenizer
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer
 ) -> None:
     matcher = grammars.compile(SMALL.replace("]}}", ']}},"additionalProperties":false')).start()
     for token in tokenizer.encode('{"a": 2}'):
@@ -108,7 +108,9 @@ def test_a_whole_answer_leaves_nothing_but_the_end(
     assert allowed(bits, vocab(tokenizer)) == sorted(ends(tokenizer))
 
 
-def test_matchers_of_one_grammar_are_apart(grammars: Grammars, tokenizer: QwenTokenizer) -> None:
+def test_matchers_of_one_grammar_are_apart(
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer
+) -> None:
     grammar = grammars.compile(SMALL)
     one, other = grammar.start(), grammar.start()
     one.accept(tokenizer.encode("{")[0])
@@ -125,7 +127,7 @@ def test_matchers_of_one_grammar_are_apart(grammars: Grammars, tokenizer: QwenTo
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("thinking", [Thinking.OPEN, Thinking.FREE])
 def test_thinking_is_free_and_ends_with_its_token(
-    grammars: Grammars, tokenizer: QwenTokenizer, thinking: Thinking, seed: int
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer, thinking: Thinking, seed: int
 ) -> None:
     begin, end = tokenizer.added["<think>"], tokenizer.added["</think>"]
     schema = {"type": "string", "minLength": 1, "maxLength": 3}
@@ -143,7 +145,9 @@ def test_thinking_is_free_and_ends_with_its_token(
     assert text.lstrip("\n")[0] == '"'
 
 
-def test_the_end_of_thinking_has_one_spelling(grammars: Grammars, tokenizer: QwenTokenizer) -> None:
+def test_the_end_of_thinking_has_one_spelling(
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer
+) -> None:
     matcher = grammars.compile(SMALL, Thinking.OPEN).start()
     bits = np.zeros(-(-vocab(tokenizer) // 32), np.int32)
     for token in tokenizer.encode("so </thin </think"):
@@ -176,7 +180,7 @@ def test_the_end_of_thinking_has_one_spelling(grammars: Grammars, tokenizer: Qwe
     ],
 )
 def test_schemas_that_no_answer_can_keep_to(
-    grammars: Grammars, schema: str, words: str, thinking: Thinking
+    grammars: GrammarCompiler, schema: str, words: str, thinking: Thinking
 ) -> None:
     with pytest.raises(RequestError) as caught:
         grammars.compile(schema, thinking)
@@ -186,7 +190,7 @@ def test_schemas_that_no_answer_can_keep_to(
 
 
 def test_what_the_library_would_do_by_itself_is_not_the_clients_to_set(
-    grammars: Grammars, tokenizer: QwenTokenizer
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer
 ) -> None:
     schema = {"x-guidance": {"whitespace_flexible": True}, "type": "array", "maxItems": 9}
     schema["items"] = {"type": "null"}
@@ -204,13 +208,13 @@ def test_a_vocabulary_with_a_gap_is_refused(
         tokenizer, "decode_bytes", lambda ids: whole(token for token in ids if token != brace)
     )
     with pytest.raises(RequestError, match="no token for the byte 0x7b"):
-        Grammars(tokenizer, vocab(tokenizer), ends(tokenizer)).compile(SMALL)
+        GrammarCompiler(tokenizer, vocab(tokenizer), ends(tokenizer)).compile(SMALL)
 
 
 def test_thinking_needs_its_tags(tmp_path: Path) -> None:
     write_qwen_tokenizer(tmp_path)
     tokenizer = QwenTokenizer.from_folder(tmp_path)
-    grammars = Grammars(tokenizer, vocab(tokenizer), ends(tokenizer))
+    grammars = GrammarCompiler(tokenizer, vocab(tokenizer), ends(tokenizer))
     assert not grammars.thinks
     with pytest.raises(RequestError, match="thinking"):
         grammars.compile(SMALL, Thinking.OPEN)
@@ -221,11 +225,11 @@ def test_without_the_library_a_schema_is_refused(
 ) -> None:
     monkeypatch.setitem(sys.modules, "llguidance", None)
     with pytest.raises(RequestError, match="missing here"):
-        Grammars(tokenizer, vocab(tokenizer), ends(tokenizer)).compile(SMALL)
+        GrammarCompiler(tokenizer, vocab(tokenizer), ends(tokenizer)).compile(SMALL)
 
 
 def test_a_token_that_may_not_come_ends_the_matching(
-    grammars: Grammars, tokenizer: QwenTokenizer
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer
 ) -> None:
     """As does whatever else goes wrong in the library: it lets the end through, and we must not."""
     matcher = grammars.compile(SMALL).start()
@@ -235,7 +239,7 @@ def test_a_token_that_may_not_come_ends_the_matching(
 
 
 def test_forced_text_need_not_be_as_a_tokenizer_would_have_it(
-    grammars: Grammars, tokenizer: QwenTokenizer
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer
 ) -> None:
     """Qwen's puts an accent and its letter together: "e\\u0301" is not what it encodes."""
     schema = json.dumps({"const": "cafe\u0301"})
@@ -243,7 +247,7 @@ def test_forced_text_need_not_be_as_a_tokenizer_would_have_it(
     assert has_ended and json.loads(tokenizer.decode_bytes(tokens)) == "cafe\u0301"
 
 
-def test_a_schema_is_compiled_once(grammars: Grammars) -> None:
+def test_a_schema_is_compiled_once(grammars: GrammarCompiler) -> None:
     one = grammars.compile(SMALL)
     assert grammars.compile(SMALL) is one
     for number in range(40):

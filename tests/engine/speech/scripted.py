@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lookhear.engine.core.request import Result
+from lookhear.engine.core.request import Result, StopReason
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     Event,
@@ -90,7 +90,7 @@ class Speech:
             language=request.language if request.language is not None else 1001,
             no_speech_prob=0.0,
             num_accepted=0,
-            stop="end",
+            stop=StopReason.END,
             token_times=times if request.align else None,
         )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lookhear.engine.core.request import Priority, Result
+from lookhear.engine.core.request import Priority, Result, StopReason
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.engine.models.audio_encoder import AudioDims
 from lookhear.engine.paged.request import PagedRequest
@@ -72,7 +72,7 @@ class Ear(AsrRecognizer):
         return tuple(ids)
 
 
-def result_of(tokens: Sequence[int], stop: str = "end") -> Result:
+def result_of(tokens: Sequence[int], stop: StopReason = StopReason.END) -> Result:
     return Result("s/t", tuple(tokens), (-0.1,) * len(tokens), 0, stop)
 
 

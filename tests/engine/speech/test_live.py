@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.core.request import Result
+from lookhear.engine.core.request import Result, StopReason
 from lookhear.engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings, TurnFailed
 from lookhear.engine.speech.live import LiveConfig, LiveTurn
 from lookhear.engine.speech.quiet import quietest
@@ -125,7 +125,7 @@ def test_a_looping_model_is_cut_short() -> None:
     run = driver(speech)
     run.turn.append(speech.samples(0, SAMPLE_RATE), SAMPLE_RATE)
     request = run.turn.make_request()
-    loop = Result(request.key, (0,) * 40, (-0.1,) * 40, 0, "repetition", language=1001)
+    loop = Result(request.key, (0,) * 40, (-0.1,) * 40, 0, StopReason.REPETITION, language=1001)
     run.turn.absorb(loop)
     run.turn.end()
     events = run.turn.settle()
@@ -137,7 +137,9 @@ def test_noise_that_the_model_doubts_gives_no_text() -> None:
     run = driver(speech)
     run.turn.append(speech.samples(0, SAMPLE_RATE), SAMPLE_RATE)
     request = run.turn.make_request()
-    run.turn.absorb(Result(request.key, (0,), (-2.0,), 0, "end", language=1001, no_speech_prob=0.9))
+    run.turn.absorb(
+        Result(request.key, (0,), (-2.0,), 0, StopReason.END, language=1001, no_speech_prob=0.9)
+    )
     run.turn.end()
     assert not [e for e in run.turn.settle() if isinstance(e, TextCommitted)]
 

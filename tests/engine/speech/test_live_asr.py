@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lookhear.engine.core.request import StopReason
 from lookhear.engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings
 from lookhear.engine.paged.request import PagedRequest
 from lookhear.engine.speech.live import LiveConfig, LiveTurn
@@ -130,7 +131,7 @@ def test_a_looping_model_is_cut_short_and_the_turn_goes_on(tokenizer: QwenTokeni
     run.turn.append(run.speech.samples(0, 2 * SAMPLE_RATE), 2 * SAMPLE_RATE)
     run.turn.make_request()
     loop = ear.answer("language English<asr_text>") + tuple(tokenizer.encode(" ha")) * 20
-    events = run.turn.absorb(result_of(loop, "repetition"))
+    events = run.turn.absorb(result_of(loop, StopReason.REPETITION))
     assert not [e for e in events if isinstance(e, TextCommitted)]
     run.position = 2 * SAMPLE_RATE
     while run.position < 5 * SAMPLE_RATE:
@@ -143,7 +144,7 @@ def test_an_answer_that_is_all_header_says_nothing(tokenizer: QwenTokenizer) -> 
     run.turn.append(run.speech.samples(0, SAMPLE_RATE), SAMPLE_RATE)
     for answer in ("language Engl", "language None<asr_text>", "language English<asr_text>", ""):
         run.turn.make_request()
-        assert run.turn.absorb(result_of(ear.answer(answer), "length")) == []
+        assert run.turn.absorb(result_of(ear.answer(answer), StopReason.LENGTH)) == []
         run.turn.append(run.speech.samples(0, SAMPLE_RATE // 4), run.turn.num_samples + 4000)
 
 

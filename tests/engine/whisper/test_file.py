@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.core.request import Result
+from lookhear.engine.core.request import Result, StopReason
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     FileTranscribed,
     TranscribeFile,
     TranscriptionSettings,
 )
-from lookhear.engine.whisper.file import FileTranscription, split_segments
+from lookhear.engine.whisper.file import WhisperFile, split_segments
 from lookhear.engine.whisper.recognizer import WindowRule
 from tests.engine.speech.scripted import SpeltTokens
 
@@ -82,7 +82,7 @@ def test_any_model_output_gets_to_the_end_of_the_file(cap: int | None, data: st.
         "f", TranscriptionSettings(model="m"), np.zeros(75 * SAMPLE_RATE, np.float32), True
     )
     vocabulary = Stamped([" a", " b"])
-    job = FileTranscription(message, vocabulary, WINDOW, cap, False)  # type: ignore[arg-type]
+    job = WhisperFile(message, vocabulary, WINDOW, cap)  # type: ignore[arg-type]
     token = st.one_of(st.integers(0, 1), st.integers(STAMP, STAMP + 300))
     events = job.settle()
     for _ in range(200):
@@ -91,7 +91,7 @@ def test_any_model_output_gets_to_the_end_of_the_file(cap: int | None, data: st.
         request = job.make_request()
         assert 0 < len(request.samples) <= (cap or WINDOW.longest)
         said = tuple(data.draw(st.lists(token, max_size=8)))
-        result = Result(request.key, said, (0.0,) * len(said), 0, "end", language=1001)
+        result = Result(request.key, said, (0.0,) * len(said), 0, StopReason.END, language=1001)
         events += job.absorb(result)
     (done,) = events
     assert isinstance(done, FileTranscribed) and job.is_done

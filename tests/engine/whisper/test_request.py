@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookhear.engine.core.request import Phase, Priority, is_looping
-from lookhear.engine.whisper.request import WhisperRequest, WhisperSequence
+from lookhear.engine.whisper.request import Purpose, WhisperRequest, WhisperSequence
 
 END = 9
 
@@ -41,7 +41,7 @@ def run(sequence: WhisperSequence, seed: int) -> int:
         queries = sequence.queries()
         assert queries, "a step must feed something"
         cache[sequence.fed :] = queries
-        rows = [row for row in sequence.logits_rows() if row.purpose != "no_speech"]
+        rows = [row for row in sequence.logits_rows() if row.purpose is not Purpose.NO_SPEECH]
         base = sequence.fed
         sampled = [next_token(tuple(cache[: base + row.index + 1]), seed) for row in rows]
         if sequence.phase is Phase.DETECT:
@@ -86,8 +86,8 @@ def test_a_right_draft_needs_one_pass(seed: int) -> None:
     drafted = WhisperSequence(request(draft=plain.result().tokens), END, 448)
     passes = run(drafted, seed)
     assert passes == 1
-    if plain.answer.stop == "end":
-        assert drafted.answer.num_accepted == len(plain.result().tokens)
+    if plain.generated.stop == "end":
+        assert drafted.generated.num_accepted == len(plain.result().tokens)
 
 
 def test_end_as_the_first_token_gives_an_empty_result() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.whisper.self_cache import TRASH_ROW, SelfCache
+from lookhear.engine.whisper.caches import TRASH_ROW, SelfCache
 
 
 def test_shape_and_trash_row() -> None:

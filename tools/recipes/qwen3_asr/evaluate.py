@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lookhear.engine.qwen3_asr.prompt import Answer, language_code, parse_answer
+from lookhear.engine.qwen3_asr.prompt import Transcript, language_code, parse_transcript
 from tools.recipes.speech.grammar import LANGUAGES
 from tools.recipes.speech.spoken_questions import is_held_out
 from tools.recipes.speech.synthesis import SAMPLE_RATE
@@ -59,11 +59,11 @@ class Transcriber:
         ends = self.model.generation_config.eos_token_id
         return [[i for i in row if i not in ends] for row in out[:, width:].tolist()]
 
-    def answers(self, waves: Sequence[Samples], language: str | None = None) -> list[Answer]:
+    def answers(self, waves: Sequence[Samples], language: str | None = None) -> list[Transcript]:
         found = []
         for row in self.tokens(waves, language):
             raw = self.processor.tokenizer.decode(row, skip_special_tokens=True)
-            answer = parse_answer(raw, final=True)
+            answer = parse_transcript(raw, final=True)
             assert answer is not None, raw
             found.append(answer)
         return found

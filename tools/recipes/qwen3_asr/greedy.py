@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lookhear.engine.qwen3_asr.prompt import build_prompt, parse_answer
+from lookhear.engine.qwen3_asr.prompt import build_prompt, parse_transcript
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tools.recipes.qwen3_asr.examples import HOP, LogMel
 from tools.recipes.qwen3_asr.network import Network, token_counts
@@ -66,7 +66,7 @@ def word_errors(
         frames = torch.tensor(lengths) // HOP
         mel = logmel(torch.from_numpy(wave), frames)
         for clip, raw in zip(part, decode(net, tokenizer, mel, frames, 40), strict=True):
-            answer = parse_answer(raw, final=True)
+            answer = parse_transcript(raw, final=True)
             assert answer is not None
             reference = words_of(clip.sentence.text(clip.language))
             errors += edit_distance(reference, words_of(answer.text))

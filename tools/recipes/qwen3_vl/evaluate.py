@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lookhear.engine.chat.pictures import Eyes
+from lookhear.engine.chat.pictures import PictureEncoder
 from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
 from lookhear.engine.chat.template import ChatTemplate
@@ -77,7 +77,7 @@ class Answerer:
         config = read_json(path)
         self.dims = VisionDims.from_config(config["vision_config"], path)
         self.image_token, self.video_token = config["image_token_id"], config["video_token_id"]
-        eyes = Eyes(
+        pictures = PictureEncoder(
             self._medium,
             PixelRules.from_folder(folder, self.dims),
             PixelRules.from_folder(folder, self.dims, video=True),
@@ -85,8 +85,8 @@ class Answerer:
         )
         context = config["text_config"]["max_position_embeddings"]
         template = ChatTemplate.from_folder(folder)
-        self.prompter = ChatPrompter(self.tokenizer, template, eyes, context)
-        self._eyes = eyes
+        self.prompter = ChatPrompter(self.tokenizer, template, pictures, context)
+        self.pictures = pictures
 
     def _medium(self, pixels: Any) -> Medium:
         """Of normalised pixels `[frames, 3, height, width]`."""
@@ -95,11 +95,11 @@ class Answerer:
 
     def prompt(self, asked: Asked) -> ChatPrompt:
         for name, pixels in asked.pictures.items():
-            self._eyes.album.hold(SESSION, name, pixels)
+            self.pictures.store.hold(SESSION, name, pixels)
         try:
             return self.prompter.prompt(SESSION, asked.messages)
         finally:
-            self._eyes.forget(SESSION)
+            self.pictures.forget(SESSION)
 
     @torch.no_grad()
     def tokens(self, asked: Asked) -> list[int]:

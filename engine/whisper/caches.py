@@ -1,4 +1,5 @@
-"""Keys and values of encoded audio: one fixed slot per window, slot 0 for what nobody reads."""
+"""The fixed caches of a running Whisper request: a row of the decoder's own keys and values, and a
+slot of those of its encoded audio. Row 0 and slot 0 are for what nobody reads."""
 
 from __future__ import annotations
 
@@ -7,10 +8,38 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from lookhear.engine.core.free_list import FreeList
+
+TRASH_ROW = 0
 TRASH_SLOT = 0
 
 
-class CrossCache:
+class SelfCache(FreeList):
+    """Rows of keys and values, allocated whole to a request for its life.
+
+    data: [layers, 2, rows + 1, heads, context, head_dim], keys then values. Row 0 is the trash row:
+    padding may write there, nothing real reads it. A freed row keeps its old contents; the reader
+    is told by lengths what is real.
+    """
+
+    def __init__(
+        self,
+        layers: int,
+        rows: int,
+        heads: int,
+        context: int,
+        head_dim: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        assert min(layers, rows, heads, context, head_dim) >= 1
+        super().__init__(rows, first=TRASH_ROW + 1, what="row")
+        shape = (layers, 2, rows + 1, heads, context, head_dim)
+        self.data: Tensor = torch.zeros(shape, dtype=dtype, device=device)
+        self.num_rows = rows
+
+
+class CrossCache(FreeList):
     """Slots filled once per encoded window and read by every decoder step over it.
 
     data: [layers, slots + 1, 2, heads, positions, head_dim], keys then values; `data[layer]` is
@@ -30,33 +59,17 @@ class CrossCache:
         device: torch.device | str = "cpu",
     ) -> None:
         assert min(slots, layers, heads, positions, head_dim) >= 1
+        super().__init__(slots, first=TRASH_SLOT + 1, what="slot")
         shape = (layers, slots + 1, 2, heads, positions, head_dim)
         self.data: Tensor = torch.zeros(shape, dtype=dtype, device=device)
         self.lengths: Tensor = torch.zeros(slots + 1, dtype=torch.int64, device=device)
         self.lengths[TRASH_SLOT] = 1  # a softmax over nothing would be NaN
-        self.num_slots = slots
         self.positions = positions
-        self._free = list(range(slots, TRASH_SLOT, -1))  # used as a stack: the lowest slot first
-        self._used: set[int] = set()
 
-    @property
-    def num_free(self) -> int:
-        return len(self._free)
-
-    def allocate(self) -> int | None:
-        """A slot that nobody holds, of length 0, or None if all are taken."""
-        if not self._free:
-            return None
-        slot = self._free.pop()
-        self._used.add(slot)
-        return slot
-
-    def free(self, slot: int) -> None:
+    def free(self, place: int) -> None:
         """Gives back a slot; freeing one that is not held is our bug."""
-        assert slot in self._used, f"slot {slot} is not allocated"
-        self._used.remove(slot)
-        self._free.append(slot)
-        self.lengths[slot] = 0
+        super().free(place)
+        self.lengths[place] = 0
 
     def write(
         self, slots: Sequence[int], projected: Sequence[Tensor], lengths: Sequence[int]
@@ -69,7 +82,7 @@ class CrossCache:
         assert len(slots) == len(lengths) == projected[0].shape[0], (slots, lengths)
         assert len(projected) == self.data.shape[0], len(projected)
         for index, (slot, length) in enumerate(zip(slots, lengths, strict=True)):
-            assert slot in self._used, f"slot {slot} is not allocated"
+            self.assert_held(slot)
             assert 1 <= length <= min(self.positions, projected[0].shape[3]), length
             for layer, keys_values in enumerate(projected):
                 self.data[layer, slot, :, :, :length] = keys_values[index, :, :, :length]
@@ -83,11 +96,8 @@ class CrossCache:
             layer[:, :, :, :length].index_copy_(0, slots, keys_values.to(layer.dtype))
 
     def check(self) -> None:
-        """Every slot is either free (of length 0) or used, none both, the trash slot neither."""
-        free = set(self._free)
-        assert len(free) == len(self._free), "a slot is free twice"
-        assert not free & self._used, "a slot is free and used"
-        assert free | self._used == set(range(1, self.num_slots + 1)), "a slot is lost"
+        """Raise AssertionError if a slot is lost, or a free one has a length."""
+        super().check()
         lengths = self.lengths.tolist()
-        assert all(lengths[slot] == 0 for slot in free), "a free slot has a length"
+        assert all(lengths[slot] == 0 for slot in self._free), "a free slot has a length"
         assert all(0 <= length <= self.positions for length in lengths)

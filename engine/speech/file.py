@@ -1,0 +1,142 @@
+"""A whole recording, one piece after another. Pure."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookhear.engine.core.request import Cost, Result
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    Event,
+    FileFailed,
+    FileTranscribed,
+    Segment,
+    TranscribeFile,
+    Word,
+)
+from lookhear.engine.speech.quiet import quietest
+
+SHORTEST = SAMPLE_RATE // 50  # samples; what is left of a recording and not worth hearing
+
+
+class FileTranscription(ABC):
+    """Turns `TranscribeFile` into `FileTranscribed`; satisfies `Owner`. How a piece is asked about,
+    and how much of it an answer covers, is the checkpoint's business.
+
+    cap: longest piece in samples, cut at the quietest place of its second half.
+    """
+
+    def __init__(self, message: TranscribeFile, cap: int) -> None:
+        self._message = message
+        self._cap = cap
+        self._position = 0  # samples that are done with
+        self._end: int | None = None  # of the piece in flight
+        self._segments: list[Segment] = []
+        self._words: list[Word] = []
+        self._done = False
+
+    @property
+    @abstractmethod
+    def language(self) -> str | None:
+        """ISO code of what was heard so far, or what was told; None if that is not known."""
+
+    @abstractmethod
+    def cost(self) -> Cost:
+        """Of the next piece."""
+
+    @abstractmethod
+    def _request(self, samples: NDArray[np.float32]) -> Any:
+        """About the piece that begins at _position."""
+
+    @abstractmethod
+    def _hear(self, result: Result, num_samples: int) -> int:
+        """Keep what was heard in a piece; returns how many of its samples are done with."""
+
+    # --- the owner -------------------------------------------------------------------------------
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the recording was answered."""
+        return self._done
+
+    @property
+    def is_urgent(self) -> bool:
+        """Nobody waits for a file as for an answer."""
+        return False
+
+    def wants_request(self) -> bool:
+        """Whether there is more to hear, and nothing in flight."""
+        return not self._done and self._end is None and self._remaining() >= SHORTEST
+
+    def make_request(self) -> Any:
+        """About the next piece."""
+        assert self._end is None and not self._done
+        self._end = self._plan_end()
+        return self._request(self._message.samples[self._position : self._end])
+
+    def absorb(self, result: Result) -> list[Event]:
+        """The piece in flight was heard."""
+        assert self._end is not None
+        self._position += self._hear(result, self._end - self._position)
+        self._end = None
+        return self.settle()
+
+    def settle(self) -> list[Event]:
+        """The answer, if all was heard."""
+        if self._done or self._end is not None or self._remaining() >= SHORTEST:
+            return []
+        self._done = True
+        return [
+            FileTranscribed(
+                self._message.request,
+                "".join(segment.text for segment in self._segments).strip(),
+                self.language,
+                len(self._message.samples) / SAMPLE_RATE,
+                self._segments,
+                self._words,
+                sum(len(segment.tokens) for segment in self._segments),
+            )
+        ]
+
+    def fail(self, code: str, message: str) -> list[Event]:
+        """The piece in flight could not be heard."""
+        self._done = True
+        return [FileFailed(self._message.request, code, message)]
+
+    # --- pieces ----------------------------------------------------------------------------------
+
+    def _remaining(self) -> int:
+        return len(self._message.samples) - self._position
+
+    def _plan_end(self) -> int:
+        """Where the next piece ends, in samples of the recording."""
+        if self._remaining() <= self._cap:
+            return len(self._message.samples)
+        low, high = self._position + self._cap // 2, self._position + self._cap
+        return low + quietest(self._message.samples[low:high])
+
+    def _add(
+        self,
+        text: str,
+        tokens: Sequence[int],
+        logprobs: Sequence[float],
+        start: float,
+        end: float,
+        no_speech_prob: float = 0.0,
+    ) -> None:
+        """A segment. start, end: seconds of the recording."""
+        self._segments.append(
+            Segment(
+                text,
+                start,
+                end,
+                list(tokens),
+                sum(logprobs) / len(logprobs),
+                no_speech_prob,
+            )
+        )
