@@ -1,8 +1,8 @@
 """The engine process: loads one model and steps it for ever. Started by `engine.client.client`.
 
-Three threads: a reader (socket -> inbox), a writer (outbox -> socket), and the main one, which
-alone touches the model: it drains the inbox, steps, and puts the events in the outbox. The process
-ends when its socket closes, so it never outlives the gateway.
+Three threads: the two of its `Channel`, and the main one, which alone touches the model: it takes
+what is in the inbox, steps, and sends the events. The process ends when its socket closes, so it
+never outlives the gateway.
 """
 
 from __future__ import annotations
@@ -12,19 +12,15 @@ import dataclasses
 import gc
 import json
 import logging
-import queue
 import socket
 import sys
-import threading
 import time
 
-from lookhear.engine.client.wire import PREFIX, Codec
+from lookhear.engine.client.channel import Channel
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.device.allocator import keep_freed_memory
 from lookhear.engine.messages import (
     EngineFailed,
-    Event,
-    Message,
     Pong,
     Ready,
     Shutdown,
@@ -34,48 +30,6 @@ from lookhear.engine.messages import (
 log = logging.getLogger(__name__)
 
 EXIT_CANNOT_START = 3
-
-
-class Channel:
-    """Frames over a connected socket, with a thread for each direction."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
-        self._codec = Codec()
-        self.inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()  # None: closed
-        self._outbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-        self._writer = threading.Thread(target=self._write, name="engine-writer", daemon=True)
-        self._reader = threading.Thread(target=self._read, name="engine-reader", daemon=True)
-        self._writer.start()
-        self._reader.start()
-
-    def send(self, event: Event) -> None:
-        self._outbox.put(event)
-
-    def close(self) -> None:
-        """Send what is waiting, then hang up."""
-        self._outbox.put(None)
-        self._writer.join(timeout=5.0)
-        self._socket.close()
-
-    def _write(self) -> None:
-        while (event := self._outbox.get()) is not None:
-            try:
-                self._socket.sendall(b"".join(self._codec.encode(event)))
-            except OSError:
-                return  # the gateway is gone; the reader notices too
-
-    def _read(self) -> None:
-        try:
-            with self._socket.makefile("rb") as stream:
-                while len(prefix := stream.read(PREFIX.size)) == PREFIX.size:
-                    header_bytes, payload_bytes = PREFIX.unpack(prefix)
-                    header, payload = stream.read(header_bytes), stream.read(payload_bytes)
-                    self.inbox.put(self._codec.decode(header, payload))
-        except OSError:
-            pass  # the gateway is gone
-        finally:
-            self.inbox.put(None)
 
 
 def serve(config: EngineConfig, channel: Channel) -> int:
@@ -104,14 +58,7 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     keep_freed_memory()
     busy_seconds = 0.0
     while True:
-        message = None
-        if not core.has_work:
-            message = channel.inbox.get()
-            if message is None or isinstance(message, Shutdown):
-                return 0
-            core.submit(message)
-        while not channel.inbox.empty():
-            message = channel.inbox.get()
+        for message in channel.inbox.take(wait=not core.has_work):
             if message is None or isinstance(message, Shutdown):
                 return 0
             core.submit(message)

@@ -13,7 +13,14 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from lookhear.engine.client.replica import EngineUnavailable, Replica
+from lookhear.engine.client.errors import (
+    EngineRequestError,
+    EngineStartError,
+    EngineUnavailable,
+)
+from lookhear.engine.client.replica import Replica
+from lookhear.engine.client.state import Availability, EngineState
+from lookhear.engine.client.supervisor import Supervisor
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import (
     AnswerCompleted,
@@ -32,7 +39,6 @@ from lookhear.engine.messages import (
     HoldPicture,
     Message,
     ModelCard,
-    Ping,
     Pong,
     ReadAhead,
     Ready,
@@ -58,36 +64,6 @@ log = logging.getLogger(__name__)
 _OfSession = StartTurn | StartAnswer | HoldPicture | DropPicture | ReadAhead
 EventHandler = Callable[[Event], None]
 ProgressHandler = Callable[[str, Starting], None]  # told the model's name with each
-
-RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds after each next death in a row
-STEADY_SECONDS = 60.0  # whoever lived so long begins a new row
-SILENCE_LIMIT = 60.0  # seconds without an answer after which an engine counts as hung
-
-
-class EngineStartError(RuntimeError):
-    """An engine could not load its model; the message says why."""
-
-
-class EngineRequestError(RuntimeError):
-    """A file could not be transcribed. code: as in `FileFailed`."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-@dataclass(frozen=True, slots=True)
-class EngineState:
-    """How the engine of one model is.
-
-    state: "loading" (for the first time), "ready" or "restarting". stage: what a start is doing, in
-    words, "" if ready. progress: the share of the stage that is done, 0 to 1.
-    """
-
-    model: str
-    state: str
-    stage: str
-    progress: float
 
 
 @dataclass(slots=True)
@@ -149,13 +125,17 @@ class EngineClient:
 
     async def _first_start(self, replica: Replica) -> None:
         started = asyncio.Event()
-        self._tasks.append(asyncio.create_task(self._supervise(replica, started)))
+        self._tasks.append(asyncio.create_task(self._supervisor(replica).run(started)))
         await started.wait()
         if replica.ready is None:
             reason = f"its process ended with status {replica.status} before it was ready"
             if replica.failure is not None:
                 reason = replica.failure.message.removeprefix(f"{replica.config.model}: ")
             raise EngineStartError(f"cannot load {replica.config.name}: {reason}")
+
+    def _supervisor(self, replica: Replica) -> Supervisor:
+        name = replica.config.name
+        return Supervisor(replica, self._closing, lambda: name in self._cards, self._announce_death)
 
     @property
     def ready(self) -> bool:
@@ -182,9 +162,10 @@ class EngineClient:
         states = []
         for name, replica in self._replicas.items():
             if replica.ready is not None:
-                states.append(EngineState(name, "ready", "", 1.0))
+                states.append(EngineState(name, Availability.READY, "", 1.0))
             else:
-                state = "restarting" if name in self._cards else "loading"
+                has_died = name in self._cards
+                state = Availability.RESTARTING if has_died else Availability.LOADING
                 now = replica.starting
                 states.append(EngineState(name, state, now.stage, now.fraction))
         return states
@@ -316,31 +297,6 @@ class EngineClient:
         else:
             entry[1].set_exception(EngineRequestError(event.code, event.message))
 
-    async def _supervise(self, replica: Replica, first_start: asyncio.Event) -> None:
-        """Keep one engine alive. The first start is not retried: its failure is a wrong setting."""
-        clock = asyncio.get_running_loop().time
-        deaths = 0
-        while not self._closing.is_set():
-            started = asyncio.Event() if first_start.is_set() else first_start
-            began = clock()
-            heartbeat = asyncio.create_task(self._heartbeat(replica, started))
-            try:
-                status = await replica.run(started)
-            except OSError as error:  # no process, no socket pair: the machine is out of something
-                log.error("engine of %s cannot be started: %s", replica.config.name, error)
-                status = -1
-            finally:
-                heartbeat.cancel()
-                first_start.set()
-            if self._closing.is_set() or replica.config.name not in self._cards:
-                return
-            self._announce_death(replica, status)
-            deaths = 1 if clock() - began >= STEADY_SECONDS else deaths + 1
-            pause = RESTART_PAUSES[min(deaths, len(RESTART_PAUSES)) - 1]
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._closing.wait()
-
     def _announce_death(self, replica: Replica, status: int) -> None:
         log.error(
             "engine of %s ended with status %d; starting it again", replica.config.name, status
@@ -357,24 +313,3 @@ class EngineClient:
         for owner, future in self._files.values():
             if owner is replica and not future.done():
                 future.set_exception(EngineUnavailable(failure.message))
-
-    async def _heartbeat(self, replica: Replica, started: asyncio.Event) -> None:
-        """Ping the engine; kill it when it has not answered for long. `run` sees it end.
-
-        Silence is counted in heartbeats, not by the clock: this process may have been stopped for
-        minutes, or both, and then it is the one that asked nothing.
-        """
-        await started.wait()
-        number, silence = 0, 0.0
-        while replica.ready is not None:
-            if silence > SILENCE_LIMIT:
-                log.error("engine of %s does not answer; killing it", replica.config.name)
-                replica.kill()
-                return
-            number += 1
-            last = replica.last_pong
-            with contextlib.suppress(EngineUnavailable):  # its silence is what counts
-                replica.send(Ping(number))
-            await asyncio.sleep(replica.config.heartbeat_seconds)
-            is_silent = replica.last_pong == last
-            silence = silence + replica.config.heartbeat_seconds if is_silent else 0.0

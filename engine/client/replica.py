@@ -11,19 +11,17 @@ import socket
 import sys
 from collections.abc import Callable
 
-from lookhear.engine.client.wire import PREFIX, Codec, WireError
+from lookhear.engine.client.errors import EngineUnavailable, WireError
+from lookhear.engine.client.wire import PREFIX, Codec
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import EngineFailed, Event, Message, Ready, Starting
 
 log = logging.getLogger(__name__)
 
-BACKLOG_LIMIT = 256 << 20  # bytes waiting for an engine that does not read
+# Bytes waiting for an engine that does not read. When full: refuse, with `EngineUnavailable`.
+BACKLOG_LIMIT = 256 << 20
 _FROM_NOTHING = Starting("starting a process", 0.0)
 END_SECONDS = 5.0  # how long a process may take to end after its socket closed
-
-
-class EngineUnavailable(RuntimeError):
-    """No engine process is up for the model at this moment."""
 
 
 class Replica:
@@ -112,6 +110,8 @@ class Replica:
         return await self._process.wait()
 
     def send(self, message: Message) -> None:
+        """Never waits. Raises EngineUnavailable if the process is not up, or BACKLOG_LIMIT is
+        exceeded."""
         # A transport that is closing knows before `run` does that the process is gone.
         if self._writer is None or self.ready is None or self._writer.transport.is_closing():
             raise EngineUnavailable(f"the engine of {self.config.name} is not running")
@@ -125,12 +125,14 @@ class Replica:
             self._writer.close()
 
     def kill(self) -> None:
+        """End the process at once; if it is being started, as soon as it is there."""
         self._killed = True
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 
     @property
     def pid(self) -> int | None:
+        """Of the last process that was started."""
         return self._process.pid if self._process is not None else None
 
 

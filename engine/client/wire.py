@@ -20,12 +20,9 @@ import msgpack
 import numpy as np
 
 from lookhear.engine import messages
+from lookhear.engine.client.errors import WireError
 
 PREFIX = struct.Struct("<II")
-
-
-class WireError(RuntimeError):
-    """The other end sent something that is not a frame of ours."""
 
 
 def _types() -> dict[str, type]:

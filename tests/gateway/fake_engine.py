@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lookhear.engine.client.client import EngineRequestError, EngineState, EngineUnavailable
+from lookhear.engine.client.state import Availability
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
@@ -102,7 +103,10 @@ class FakeEngine:
 
     @property
     def states(self) -> list[EngineState]:
-        up = {True: ("ready", "", 1.0), False: ("restarting", "loading weights", 0.25)}
+        up = {
+            True: (Availability.READY, "", 1.0),
+            False: (Availability.RESTARTING, "loading weights", 0.25),
+        }
         return [EngineState(card.id, *up[self.is_ready(card.id)]) for card in self.models]
 
     def is_ready(self, model: str) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from lookhear.engine.client import client as client_module
+from lookhear.engine.client import supervisor
 from lookhear.engine.client.client import EngineClient, EngineStartError, EngineUnavailable
 from lookhear.engine.client.replica import Replica
 from lookhear.engine.config import EngineConfig
@@ -270,8 +271,8 @@ async def test_who_gives_up_on_a_file_need_not_hear_that_its_engine_is_busy(
 async def test_an_engine_that_lived_long_is_started_again_at_once(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, steady: float
 ) -> None:
-    monkeypatch.setattr(client_module, "STEADY_SECONDS", steady)
-    monkeypatch.setattr(client_module, "RESTART_PAUSES", (0.0, 1e9))
+    monkeypatch.setattr(supervisor, "STEADY_SECONDS", steady)
+    monkeypatch.setattr(supervisor, "RESTART_PAUSES", (0.0, 1e9))
     await loaded(pair)
     runs = pair.b.runs
     pair.b.kill()
@@ -292,7 +293,7 @@ async def test_an_engine_that_lived_long_is_started_again_at_once(
 async def test_an_engine_that_does_not_answer_is_ended(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(client_module, "SILENCE_LIMIT", 0.1)
+    monkeypatch.setattr(supervisor, "SILENCE_LIMIT", 0.1)
     for replica in (pair.a, pair.b):
         replica.config = replace(replica.config, heartbeat_seconds=0.05)
     pair.open("s", "b")
@@ -308,7 +309,7 @@ async def test_an_engine_that_does_not_answer_is_ended(
 async def test_who_slept_does_not_take_its_engines_for_hung(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "SILENCE_LIMIT", 0.1)
+    monkeypatch.setattr(supervisor, "SILENCE_LIMIT", 0.1)
     for replica in (pair.a, pair.b):
         replica.config = replace(replica.config, heartbeat_seconds=0.05)
     await loaded(pair)

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookhear.engine import messages
-from lookhear.engine.client.wire import PREFIX, Codec, WireError
+from lookhear.engine.client.errors import WireError
+from lookhear.engine.client.wire import PREFIX, Codec
 
 TYPES = (*typing.get_args(messages.Message), *typing.get_args(messages.Event))
 # What travels: finite numbers of at most 64 bits, and samples.

@@ -1,0 +1,34 @@
+"""What can go wrong with an engine, as the gateway sees it.
+
+EngineError
+  EngineStartError      it could not load its model
+  EngineUnavailable     it is not up at this moment, or does not keep up
+  EngineRequestError    it could not transcribe a file
+  WireError             it does not speak our language
+"""
+
+from __future__ import annotations
+
+
+class EngineError(RuntimeError):
+    """What an engine, or the way to it, could not do."""
+
+
+class EngineStartError(EngineError):
+    """An engine could not load its model; the message says why."""
+
+
+class EngineUnavailable(EngineError):
+    """No engine process is up for the model at this moment, or it does not keep up."""
+
+
+class EngineRequestError(EngineError):
+    """A file could not be transcribed. code: as in `FileFailed`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class WireError(EngineError):
+    """The other end sent something that is not a frame of ours."""
