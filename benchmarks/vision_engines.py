@@ -20,7 +20,8 @@ from lookhear.benchmarks.direct import run_requests
 from lookhear.benchmarks.vision_inputs import Question
 from lookhear.engine.core.request import Priority
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
-from lookhear.engine.models.vision_encoder import VisionDims, patchify
+from lookhear.engine.models.vision_encoder import patchify
+from lookhear.engine.models.vision_weights import VisionDims
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.request import PagedRequest
 from lookhear.engine.paged.runner import PagedRunner

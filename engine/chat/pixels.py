@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
 from lookhear.engine.core.request import RequestError
-from lookhear.engine.models.vision_encoder import VisionDims
+from lookhear.engine.models.vision_weights import VisionDims
 
 Frames = NDArray[np.uint8]  # [frames, height, width, 3], RGB
 Pixels = NDArray[np.float32]  # [frames, 3, height, width]

@@ -19,7 +19,8 @@ from lookhear.engine.families.capacity import num_blocks
 from lookhear.engine.families.family import Parts
 from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
-from lookhear.engine.paged.runner import MediaEncoder, PagedModel, PagedRunner
+from lookhear.engine.paged.media import MediaEncoder, PagedModel
+from lookhear.engine.paged.runner import PagedRunner
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 # Embeddings of pictures that no block of the cache has any more; a token of them is wide.

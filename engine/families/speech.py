@@ -10,7 +10,7 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import Parts, ServingRunner
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.desk import SpeechDesk
-from lookhear.engine.speech.live import LiveConfig
+from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.transcriber import Transcriber
 
 # Seconds of audio encoded in one step at most: running decodes wait no longer than that takes.

@@ -10,7 +10,7 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import Family, Parts, acceleration_of, chosen_dtype
 from lookhear.engine.families.speech import live_config, speech_parts
 from lookhear.engine.messages import SAMPLE_RATE
-from lookhear.engine.speech.live import LiveConfig
+from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.prompt import WhisperPrompter

@@ -29,9 +29,7 @@ from lookhear.engine.models.layers import EncoderLayer, FeedForward, Norm, SelfA
 from lookhear.engine.models.qwen3_weights import WeightSource, whole_number
 from lookhear.kernels import (
     LinearWeights,
-    add_layer_norm_,
     gelu_,
-    layer_norm,
     linear,
     pack_conv,
     pack_linear,
@@ -137,7 +135,7 @@ def read_audio_weights(
         conv_out=source.linear(tower, {"conv_out": dims.width}, flat),
         positions=_sinusoids(_halved(dims.chunk_frames), dims.width).to(weight),
         layers=[_layer(source, dims, f"{tower}.layers.{i}") for i in range(dims.layers)],
-        norm=_read_norm(source, f"{tower}.ln_post", dims.width),
+        norm=Norm.read(source, f"{tower}.ln_post", dims.width),
         up=source.linear(parent, {up: dims.width}, dims.width, bias=True),
         down=source.linear(parent, {down: dims.out_width}, dims.width, bias=True),
     )
@@ -182,15 +180,15 @@ class AudioEncoder:
         int64. Returns [tokens, out_width]. Nothing is read back: it can be captured."""
         dims, weights = self.dims, self.weights
         nexts = [*(layer.attention.norm for layer in weights.layers[1:]), weights.norm]
-        normed = _norm(weights.layers[0].attention.norm, x)
+        normed = weights.layers[0].attention.norm(x)
         for layer, next_norm in zip(weights.layers, nexts, strict=True):
             qkv = linear(normed, layer.attention.qkv)
             q, k, v = qkv.view(len(x), 3, dims.heads, -1).unbind(1)
             y = windowed_attention(q, k, v, limits, scale=1.0)
             y = linear(y.flatten(1), layer.attention.out)
-            normed = _add_norm(layer.ffn.norm, y, x)
+            normed = layer.ffn.norm.add_(y, x)
             y = linear(linear(normed, layer.ffn.up, "gelu"), layer.ffn.down)
-            normed = _add_norm(next_norm, y, x)
+            normed = next_norm.add_(y, x)
         return linear(linear(normed, weights.up, "gelu"), weights.down)
 
     def encode(self, log_mel: Tensor) -> Tensor:
@@ -231,25 +229,12 @@ class AudioEncoder:
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def _norm(norm: Norm, x: Tensor) -> Tensor:
-    return layer_norm(x, norm.weight, norm.bias)
-
-
-def _add_norm(norm: Norm, change: Tensor, x: Tensor) -> Tensor:
-    """Adds to the residual stream x, in place, what a layer gave; normalises it for the next."""
-    return add_layer_norm_(change, x, norm.weight, norm.bias)
-
-
 def _sinusoids(length: int, width: int) -> Tensor:
     """Fixed positions: sines in the first half of the width, cosines in the second."""
     pairs = width // 2
     scales = torch.exp(-math.log(MAX_TIMESCALE) / (pairs - 1) * torch.arange(pairs))
     angles = torch.arange(length)[:, None] * scales[None, :]
     return torch.cat([angles.sin(), angles.cos()], dim=1)
-
-
-def _read_norm(source: WeightSource, name: str, width: int) -> Norm:
-    return Norm(source.take(f"{name}.weight", width), source.take(f"{name}.bias", width))
 
 
 def _layer(source: WeightSource, dims: AudioDims, layer: str) -> EncoderLayer:
@@ -262,12 +247,12 @@ def _layer(source: WeightSource, dims: AudioDims, layer: str) -> EncoderLayer:
         biases.append(source.take(f"{name}.{part}.bias", width) * factor)
     return EncoderLayer(
         SelfAttention(
-            norm=_read_norm(source, f"{layer}.self_attn_layer_norm", width),
+            norm=Norm.read(source, f"{layer}.self_attn_layer_norm", width),
             qkv=pack_linear(torch.cat(weights), torch.cat(biases), pack=True),
             out=source.linear(name, {"out_proj": width}, width, bias=True),
         ),
         FeedForward(
-            norm=_read_norm(source, f"{layer}.final_layer_norm", width),
+            norm=Norm.read(source, f"{layer}.final_layer_norm", width),
             up=source.linear(layer, {"fc1": dims.ffn}, width, bias=True),
             down=source.linear(layer, {"fc2": width}, dims.ffn, bias=True),
         ),

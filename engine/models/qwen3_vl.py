@@ -25,7 +25,8 @@ from lookhear.engine.models.qwen3_weights import (
     tied_copy,
     whole_number,
 )
-from lookhear.engine.models.vision_encoder import VisionDims, VisionEncoder, read_vision_weights
+from lookhear.engine.models.vision_encoder import VisionEncoder
+from lookhear.engine.models.vision_weights import VisionDims, read_vision_weights
 from lookhear.engine.paged.mrope import Grid, PromptPositions
 from lookhear.engine.paged.request import Medium
 

@@ -11,26 +11,17 @@ say behind its own first layers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.device.staging import to_device
-from lookhear.engine.models.layers import Norm
-from lookhear.engine.models.qwen3_weights import WeightSource, whole_number
+from lookhear.engine.models.vision_weights import Merger, VisionDims, VisionWeights
 from lookhear.kernels import (
-    LinearWeights,
-    add_layer_norm_,
-    layer_norm,
     linear,
-    pack_linear,
     rope,
     rope_factors,
     rope_frequencies,
@@ -38,168 +29,7 @@ from lookhear.kernels import (
 )
 
 MAX_PATCHES = 16_384  # in one pass, unless a single medium has more; inside they are wide
-EPS = 1e-6
 KEPT_GRIDS = 4  # sizes of pictures whose positions are kept
-
-
-@dataclass(frozen=True, slots=True)
-class VisionDims:
-    """The numbers of vision_config that fix every shape."""
-
-    width: int
-    layers: int
-    heads: int
-    ffn: int
-    channels: int
-    patch: int  # pixels, both ways
-    frames: int  # in one patch
-    merge: int  # patches per token, both ways
-    out_width: int  # of the text decoder
-    side: int  # of the square of learnt positions
-    rope_theta: float
-    deepstack: tuple[int, ...]  # layers behind which there is a merger, ascending
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], source: Path) -> VisionDims:
-        """Reads the parsed vision_config; `source` is named in errors."""
-
-        def number(key: str) -> int:
-            return whole_number(config, source, key)
-
-        activation = config.get("hidden_act", "gelu_pytorch_tanh")
-        if activation != "gelu_pytorch_tanh":
-            raise CheckpointError(
-                f"{source}: hidden_act: expected 'gelu_pytorch_tanh', got {activation!r}"
-            )
-        rope_config = config.get("rope_parameters") or {}
-        if rope_config.get("rope_type", "axial") not in ("axial", "default"):
-            raise CheckpointError(
-                f"{source}: rope_type: expected 'axial', got {rope_config['rope_type']!r}"
-            )
-        layers, width, heads = number("depth"), number("hidden_size"), number("num_heads")
-        if width % (4 * heads):
-            raise CheckpointError(
-                f"{source}: hidden_size: expected a multiple of 4 * num_heads ({4 * heads}), "
-                f"got {width}"
-            )
-        positions = number("num_position_embeddings")
-        side = round(positions**0.5)
-        if side * side != positions:
-            raise CheckpointError(
-                f"{source}: num_position_embeddings: expected a square number, got {positions}"
-            )
-        return cls(
-            width=width,
-            layers=layers,
-            heads=heads,
-            ffn=number("intermediate_size"),
-            channels=whole_number({"in_channels": 3, **config}, source, "in_channels"),
-            patch=number("patch_size"),
-            frames=number("temporal_patch_size"),
-            merge=number("spatial_merge_size"),
-            out_width=number("out_hidden_size"),
-            side=side,
-            rope_theta=float(rope_config.get("rope_theta", 10_000.0)),
-            deepstack=_deepstack(config, source, layers),
-        )
-
-    @property
-    def factor(self) -> int:
-        """Pixels per token, both ways: sides of every image are multiples of it."""
-        return self.patch * self.merge
-
-    @property
-    def patch_values(self) -> int:
-        return self.channels * self.frames * self.patch**2
-
-
-def _deepstack(config: Mapping[str, Any], source: Path, layers: int) -> tuple[int, ...]:
-    value = config.get("deepstack_visual_indexes", [])
-    if not (
-        isinstance(value, list)
-        and all(type(i) is int and 0 <= i < layers for i in value)
-        and value == sorted(set(value))
-    ):
-        raise CheckpointError(
-            f"{source}: deepstack_visual_indexes: expected ascending layers below {layers}, "
-            f"got {value!r}"
-        )
-    return tuple(value)
-
-
-@dataclass(frozen=True, slots=True)
-class VisionLayer:
-    """qkv: [3 * width, width]. up, down: the feed-forward. Norms: before each."""
-
-    attention_norm: Norm
-    qkv: LinearWeights
-    out: LinearWeights
-    ffn_norm: Norm
-    up: LinearWeights
-    down: LinearWeights
-
-
-@dataclass(frozen=True, slots=True)
-class Merger:
-    """norm: of patches [width], or of tokens [merge ** 2 * width]. up: from tokens to tokens."""
-
-    norm: Norm
-    up: LinearWeights
-    down: LinearWeights
-
-
-@dataclass(frozen=True, slots=True)
-class VisionWeights:
-    """patches: [width, channels * frames * patch ** 2]. positions: [side ** 2, width], by rows."""
-
-    patches: LinearWeights
-    positions: Tensor
-    layers: list[VisionLayer]
-    merger: Merger
-    deepstack: list[Merger]
-
-
-def read_vision_weights(source: WeightSource, dims: VisionDims, tower: str) -> VisionWeights:
-    """Takes the encoder's tensors; tower: the beginning of their names in the checkpoint."""
-    name = f"{tower}.patch_embed.proj"
-    shape = (dims.width, dims.channels, dims.frames, dims.patch, dims.patch)
-    # A convolution whose stride is its size: one product per patch.
-    patches = source.take(f"{name}.weight", *shape).flatten(1)
-    return VisionWeights(
-        patches=pack_linear(patches, source.take(f"{name}.bias", dims.width), pack=True),
-        positions=source.take(f"{tower}.pos_embed.weight", dims.side**2, dims.width),
-        layers=[_layer(source, dims, f"{tower}.blocks.{i}") for i in range(dims.layers)],
-        merger=_merger(source, dims, f"{tower}.merger", dims.width),
-        deepstack=[
-            _merger(source, dims, f"{tower}.deepstack_merger_list.{i}", dims.merge**2 * dims.width)
-            for i in range(len(dims.deepstack))
-        ],
-    )
-
-
-def _layer(source: WeightSource, dims: VisionDims, layer: str) -> VisionLayer:
-    width = dims.width
-    return VisionLayer(
-        attention_norm=_read_norm(source, f"{layer}.norm1", width),
-        qkv=source.linear(f"{layer}.attn", {"qkv": 3 * width}, width, bias=True),
-        out=source.linear(f"{layer}.attn", {"proj": width}, width, bias=True),
-        ffn_norm=_read_norm(source, f"{layer}.norm2", width),
-        up=source.linear(f"{layer}.mlp", {"linear_fc1": dims.ffn}, width, bias=True),
-        down=source.linear(f"{layer}.mlp", {"linear_fc2": width}, dims.ffn, bias=True),
-    )
-
-
-def _merger(source: WeightSource, dims: VisionDims, name: str, normed: int) -> Merger:
-    inside = dims.merge**2 * dims.width
-    return Merger(
-        norm=_read_norm(source, f"{name}.norm", normed),
-        up=source.linear(name, {"linear_fc1": inside}, inside, bias=True),
-        down=source.linear(name, {"linear_fc2": dims.out_width}, inside, bias=True),
-    )
-
-
-def _read_norm(source: WeightSource, name: str, width: int) -> Norm:
-    return Norm(source.take(f"{name}.weight", width), source.take(f"{name}.bias", width))
 
 
 class VisionEncoder:
@@ -257,7 +87,7 @@ class VisionEncoder:
         merged: list[Tensor] = []
         layers = weights.layers
         nexts = [*(layer.attention_norm for layer in layers[1:]), weights.merger.norm]
-        normed = _norm(layers[0].attention_norm, x)
+        normed = layers[0].attention_norm(x)
         for index, (layer, next_norm) in enumerate(zip(layers, nexts, strict=True)):
             qkv = linear(normed, layer.qkv)
             qk, v = torch.split(
@@ -265,12 +95,12 @@ class VisionEncoder:
             )
             q, k = rope(qk, cos, sin).chunk(2, dim=1)
             y = linear(windowed_attention(q, k, v, bounds).flatten(1), layer.out)
-            normed = _add_norm(layer.ffn_norm, y, x)
+            normed = layer.ffn_norm.add_(y, x)
             y = linear(linear(normed, layer.up, "gelu_tanh"), layer.down)
-            normed = _add_norm(next_norm, y, x)
+            normed = next_norm.add_(y, x)
             if index in dims.deepstack:
                 merger = weights.deepstack[dims.deepstack.index(index)]
-                merged.append(_merge(merger, _norm(merger.norm, self._blocks(x))))
+                merged.append(_merge(merger, merger.norm(self._blocks(x))))
         last = _merge(weights.merger, self._blocks(normed))
         return torch.cat([last, *merged], dim=1)
 
@@ -351,12 +181,3 @@ def _passes(media: Sequence[Tensor], patch_area: int) -> Iterator[list[Tensor]]:
 
 def _merge(merger: Merger, x: Tensor) -> Tensor:
     return linear(linear(x, merger.up, "gelu"), merger.down)
-
-
-def _norm(norm: Norm, x: Tensor) -> Tensor:
-    return layer_norm(x, norm.weight, norm.bias, EPS)
-
-
-def _add_norm(norm: Norm, change: Tensor, x: Tensor) -> Tensor:
-    """Adds to the residual stream x, in place, what a layer gave; normalises it for the next."""
-    return add_layer_norm_(change, x, norm.weight, norm.bias, EPS)

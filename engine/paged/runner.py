@@ -12,45 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
-from torch import Tensor
 
 from lookhear.engine.core.request import Phase, RequestError
 from lookhear.engine.core.runner import NOT_FINITE, Failure, Outcome, isolated, warm_up
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Graphs
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool, MediaSpan, block_digests
-from lookhear.engine.paged.encoder_cache import EncoderCache
-from lookhear.engine.paged.passes import PagedDecoder, PagedPasses, Work
-from lookhear.engine.paged.request import Medium, PagedRequest, PagedSequence
+from lookhear.engine.paged.media import MediaEmbeddings, MediaEncoder, PagedModel
+from lookhear.engine.paged.passes import PagedPasses, Work
+from lookhear.engine.paged.request import PagedRequest, PagedSequence
 from lookhear.engine.paged.rows import Rows
 from lookhear.engine.paged.warm_up import paged_requests, warm_up_mask
 from lookhear.engine.sampling.sampler import Choice, Sampler, SamplingRow
-
-
-class PagedModel(Protocol):
-    """A checkpoint as the runner sees it. end_tokens: ids that end an answer."""
-
-    @property
-    def decoder(self) -> PagedDecoder: ...
-
-    @property
-    def end_tokens(self) -> tuple[int, ...]: ...
-
-    def encode(self, media: Sequence[Medium]) -> list[Tensor]:
-        """Per medium [num_tokens, width], or several times the width: what stands for the
-        placeholders, then what is added inside the decoder. A function of that medium alone."""
-        ...
-
-
-class MediaEncoder(Protocol):
-    """Encodes as a model does, by graphs of its own. See `AudioGraphs`."""
-
-    graphs: Graphs
-
-    def encode(self, media: Sequence[Medium]) -> list[Tensor]: ...
 
 
 class PagedRunner:
@@ -85,13 +60,14 @@ class PagedRunner:
             media_parts=media_parts,
             acceleration=acceleration,
         )
-        self._encoded = EncoderCache(encoder_bytes)
+        self._media = MediaEmbeddings(
+            model, media_encoder, encoder_bytes, self.passes.graphs.num_runs
+        )
         self._sampler = Sampler(self._decoder.vocab, self._device)
         self._end_tokens = frozenset(model.end_tokens)
         self._computing: dict[bytes, str] = {}  # digest of a block that a request is about to write
-        self._outputs: dict[str, list[Tensor]] = {}  # request -> its media's embeddings
         self._waiting: dict[str, PagedSequence] = {}
-        self.num_read = self.num_found = self.num_encoded = 0
+        self.num_read = self.num_found = 0
 
     @torch.inference_mode()
     def capture(self, progress: Callable[[float], None]) -> None:
@@ -192,7 +168,7 @@ class PagedRunner:
             self._pool.pin(request.key, blocks[:final])
         self._pool.release(blocks)
         self._rows.free(sequence.row)
-        self._outputs.pop(sequence.key, None)
+        self._media.release(sequence.key)
         self._waiting.pop(sequence.key, None)
         for digest in sequence.digests:
             if self._computing.get(digest) == sequence.key:
@@ -209,7 +185,7 @@ class PagedRunner:
     def launch(self, work: Sequence[Work]) -> PagedHandle:
         """Encode what is missing, run one decoder pass over all the work, and choose."""
         failures: list[Failure] = []
-        for sequence, error in isolated([s for s, _ in work], self._encode):
+        for sequence, error in isolated([s for s, _ in work], self._media.encode):
             failures.append(
                 Failure.of(sequence.key, error, "the audio or picture could not be encoded")
             )
@@ -225,47 +201,9 @@ class PagedRunner:
             failures.append(Failure.of(sequence.key, error, "the step could not be carried out"))
         return PagedHandle(self, passes, failures)
 
-    def _encode(self, sequences: Sequence[PagedSequence]) -> None:
-        """Embeddings of the media of prompts that begin; those of all of them in one batch."""
-        missing: dict[bytes, Medium] = {}
-        begun = [s for s in sequences if s.request.media and s.key not in self._outputs]
-        if not begun:
-            return
-        known: dict[bytes, Tensor] = {}
-        for sequence in begun:
-            for start, medium in sequence.request.media:
-                if start + medium.num_tokens <= sequence.fed:
-                    continue  # its keys and values are in the cache
-                output = self._encoded.find(medium.digest)
-                if output is None:
-                    missing[medium.digest] = medium
-                else:
-                    known[medium.digest] = output
-        if missing:
-            if self._encoder is None:
-                self.passes.graphs.num_runs["encode eager"] += 1
-            outputs = (self._encoder or self._model).encode(list(missing.values()))
-            self.num_encoded += sum(medium.num_tokens for medium in missing.values())
-            # The encoder may write there again. What nobody will ask for again is copied in one go,
-            # what is kept has memory of its own.
-            passing = [m for m in missing.values() if not m.is_final]
-            if passing:
-                of = dict(zip(missing, outputs, strict=True))
-                copy = torch.cat([of[m.digest] for m in passing])
-                parts = torch.split(copy, [len(of[m.digest]) for m in passing])
-                known.update(zip((m.digest for m in passing), parts, strict=True))
-            for medium, output in zip(missing.values(), outputs, strict=True):
-                if medium.is_final:
-                    known[medium.digest] = output.clone()
-                    self._encoded.add(medium.digest, known[medium.digest])
-        empty = torch.zeros(0, device=self._device)
-        for sequence in begun:
-            media = sequence.request.media
-            self._outputs[sequence.key] = [known.get(m.digest, empty) for _, m in media]
-
     def _forward(self, work: Sequence[Work]) -> PagedPass:
         wanted = [sequence.num_logits(count) for sequence, count in work]
-        logits = self.passes.run(work, wanted, self._outputs)
+        logits = self.passes.run(work, wanted, self._media.held)
         rows: list[SamplingRow] = []
         for (sequence, count), number in zip(work, wanted, strict=True):
             rows += _sampling_rows(sequence, count, number)
@@ -326,10 +264,10 @@ class PagedRunner:
         return {
             "prompt_tokens_read": self.num_read,
             "prompt_tokens_found": self.num_found,
-            "media_tokens_encoded": self.num_encoded,
+            "media_tokens_encoded": self._media.num_encoded,
             "free_blocks": self._pool.num_free,
             "cached_blocks": self._pool.num_cached,
-            "encoder_cache_bytes": self._encoded.num_bytes,
+            "encoder_cache_bytes": self._media.num_bytes,
             **{
                 name: sum(graphs.stats()[name] for graphs in self._graphs)
                 for name in self.passes.graphs.stats()
@@ -340,10 +278,10 @@ class PagedRunner:
         """Raise AssertionError if rows or blocks leaked."""
         self._pool.check()
         self._rows.check()
-        self._encoded.check()
+        self._media.check()
         assert self._rows.max_rows - self._rows.num_free == num_running
         if num_running == 0:
-            assert not self._computing and not self._outputs and not self._waiting
+            assert not self._computing and not self._media.held and not self._waiting
 
 
 @dataclass(frozen=True, slots=True)

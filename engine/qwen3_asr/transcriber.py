@@ -6,7 +6,8 @@ from lookhear.engine.core.owner import Owner
 from lookhear.engine.messages import TranscribeFile, TranscriptionSettings
 from lookhear.engine.qwen3_asr.file import AsrFile
 from lookhear.engine.qwen3_asr.recognizer import AsrConfig, AsrRecognizer
-from lookhear.engine.speech.live import LiveConfig, LiveTurn
+from lookhear.engine.speech.live import LiveTurn
+from lookhear.engine.speech.live_config import LiveConfig
 
 
 class AsrTranscriber:

@@ -15,7 +15,6 @@ Positions are absolute: samples since the turn began.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,52 +25,17 @@ from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     Event,
-    TextCommitted,
-    TextProvisional,
     TranscriptionSettings,
     TurnCompleted,
     TurnFailed,
 )
-from lookhear.engine.speech.agreement import agreed_words
 from lookhear.engine.speech.audio_buffer import AudioBuffer
+from lookhear.engine.speech.commit_policy import CommitPolicy
 from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.quiet import quietest
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
-from lookhear.engine.speech.words import UNSPACED_LANGUAGES
-from lookhear.engine.tokenizers.detokenizer import IncrementalDetokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class LiveConfig:
-    """All in samples at 16 kHz unless said otherwise.
-
-    tick: least new audio between ticks. tail: silence after the last speech that a tick must have
-    heard for its hypothesis to count as complete. pause: silence that closes the segment, if it is
-    at least roll long; long_pause: silence that closes any. cap: longest open segment; beyond it
-    the segment is cut at a quiet place. search: audio among which that place is sought. lead: audio
-    kept before the first speech. lead_in: silence put in front of every segment. agreeing_ticks:
-    ticks in a row that must hear a word alike. held_words: words at the edge of the audio that wait
-    all the same. warm_up: audio of a segment, padding included, before which nothing is committed.
-    least_logprob: log-probability below which a token, and what follows it, waits for the silence
-    after the speech. max_samples: of a turn or file, for whoever feeds it. draft: whether the last
-    hypothesis is verified in one pass.
-    """
-
-    tick: int = SAMPLE_RATE // 4
-    tail: int = SAMPLE_RATE * 3 // 20
-    pause: int = SAMPLE_RATE * 7 // 10
-    roll: int = 0
-    long_pause: int = SAMPLE_RATE * 3
-    cap: int = SAMPLE_RATE * 14
-    search: int = SAMPLE_RATE
-    lead: int = SAMPLE_RATE // 2
-    lead_in: int = SAMPLE_RATE // 10
-    warm_up: int = SAMPLE_RATE * 7 // 10
-    agreeing_ticks: int = 2
-    held_words: int = 1
-    least_logprob: float = -math.inf
-    max_samples: int = SAMPLE_RATE * 3600
-    draft: bool = True
+from lookhear.engine.speech.turn_text import TurnText
 
 
 class LiveTurn:
@@ -87,11 +51,10 @@ class LiveTurn:
     ) -> None:
         self._session = session
         self._turn = turn
-        self._settings = settings
         self._recognizer = recognizer
         self._config = config
-        self._language = settings.language
-        self._detokenizer = IncrementalDetokenizer(recognizer.token_bytes)
+        self._policy = CommitPolicy(config, recognizer.token_bytes)
+        self._text = TurnText(session, turn, settings, recognizer)
         # From _segment_start on. Speech that begins with the very first frame is misheard; silence
         # in front is cheap.
         self._audio = AudioBuffer(config.lead_in)
@@ -107,10 +70,6 @@ class LiveTurn:
         self._earlier: tuple[Hypothesis, ...] = ()  # what the ticks before it heard
         self._committed: list[int] = []  # tokens of the open segment
         self._closed: list[int] = []  # latest tokens of closed segments, for the prompt
-        self._num_tokens = 0
-        self._text = ""
-        self._shown = ""  # provisional text the client sees
-        self._is_apart = False  # the next text wants a space in front
 
     # --- input -----------------------------------------------------------------------------------
 
@@ -175,7 +134,7 @@ class LiveTurn:
         # listen once: a quiet speaker must not be lost.
         return (
             self._segment_start > 0
-            and self._num_tokens > 0
+            and self._text.num_tokens > 0
             or (self._received - self._tick_end < SAMPLE_RATE // 10)
         )
 
@@ -214,7 +173,7 @@ class LiveTurn:
                 priority=Priority.LIVE,
                 start=start,
                 samples=samples,
-                language=self._language,
+                language=self._text.language,
                 committed=tuple(self._committed),
                 draft=self._hypothesis if self._config.draft else None,
                 earlier=tuple(self._closed),
@@ -229,27 +188,18 @@ class LiveTurn:
         new = self._recognizer.hypothesis(result, len(self._committed), tick.start)
         older = (*self._earlier, self._hypothesis)[1 - self._config.agreeing_ticks :]
         self._tick_end, self._hypothesis, self._earlier = tick.end, new, older
-        # Silence behind the last word: it will not grow any more.
-        quiet = tick.end >= self._voiced_until + self._config.tail
         if tick.is_cut:
             return [*self._close(), *self.settle()]
-        within_cap = self._received - self._segment_start <= self._config.cap
-        # From a few syllables a model makes up whole sentences, and may do so twice alike.
-        is_ripe = tick.end - self._segment_start >= self._config.warm_up
-        same_language = self._language is not None or all(
-            hypothesis.language == new.language for hypothesis in older
-        )
-        stable = 0
-        if within_cap and is_ripe and same_language:
-            stable = agreed_words(
-                [hypothesis.tokens for hypothesis in older],
-                new.tokens,
-                self._recognizer.token_bytes,
-                held_words=0 if quiet else self._config.held_words,
-                unspaced=new.language in UNSPACED_LANGUAGES,
-                limit=None if quiet else new.num_confident(self._config.least_logprob),
+        num_final = 0
+        if self._received - self._segment_start <= self._config.cap:
+            num_final = self._policy.num_final(
+                new,
+                older,
+                language=self._text.language,
+                num_samples=tick.end - self._segment_start,
+                is_quiet=tick.end >= self._voiced_until + self._config.tail,
             )
-        events = self._commit(stable)
+        events = self._commit(num_final)
         return [*events, *self.settle(), *self._provisional()]
 
     def settle(self) -> list[Event]:
@@ -259,8 +209,7 @@ class LiveTurn:
         if self._ended:
             events = [*self._close(), *self._provisional()]
             self._done = True
-            rest = self._emit(self._detokenizer.flush())
-            return [*events, *rest, self._completed()]
+            return [*events, *self._text.flush(), self._completed()]
         silence = self._received - self._voiced_until
         is_long = self._voiced_until - self._segment_start >= self._config.roll
         is_pause = silence >= (self._config.pause if is_long else self._config.long_pause)
@@ -278,7 +227,7 @@ class LiveTurn:
         carried = self._recognizer.max_carried
         self._closed = (self._closed + self._committed)[-carried:] if carried else []
         self._committed, self._hypothesis, self._earlier = [], Hypothesis(), ()
-        self._is_apart = self._recognizer.joins_with_space
+        self._text.end_segment()
         self._start_segment(self._tick_end)
         return events
 
@@ -294,58 +243,21 @@ class LiveTurn:
         self._earlier = tuple(hypothesis.split(count)[1] for hypothesis in self._earlier)
         if not said.tokens:
             return []
-        self._language = self._language if self._language is not None else said.language
         self._commit_end = self._tick_end
         self._committed.extend(said.tokens)
-        self._num_tokens += len(said.tokens)
-        return self._emit(self._detokenizer.push(said.tokens), said)
-
-    def _emit(self, text: str, said: Hypothesis | None = None) -> list[Event]:
-        text = self._joined(text)
-        if not text:
-            return []
-        self._is_apart = False
-        self._text += text
-        bytes_of, wanted = self._recognizer.token_bytes, self._settings
-        language = self._language
-        return [
-            TextCommitted(
-                self._session,
-                self._turn,
-                text,
-                said.token_logprobs(bytes_of) if said and wanted.logprobs else None,
-                said.words(self._recognizer.decode_bytes, language)
-                if said and wanted.words
-                else None,
-            )
-        ]
-
-    def _joined(self, text: str) -> str:
-        """Text as it follows what was said: a turn does not begin with the space of its first word,
-        a later segment must begin with one."""
-        if not self._text:
-            return text.lstrip()
-        if self._is_apart and text and not text[0].isspace():
-            return text if self._language in UNSPACED_LANGUAGES else " " + text
-        return text
+        return self._text.commit(said)
 
     def _provisional(self) -> list[Event]:
-        if not self._settings.provisional or self._done:
-            return []
-        text = self._joined(self._detokenizer.preview(self._hypothesis.tokens))
-        if text == self._shown:
-            return []
-        self._shown = text
-        return [TextProvisional(self._session, self._turn, text)]
+        return [] if self._done else self._text.provisional(self._hypothesis.tokens)
 
     def _completed(self) -> TurnCompleted:
         return TurnCompleted(
             self._session,
             self._turn,
-            self._text,
-            self._language,
+            self._text.text,
+            self._text.language,
             self._received / SAMPLE_RATE,
-            self._num_tokens,
+            self._text.num_tokens,
         )
 
 

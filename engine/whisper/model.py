@@ -14,17 +14,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
-from lookhear.engine.models.layers import FeedForward, Norm, SelfAttention
+from lookhear.engine.models.layers import FeedForward, SelfAttention
 from lookhear.engine.whisper.caches import CrossCache, SelfCache
 from lookhear.engine.whisper.weights import WhisperDims, WhisperWeights, read_weights
 from lookhear.kernels import (
-    add_layer_norm_,
     attention,
     cross_attention_cached,
     cross_attention_weights,
     embed_tokens,
     gelu_,
-    layer_norm,
     linear,
     self_attention_cached,
     supports_half_weights,
@@ -124,12 +122,12 @@ class WhisperModel:
         x = x.squeeze(2).transpose(1, 2).contiguous().add_(weights.encoder_positions[: frames // 2])
         layers = weights.encoder_layers
         nexts = [*(layer.attention.norm for layer in layers[1:]), weights.encoder_norm]
-        normed = _norm(layers[0].attention.norm, x)
+        normed = layers[0].attention.norm(x)
         for layer, next_norm in zip(layers, nexts, strict=True):
             q, k, v = _heads(layer.attention, normed, dims.encoder_heads)
             y = linear(attention(q, k, v, scale=1.0).flatten(2), layer.attention.out)
-            normed = _add_norm(layer.ffn.norm, y, x)
-            normed = _add_norm(next_norm, _feed_forward(layer.ffn, normed), x)
+            normed = layer.ffn.norm.add_(y, x)
+            normed = next_norm.add_(_feed_forward(layer.ffn, normed), x)
         return normed
 
     @torch.inference_mode()
@@ -217,18 +215,18 @@ class WhisperModel:
         x = embed_tokens(tokens, positions, weights.tokens, weights.decoder_positions)
         layers = weights.decoder_layers
         nexts = [*(layer.attention.norm for layer in layers[1:]), weights.decoder_norm]
-        normed = _norm(layers[0].attention.norm, x)
+        normed = layers[0].attention.norm(x)
         for index, (layer, next_norm) in enumerate(zip(layers, nexts, strict=True)):
             q, k, v = _heads(layer.attention, normed, dims.decoder_heads)
             own = self_cache.data[index]
             y = self_attention_cached(q, k, v, own, rows, row_lengths, query_lengths, scale=1.0)
-            normed = _add_norm(layer.cross.norm, linear(y.flatten(2), layer.attention.out), x)
+            normed = layer.cross.norm.add_(linear(y.flatten(2), layer.attention.out), x)
 
             q = linear(normed, layer.cross.q)
             q = q.view(*q.shape[:2], dims.decoder_heads, dims.head_dim)
             audio = cross_cache.data[index]
             y = cross_attention_cached(q, audio, slots, audio_lengths, scale=1.0)
-            normed = _add_norm(layer.ffn.norm, linear(y.flatten(2), layer.cross.out), x)
+            normed = layer.ffn.norm.add_(linear(y.flatten(2), layer.cross.out), x)
             wanted = [head for at, head in capture_heads or () if at == index]
             if wanted:
                 looks = cross_attention_weights(
@@ -236,7 +234,7 @@ class WhisperModel:
                 )
                 captured.update({(index, h): looks[:, i] for i, h in enumerate(wanted)})
 
-            normed = _add_norm(next_norm, _feed_forward(layer.ffn, normed), x)
+            normed = next_norm.add_(_feed_forward(layer.ffn, normed), x)
         if capture_heads is None:
             return normed
         return normed, torch.stack([captured[head] for head in capture_heads], dim=1)
@@ -307,15 +305,6 @@ def _never_written(folder: Path, eot: object) -> set[int]:
             raise CheckpointError(f"{path}: unused_tokens: expected [first, last), got {pair!r}")
         never.update(range(*pair))
     return {i for i in never if i < eot}
-
-
-def _norm(norm: Norm, x: Tensor) -> Tensor:
-    return layer_norm(x, norm.weight, norm.bias)
-
-
-def _add_norm(norm: Norm, change: Tensor, x: Tensor) -> Tensor:
-    """Adds to the residual stream x, in place, what a layer gave; normalises it for the next."""
-    return add_layer_norm_(change, x, norm.weight, norm.bias)
 
 
 def _heads(weights: SelfAttention, normed: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from lookhear.engine.core.owner import Owner
 from lookhear.engine.messages import TranscribeFile, TranscriptionSettings
-from lookhear.engine.speech.live import LiveConfig, LiveTurn
+from lookhear.engine.speech.live import LiveTurn
+from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.whisper.file import WhisperFile
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule

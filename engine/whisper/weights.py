@@ -95,6 +95,8 @@ class CrossAttention:
 
 @dataclass(frozen=True, slots=True)
 class DecoderLayer:
+    """Self-attention, attention to the audio, feed-forward."""
+
     attention: SelfAttention
     cross: CrossAttention
     ffn: FeedForward
@@ -222,8 +224,7 @@ class _Source:
         return pack_conv(weight), self.take(f"{name}.bias", width)
 
     def norm(self, name: str) -> Norm:
-        width = self._dims.width
-        return Norm(self.take(f"{name}.weight", width), self.take(f"{name}.bias", width))
+        return Norm.read(self, name, self._dims.width)
 
     def projection(self, name: str, *, bias: bool = True) -> tuple[Tensor, Tensor]:
         """A square projection; a missing bias (Whisper's keys have none) is zero."""

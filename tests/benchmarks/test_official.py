@@ -62,7 +62,7 @@ class Recorder:
 def test_every_chunk_reads_all_the_audio_anew(direct: Direct) -> None:
     recorder: Any = Recorder(direct)
     stream = Stream(recorder)
-    found, encoded = direct.runner.num_found, direct.runner.num_encoded
+    found, encoded = direct.runner.num_found, direct.runner.stats()["media_tokens_encoded"]
     raws, audio_tokens = [], 0
     for number in range(4):
         noise = np.random.default_rng(number).normal(0.0, 0.1, CHUNK)
@@ -72,7 +72,9 @@ def test_every_chunk_reads_all_the_audio_anew(direct: Direct) -> None:
         assert tokens == (number + 1) * 26
         audio_tokens += tokens
     assert direct.runner.num_found == found  # nothing out of the prefix cache
-    assert direct.runner.num_encoded - encoded == audio_tokens  # nor out of the encoder's
+    assert (
+        direct.runner.stats()["media_tokens_encoded"] - encoded == audio_tokens
+    )  # nor out of the encoder's
     assert recorder.prefixes[:2] == [[], []]
     tokenizer = direct.tokenizer
     for before, prefix, after in zip(raws[1:3], recorder.prefixes[2:], raws[2:], strict=True):

@@ -12,7 +12,8 @@ from lookhear.engine.models import audio_encoder, qwen3, vision_encoder
 from lookhear.engine.models.audio_graphs import AudioGraphs
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.vision_graphs import VisionGraphs
-from lookhear.engine.paged.runner import MediaEncoder, PagedRunner
+from lookhear.engine.paged.media import MediaEncoder
+from lookhear.engine.paged.runner import PagedRunner
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper import model as whisper
 from lookhear.engine.whisper.model import WhisperModel

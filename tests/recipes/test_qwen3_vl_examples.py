@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from lookhear.engine.chat.pixels import PixelRules
-from lookhear.engine.models.vision_encoder import VisionDims
 from lookhear.engine.models.vision_encoder import patchify as engine_patchify
+from lookhear.engine.models.vision_weights import VisionDims
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tools.recipes.qwen3_vl.batches import collate, patchify
 from tools.recipes.qwen3_vl.examples import ConversationMaker, Example, Mix

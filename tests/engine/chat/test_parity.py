@@ -95,7 +95,7 @@ def theirs(pair: tuple[Path, Any], sequence: PagedSequence) -> list[int]:
 
 
 def _dims(config: Any) -> Any:
-    from lookhear.engine.models.vision_encoder import VisionDims
+    from lookhear.engine.models.vision_weights import VisionDims
 
     return VisionDims.from_config(config.to_dict(), Path("config.json"))
 

@@ -23,7 +23,8 @@ from lookhear.engine.chat.pixels import (
 )
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.core.request import RequestError
-from lookhear.engine.models.vision_encoder import VisionDims, patchify
+from lookhear.engine.models.vision_encoder import patchify
+from lookhear.engine.models.vision_weights import VisionDims
 
 MEAN, STD = (0.48, 0.5, 0.4), (0.25, 0.5, 0.3)
 RULES = PixelRules(32, 2, 65_536, 16_777_216, (0.5,) * 3, (0.5,) * 3)  # Qwen3-VL's own, of images

@@ -66,7 +66,7 @@ from lookhear.engine.qwen3_asr.recognizer import AsrConfig
 from lookhear.engine.qwen3_asr.transcriber import AsrTranscriber
 from lookhear.engine.sampling.params import SamplingParams
 from lookhear.engine.speech.desk import SpeechDesk
-from lookhear.engine.speech.live import LiveConfig
+from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Stretch
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.engine.playing import noise, wanted
@@ -323,4 +323,4 @@ def test_cached_encoder_output_is_a_view_of_static_memory(
         salt=b"another tenant",
     )  # fmt: skip
     assert answers(runner, [other])["a"] == expected
-    assert runner._encoded.num_hits == 1
+    assert runner._media._cache.num_hits == 1

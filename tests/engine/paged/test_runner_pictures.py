@@ -108,8 +108,11 @@ def test_a_second_question_finds_the_picture(pair: tuple[Qwen3VLModel, Any]) -> 
     first, second = (make_request(pair[0], "b", SIZES["b"], question) for question in (1, 2))
     runner = make_runner(pair[0])
     finish(runner, [runner.place(first)])
-    read, encoded = runner.num_read, runner.num_encoded
+    read, encoded = runner.num_read, runner.stats()["media_tokens_encoded"]
     cached = finish(runner, [runner.place(second)])["b"]
-    assert runner.num_read - read < BLOCK_TOKENS + 6 and runner.num_encoded == encoded
+    assert (
+        runner.num_read - read < BLOCK_TOKENS + 6
+        and runner.stats()["media_tokens_encoded"] == encoded
+    )
     fresh = make_runner(pair[0])
     assert finish(fresh, [fresh.place(second)])["b"].tokens == cached.tokens

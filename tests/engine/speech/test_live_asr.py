@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from lookhear.engine.core.request import StopReason
 from lookhear.engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings
 from lookhear.engine.paged.request import PagedRequest
-from lookhear.engine.speech.live import LiveConfig, LiveTurn
+from lookhear.engine.speech.live import LiveTurn
+from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.engine.speech.scripted import Driver
 from tests.engine.speech.scripted_asr import AsrSpeech, Ear, make_tokenizer, result_of

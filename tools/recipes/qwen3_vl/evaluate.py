@@ -27,7 +27,8 @@ from lookhear.engine.chat.template import ChatTemplate
 from lookhear.engine.checkpoints.loader import read_json
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.messages import ChatMessage, ImagePart, Part, TextPart, VideoPart
-from lookhear.engine.models.vision_encoder import VisionDims, patchify
+from lookhear.engine.models.vision_encoder import patchify
+from lookhear.engine.models.vision_weights import VisionDims
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tools.recipes.checkpoints.qwen_vocabulary import TURN_END

@@ -1,0 +1,83 @@
+"""What a turn has said, and how it is told: committed text, and the guess of what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lookhear.engine.messages import Event, TextCommitted, TextProvisional, TranscriptionSettings
+from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.speech.recognizer import Recognizer
+from lookhear.engine.speech.words import UNSPACED_LANGUAGES
+from lookhear.engine.tokenizers.detokenizer import IncrementalDetokenizer
+
+
+class TurnText:
+    """text: all that was committed. language: ISO code that is settled, or None. num_tokens: of the
+    committed text."""
+
+    def __init__(
+        self, session: str, turn: str, settings: TranscriptionSettings, recognizer: Recognizer
+    ) -> None:
+        self._session = session
+        self._turn = turn
+        self._settings = settings
+        self._recognizer = recognizer
+        self._detokenizer = IncrementalDetokenizer(recognizer.token_bytes)
+        self._shown = ""  # provisional text the client sees
+        self._is_apart = False  # the next text wants a space in front
+        self.text = ""
+        self.language = settings.language
+        self.num_tokens = 0
+
+    def commit(self, said: Hypothesis) -> list[Event]:
+        """Say these tokens for good, behind all others."""
+        if self.language is None:
+            self.language = said.language
+        self.num_tokens += len(said.tokens)
+        return self._emit(self._detokenizer.push(said.tokens), said)
+
+    def end_segment(self) -> None:
+        """What comes next is another segment's."""
+        self._is_apart = self._recognizer.joins_with_space
+
+    def flush(self) -> list[Event]:
+        """No more tokens: what is left of an unfinished character."""
+        return self._emit(self._detokenizer.flush())
+
+    def provisional(self, tokens: Sequence[int]) -> list[Event]:
+        """The present guess of what follows, if it is wanted, and another than before."""
+        if not self._settings.provisional:
+            return []
+        text = self._joined(self._detokenizer.preview(tokens))
+        if text == self._shown:
+            return []
+        self._shown = text
+        return [TextProvisional(self._session, self._turn, text)]
+
+    def _emit(self, text: str, said: Hypothesis | None = None) -> list[Event]:
+        text = self._joined(text)
+        if not text:
+            return []
+        self._is_apart = False
+        self.text += text
+        bytes_of, wanted = self._recognizer.token_bytes, self._settings
+        return [
+            TextCommitted(
+                self._session,
+                self._turn,
+                text,
+                said.token_logprobs(bytes_of) if said and wanted.logprobs else None,
+                said.words(self._recognizer.decode_bytes, self.language)
+                if said and wanted.words
+                else None,
+            )
+        ]
+
+    def _joined(self, text: str) -> str:
+        """Text as it follows what was said: a turn does not begin with the space of its first word,
+        a later segment must begin with one."""
+        if not self.text:
+            return text.lstrip()
+        if self._is_apart and text and not text[0].isspace():
+            return text if self.language in UNSPACED_LANGUAGES else " " + text
+        return text
