@@ -32,5 +32,5 @@ class FromScratch(AsrRecognizer):
 
 def from_scratch(core: EngineCore, settings: TranscriptionSettings, speech: Speech) -> Listener:
     """A listener whose turn decodes so. The core: of a Qwen3-ASR checkpoint."""
-    with patch("lookhear.engine.speech.family.AsrRecognizer", FromScratch):
+    with patch("lookhear.engine.qwen3_asr.transcriber.AsrRecognizer", FromScratch):
         return Listener(core, settings, speech)

@@ -214,7 +214,7 @@ def decode_rate(
     def said() -> list[int]:
         if any(client.failure for client in clients):
             raise RuntimeError(next(c.failure for c in clients if c.failure))
-        return [len(sequence.answer.tokens) for sequence in running.values()]
+        return [len(sequence.generated.tokens) for sequence in running.values()]
 
     limit = time.perf_counter() + 60.0
     while len(running) < len(clients) or min(said()) < warm:

@@ -62,22 +62,27 @@ class ChatAnswer(Streamer):
 
     @property
     def is_done(self) -> bool:
+        """Whether the answer is complete."""
         return self._done
 
     @property
     def is_urgent(self) -> bool:
+        """Somebody waits for it."""
         return True
 
     def wants_request(self) -> bool:
+        """Once."""
         return not self._has_request and not self._done
 
     def cost(self) -> Cost:
+        """Of the whole answer: its pictures, its prompt and all that it may say."""
         return Cost(
             encoder=sum(medium.num_tokens for _, medium in self._prompt.media),
             tokens=len(self._prompt.tokens) + self._sampling.max_tokens,
         )
 
     def make_request(self) -> PagedRequest:
+        """The only one."""
         self._has_request = True
         return PagedRequest(
             key=self._key,
@@ -92,6 +97,7 @@ class ChatAnswer(Streamer):
         )
 
     def follow(self, sequence: PagedSequence) -> list[Event]:
+        """The text that has become certain; ends the request at a stop text."""
         answer = sequence.generated
         if not answer.tokens and not answer.stop:
             return []  # the prompt is being read
@@ -150,6 +156,7 @@ class ChatAnswer(Streamer):
         return TokenLogprob(piece.decode("utf-8", "replace"), logprob, list(piece))
 
     def absorb(self, result: Result) -> list[Event]:
+        """What was held back, and the end."""
         self._done = True
         events: list[Event] = []
         session, name = self._message.session, self._message.answer
@@ -168,9 +175,11 @@ class ChatAnswer(Streamer):
         return events
 
     def settle(self) -> list[Event]:
+        """Nothing: all it says comes of its request."""
         return []
 
     def fail(self, code: str, message: str) -> list[Event]:
+        """The answer could not be written."""
         self._done = True
         return [AnswerFailed(self._message.session, self._message.answer, code, message)]
 
@@ -191,14 +200,17 @@ class PromptReader:
         self._next = prompt
 
     def wants_request(self) -> bool:
+        """Whether there is a beginning that was not read."""
         return self._next is not None
 
     def cost(self) -> Cost:
+        """Of the newest beginning."""
         assert self._next is not None
         encoder = sum(medium.num_tokens for _, medium in self._next.media)
         return Cost(encoder, len(self._next.tokens) + 1)
 
     def make_request(self) -> PagedRequest:
+        """Reads the newest beginning."""
         prompt, self._next = self._next, None
         assert prompt is not None
         return PagedRequest(
@@ -211,10 +223,13 @@ class PromptReader:
         )
 
     def absorb(self, result: Result) -> list[Event]:
+        """Nothing: nobody is told."""
         return []
 
     def settle(self) -> list[Event]:
+        """Nothing: nobody is told."""
         return []
 
     def fail(self, code: str, message: str) -> list[Event]:
+        """Nothing: the question itself will say what is wrong."""
         return []

@@ -55,6 +55,7 @@ class ChatDesk:
         self._grammars = GrammarCompiler(prompter.tokenizer, vocab, end_tokens)
 
     def take(self, message: Message, core: EngineCore) -> list[Event]:
+        """See `Desk`."""
         pictures = self._prompter.pictures
         match message:
             case HoldPicture(session, _, picture, pixels):
@@ -77,10 +78,12 @@ class ChatDesk:
         return []
 
     def close(self, session: str) -> None:
+        """The session's pictures are forgotten."""
         if self._prompter.pictures is not None:
             self._prompter.pictures.forget(session)
 
     def stats(self, core: EngineCore) -> dict[str, int]:
+        """Answers under way, and what the pictures take."""
         pictures = self._prompter.pictures
         return {"answers": core.count(ChatAnswer), **(pictures.stats() if pictures else {})}
 

@@ -56,12 +56,15 @@ class PictureStore:
         self._held: dict[str, dict[str, NDArray[np.uint8]]] = {}
 
     def hold(self, session: str, name: str, pixels: NDArray[np.uint8]) -> None:
+        """pixels: [height, width, 3] uint8. A name that is held already is replaced."""
         self._held.setdefault(session, {})[name] = pixels
 
     def drop(self, session: str, name: str) -> None:
+        """Forget one, if it is held."""
         self._held.get(session, {}).pop(name, None)
 
     def close(self, session: str) -> None:
+        """Forget all of a session."""
         self._held.pop(session, None)
 
     def find(self, session: str, name: str, place: Place) -> NDArray[np.uint8]:
@@ -75,10 +78,12 @@ class PictureStore:
 
     @property
     def num_bytes(self) -> int:
+        """Of all pictures together."""
         return sum(p.nbytes for held in self._held.values() for p in held.values())
 
     @property
     def num_pictures(self) -> int:
+        """Of all sessions together."""
         return sum(map(len, self._held.values()))
 
 

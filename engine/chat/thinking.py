@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 OPEN, CLOSE = "<think>", "</think>"
+
+
+class Stage(Enum):
+    """Where a text is."""
+
+    START = "start"  # nothing but blank space, or the beginning of a tag
+    THINKING = "thinking"
+    GAP = "gap"  # line breaks behind the thinking
+    ANSWER = "answer"
 
 
 class ThinkingSplitter:
@@ -13,44 +24,44 @@ class ThinkingSplitter:
     """
 
     def __init__(self, *, is_open: bool = False) -> None:
-        self._state = "thinking" if is_open else "start"
+        self._stage = Stage.THINKING if is_open else Stage.START
         self._has_begun = False  # to think, line breaks apart
         self._held = ""  # may be the beginning of a tag, or blank space that goes with one
 
     @property
     def is_thinking(self) -> bool:
         """Whether the next text is thinking, as far as is known."""
-        return self._state == "thinking"
+        return self._stage is Stage.THINKING
 
     def push(self, text: str) -> tuple[str, str]:
         """More text: (thinking, answer) that is certain now."""
         self._held += text
         thinking = answer = ""
-        if self._state == "start":
+        if self._stage is Stage.START:
             self._begin()
-        if self._state == "thinking":
+        if self._stage is Stage.THINKING:
             thinking = self._think()
-        if self._state == "gap":
+        if self._stage is Stage.GAP:
             self._held = self._held.lstrip("\n")
             if self._held:
-                self._state = "answer"
-        if self._state == "answer":
+                self._stage = Stage.ANSWER
+        if self._stage is Stage.ANSWER:
             answer, self._held = self._held, ""
         return thinking, answer
 
     def flush(self) -> tuple[str, str]:
         """No more text: what was held back."""
         held, self._held = self._held, ""
-        if self._state == "thinking":
+        if self._stage is Stage.THINKING:
             return held.rstrip("\n"), ""
-        return "", "" if self._state == "gap" else held
+        return "", "" if self._stage is Stage.GAP else held
 
     def _begin(self) -> None:
         seen = self._held.lstrip()
         if seen.startswith(OPEN):
-            self._state, self._held = "thinking", seen.removeprefix(OPEN)
+            self._stage, self._held = Stage.THINKING, seen.removeprefix(OPEN)
         elif not OPEN.startswith(seen):
-            self._state = "answer"
+            self._stage = Stage.ANSWER
 
     def _think(self) -> str:
         if not self._has_begun:
@@ -58,7 +69,7 @@ class ThinkingSplitter:
             self._has_begun = bool(self._held)
         before, tag, after = self._held.partition(CLOSE)
         if tag:
-            self._state, self._held = "gap", after
+            self._stage, self._held = Stage.GAP, after
             return before.rstrip("\n")
         # Line breaks in front of the tag are no thinking either.
         kept = before[: len(before) - longest_overlap(before, [CLOSE])].rstrip("\n")

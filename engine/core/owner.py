@@ -17,9 +17,13 @@ class Owner(Protocol):
     """
 
     @property
-    def is_done(self) -> bool: ...
+    def is_done(self) -> bool:
+        """Whether there will never be another request."""
+        ...
 
-    def wants_request(self) -> bool: ...
+    def wants_request(self) -> bool:
+        """Whether it would make a request now."""
+        ...
 
     @property
     def is_urgent(self) -> bool:
@@ -34,7 +38,9 @@ class Owner(Protocol):
         """A request of the kind that the model's runner takes."""
         ...
 
-    def absorb(self, result: Result) -> list[Event]: ...
+    def absorb(self, result: Result) -> list[Event]:
+        """Its request is over; the events are what is new."""
+        ...
 
     def settle(self) -> list[Event]:
         """Events that need no request (a turn that ended in silence, say)."""

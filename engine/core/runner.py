@@ -1,4 +1,4 @@
-"""What the core needs of whoever runs requests on a model. See `whisper_runner`, `paged_runner`.
+"""What the core needs of whoever runs requests on a model. See `WhisperRunner`, `PagedRunner`.
 
 place(request)      room for it is taken; nothing is computed
 launch(work)        encoders and one decoder pass over all the work; nothing is read back
@@ -26,14 +26,22 @@ class Running(Protocol):
     phase: Phase
 
     @property
-    def key(self) -> str: ...
+    def key(self) -> str:
+        """Its owner's."""
+        ...
 
     @property
-    def num_drafted(self) -> int: ...
+    def num_drafted(self) -> int:
+        """Tokens of its draft."""
+        ...
 
-    def demand(self) -> Demand: ...
+    def demand(self) -> Demand:
+        """What it could be fed next."""
+        ...
 
-    def result(self) -> Result: ...
+    def result(self) -> Result:
+        """What came of it. Only when it is done."""
+        ...
 
 
 S = TypeVar("S", bound=Running)
@@ -91,7 +99,9 @@ class Runner(Protocol, Generic[R, S]):
         """work: sequences and how many tokens each is fed."""
         ...
 
-    def release(self, sequence: S) -> None: ...
+    def release(self, sequence: S) -> None:
+        """The request is over: its room is free again."""
+        ...
 
     def forget(self, key: str) -> None:
         """The owner is gone: what is kept for its next request is not needed."""

@@ -52,10 +52,12 @@ class Scheduler:
 
     @property
     def num_waiting(self) -> int:
+        """Owners that wait for a step."""
         return len(self._waiting)
 
     @property
     def num_running(self) -> int:
+        """Requests that were admitted and are not over."""
         return len(self._running)
 
     def is_known(self, key: str) -> bool:
@@ -63,6 +65,7 @@ class Scheduler:
         return key in self._waiting or key in self._running
 
     def is_running(self, key: str) -> bool:
+        """Whether the owner has a request that was admitted."""
         return key in self._running
 
     # --- tickets ---------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ WARM_UPS = 2  # compile kernels, and give libraries the memory they keep
 
 @dataclass(frozen=True, slots=True)
 class CudaGraph:
+    """See `Captured`."""
+
     graph: torch.cuda.CUDAGraph
     output: Output
 
@@ -45,9 +47,11 @@ class CudaBackend:
 
     @property
     def num_bytes(self) -> int:
+        """Of device memory, taken by all graphs so far."""
         return self._num_bytes
 
     def capture(self, region: Callable[[], Output]) -> CudaGraph:
+        """See `Backend`."""
         with torch.inference_mode():
             current = torch.cuda.current_stream(self._device)
             self._stream.wait_stream(current)

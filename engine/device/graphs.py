@@ -34,12 +34,16 @@ ROW_BUCKETS = (1, 2, 4, 8, 16, 24, 32, 48, 64)  # then every 32
 
 
 class Captured(Protocol):
+    """One graph."""
+
     @property
     def output(self) -> Output:
         """Memory that every replay writes."""
         ...
 
-    def replay(self) -> None: ...
+    def replay(self) -> None:
+        """Do again what was captured, on what lies in its buffers now."""
+        ...
 
 
 class Backend(Protocol):
@@ -82,10 +86,12 @@ class Graphs:
 
     @property
     def is_on(self) -> bool:
+        """Whether passes may be captured at all."""
         return self._backend is not None
 
     @property
     def num_captured(self) -> int:
+        """Graphs of all kinds."""
         return sum(len(kind.graphs) for kind in self._kinds.values())
 
     def plan(

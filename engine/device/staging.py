@@ -32,7 +32,9 @@ MAX_LAYOUTS = 1024  # that are remembered
 class DeviceEvent(Protocol):
     """A point in the device's queue of work."""
 
-    def record(self) -> None: ...
+    def record(self) -> None:
+        """Behind all work that was queued so far."""
+        ...
 
     def synchronize(self) -> None:
         """Wait until everything before it is done. At once if it was never recorded."""
@@ -50,20 +52,27 @@ class DeviceMemory(Protocol):
         """On the device, at an address that stays: what captured graphs read."""
         ...
 
-    def event(self) -> DeviceEvent: ...
+    def event(self) -> DeviceEvent:
+        """A new one, never recorded."""
+        ...
 
 
 class CudaMemory:
+    """See `DeviceMemory`."""
+
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
     def pinned(self, size: int) -> Tensor:
+        """See `DeviceMemory`."""
         return torch.zeros(size, dtype=torch.int64, pin_memory=True)
 
     def persistent(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """See `DeviceMemory`."""
         return torch.zeros(tuple(shape), dtype=dtype, device=self._device)
 
     def event(self) -> DeviceEvent:
+        """See `DeviceMemory`."""
         return torch.cuda.Event()  # type: ignore[no-untyped-call]
 
 
@@ -85,6 +94,7 @@ class SharedStaging:
     def put(
         self, arrays: Mapping[str, Integers], *, is_fixed: bool = False
     ) -> Mapping[str, Tensor]:
+        """See `Staging`."""
         assert not is_fixed, "a graph reads a buffer of its own"
         return {
             name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()
@@ -128,6 +138,7 @@ class PinnedStaging:
     def put(
         self, arrays: Mapping[str, Integers], *, is_fixed: bool = False
     ) -> Mapping[str, Tensor]:
+        """See `Staging`."""
         places = self._place(arrays)
         size = places.size
         if size > self._capacity:

@@ -104,6 +104,8 @@ class HoldPicture:
 
 @dataclass(frozen=True, slots=True)
 class DropPicture:
+    """The picture is not needed any more."""
+
     session: str
     model: str
     picture: str

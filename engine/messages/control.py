@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
+    """A client has come, and stays."""
+
     session: str
 
 
@@ -19,12 +21,14 @@ class CloseSession:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
+    """Asks for a `Pong` of the same number."""
+
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    pass
+    """End now; whatever is under way is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class ModelCard:
     context_tokens: int = 0
 
     def can(self, ability: str) -> bool:
+        """Whether it has the ability."""
         return ability in self.abilities
 
 

@@ -69,6 +69,8 @@ class TranscriptionSettings:
 
 @dataclass(frozen=True, slots=True)
 class StartTurn:
+    """A turn begins; its audio follows."""
+
     session: str
     turn: str
     settings: TranscriptionSettings
@@ -115,6 +117,8 @@ class TranscribeFile:
 
 @dataclass(frozen=True, slots=True)
 class CancelFile:
+    """Nobody wants the transcript any more. The engine sends nothing more about it."""
+
     request: str
 
 
@@ -162,6 +166,8 @@ class TurnFailed:
 
 @dataclass(frozen=True, slots=True)
 class FileTranscribed:
+    """The whole recording. language, duration, num_tokens: as in `TurnCompleted`."""
+
     request: str
     text: str
     language: str | None
@@ -173,6 +179,8 @@ class FileTranscribed:
 
 @dataclass(frozen=True, slots=True)
 class FileFailed:
+    """code: machine word, as in `TurnFailed`."""
+
     request: str
     code: str
     message: str

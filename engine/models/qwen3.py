@@ -64,10 +64,12 @@ class Qwen3Model:
 
     @property
     def num_parameters(self) -> int:
+        """Numbers in the checkpoint."""
         return self.weights.num_parameters
 
     @property
     def vocab(self) -> int:
+        """Logits per token."""
         return self.dims.vocab
 
     def new_cache(self, num_blocks: int, dtype: torch.dtype | None = None) -> PagedCache:

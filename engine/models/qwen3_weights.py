@@ -201,6 +201,7 @@ class WeightSource:
         self.num_parameters = 0
 
     def take(self, name: str, *shape: int) -> Tensor:
+        """The tensor of that name, checked for its shape."""
         tensor = self._reader.take(name, *shape)
         self.num_parameters += tensor.numel()
         return tensor if self._dtype is None else tensor.to(self._dtype)

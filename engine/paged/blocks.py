@@ -223,10 +223,12 @@ class BlockPool:
 
     @property
     def num_free(self) -> int:
+        """Blocks on the free list."""
         return len(self._free)
 
     @property
     def num_cached(self) -> int:
+        """Blocks that nobody holds and that can be found."""
         return len(self._unused)
 
     def check(self) -> None:

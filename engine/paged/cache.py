@@ -40,6 +40,7 @@ class PagedCache:
 
     @property
     def num_bytes(self) -> int:
+        """Of all layers."""
         return sum(layer.nbytes for layer in self.layers)
 
 

@@ -19,10 +19,14 @@ class PagedModel(Protocol):
     """A checkpoint as the runner sees it. end_tokens: ids that end an answer."""
 
     @property
-    def decoder(self) -> PagedDecoder: ...
+    def decoder(self) -> PagedDecoder:
+        """All but the encoder."""
+        ...
 
     @property
-    def end_tokens(self) -> tuple[int, ...]: ...
+    def end_tokens(self) -> tuple[int, ...]:
+        """Ids that end an answer."""
+        ...
 
     def encode(self, media: Sequence[Medium]) -> list[Tensor]:
         """Per medium [num_tokens, width], or several times the width: what stands for the

@@ -38,11 +38,17 @@ PREFILL_BUCKETS = (16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 
 
 class PagedDims(Protocol):
-    @property
-    def width(self) -> int: ...
+    """What a pass asks of a decoder's geometry."""
 
     @property
-    def rope_sections(self) -> tuple[int, int, int] | None: ...
+    def width(self) -> int:
+        """Of an embedding."""
+        ...
+
+    @property
+    def rope_sections(self) -> tuple[int, int, int] | None:
+        """M-RoPE's pairs per axis; None: plain positions."""
+        ...
 
 
 class PagedDecoder(Protocol):
@@ -52,20 +58,32 @@ class PagedDecoder(Protocol):
     dtype: torch.dtype
 
     @property
-    def dims(self) -> PagedDims: ...
+    def dims(self) -> PagedDims:
+        """Of config.json."""
+        ...
 
     @property
-    def vocab(self) -> int: ...
+    def vocab(self) -> int:
+        """Logits per token."""
+        ...
 
-    def new_cache(self, num_blocks: int) -> PagedCache: ...
+    def new_cache(self, num_blocks: int) -> PagedCache:
+        """A cache of its shape; num_blocks: the trash block included."""
+        ...
 
-    def embed(self, tokens: Tensor) -> Tensor: ...
+    def embed(self, tokens: Tensor) -> Tensor:
+        """tokens: [n] int64. Returns [n, width]."""
+        ...
 
     def forward(
         self, inputs: Tensor, batch: PagedBatch, cache: PagedCache, added: Added | None = None
-    ) -> Tensor: ...
+    ) -> Tensor:
+        """One step over packed tokens; returns hidden [tokens, width]. See `Qwen3Model.forward`."""
+        ...
 
-    def logits(self, hidden: Tensor) -> Tensor: ...
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden: [n, width]. Returns [n, vocab] float32."""
+        ...
 
 
 class PagedLogits(NamedTuple):

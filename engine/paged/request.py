@@ -51,7 +51,9 @@ class Matcher(TokenMask, Protocol):
 class Grammar(Protocol):
     """What answers keep to. See `engine.sampling.grammar`."""
 
-    def start(self) -> Matcher: ...
+    def start(self) -> Matcher:
+        """A matcher at the beginning of an answer."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Medium:
         *,
         is_final: bool = True,
     ) -> Medium:
+        """With a name of its own if it is not final, else with that of its features."""
         if not is_final:  # nobody asks for it again: any name that nobody else has
             return cls(features, num_tokens, os.urandom(DIGEST_BYTES), is_final, grid)
         # Twice as fast as BLAKE2 where the processor has instructions for it, which is nearly
@@ -170,6 +173,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
         return self.phase is Phase.PREFILL
 
     def demand(self) -> Demand:
+        """What it could be fed next."""
         waiting = self.is_waiting or self._is_held
         if self.phase is Phase.DECODE and self.num_known == 1:
             return HELD if waiting else ONE_MORE

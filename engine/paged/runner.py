@@ -90,6 +90,7 @@ class PagedRunner:
 
     @property
     def free_tokens(self) -> int:
+        """Places of the paged cache that a new request could reserve now."""
         return self._pool.available() * BLOCK_TOKENS
 
     def place(self, request: PagedRequest) -> PagedSequence:
@@ -315,6 +316,7 @@ class PagedHandle:
 
     @torch.inference_mode()
     def wait(self) -> Outcome:
+        """See `Handle`."""
         return Outcome([*self._failures, *self._runner.finish(self._passes)])
 
 

@@ -23,6 +23,7 @@ class AnyToken:
     """A grammar of anything. See `engine.sampling.sampler.TokenMask`."""
 
     def fill(self, bits: NDArray[np.int32]) -> None:
+        """Every token may come."""
         bits.fill(-1)
 
 

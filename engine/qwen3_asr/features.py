@@ -34,6 +34,7 @@ class GrowingLogMel:
 
     @property
     def num_frames(self) -> int:
+        """Frames known, final or not."""
         return self._num_frames
 
     @property

@@ -9,7 +9,7 @@
     [system: context] <audio_start> |closed|closed|...|open| <audio_end> ... committed | draft
     |------------ final, found in the prefix cache --------|----- read in every tick ---------|
 
-Pure apart from the log-mel, which is arithmetic on the host. Prompt and answer: `qwen3_asr_prompt`.
+Pure apart from the log-mel, which is arithmetic on the host. Prompt and answer: `prompt.py`.
 """
 
 from __future__ import annotations
@@ -80,13 +80,16 @@ class AsrRecognizer:
         self._overhead = len(self._frame("pt").around(0).tokens) + HEADER_TOKENS
 
     def token_bytes(self, token: int) -> bytes:
+        """UTF-8 bytes that a text token stands for."""
         return self.decode_bytes([token])
 
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
+        """UTF-8 bytes of text tokens, without the tag in front of them."""
         # The tag is spelt out when it is decoded; whoever reads the words must never see it.
         return self._config.tokenizer.decode_bytes(t for t in tokens if t != self._asr_text)
 
     def cost(self, start: int, num_samples: int, num_committed: int) -> Cost:
+        """Closed windows cost the encoder nothing; blocks are reserved for all."""
         dims = self._config.dims
         frames = max(num_samples, SHORTEST) // HOP
         closed = 0
@@ -101,6 +104,7 @@ class AsrRecognizer:
     # --- requests --------------------------------------------------------------------------------
 
     def request(self, stretch: Stretch) -> PagedRequest:
+        """Closed windows, the open one, and the text so far: see the module."""
         media = self._media(stretch)
         count = sum(medium.num_tokens for medium in media)
         frame = self._frame(stretch.language)
@@ -181,6 +185,7 @@ class AsrRecognizer:
     # --- results ---------------------------------------------------------------------------------
 
     def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
+        """What follows the header of the answer, which says the language."""
         if self._is_forced or num_committed:  # the header was part of the prompt
             return Hypothesis.of(result, num_committed, start)
         split = 0

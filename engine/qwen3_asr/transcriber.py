@@ -24,9 +24,11 @@ class AsrTranscriber:
         self.max_samples = live.max_samples
 
     def start_turn(self, session: str, turn: str, settings: TranscriptionSettings) -> LiveTurn:
+        """See `Transcriber`."""
         recognizer = AsrRecognizer(self._config, settings)
         return LiveTurn(session, turn, settings, recognizer, self._live)
 
     def start_file(self, message: TranscribeFile) -> Owner:
+        """See `Transcriber`."""
         recognizer = AsrRecognizer(self._config, message.settings, message.temperature)
         return AsrFile(message, recognizer, self._cap)

@@ -87,6 +87,7 @@ class JsonGrammar:
     matcher: LLMatcher
 
     def start(self) -> GrammarMatcher:
+        """A matcher at the beginning of an answer."""
         return GrammarMatcher(self.matcher.deep_copy())
 
 

@@ -33,6 +33,7 @@ class AudioBuffer:
         return self._held[self._start : self._end]
 
     def append(self, samples: Samples) -> None:
+        """Samples behind all others."""
         if self._end + len(samples) > len(self._held):
             kept = self.led_samples
             size = len(kept) + len(samples)

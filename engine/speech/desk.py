@@ -32,6 +32,7 @@ class SpeechDesk:
         self._max_live_turns = max_live_turns
 
     def take(self, message: Message, core: EngineCore) -> list[Event]:
+        """See `Desk`."""
         match message:
             case StartTurn():
                 return self._start_turn(message, core)
@@ -56,9 +57,12 @@ class SpeechDesk:
                 return [AnswerFailed(session, answer, "invalid_model", text)]
         return []
 
-    def close(self, session: str) -> None: ...
+    def close(self, session: str) -> None:
+        """Nothing is kept by session."""
+        ...
 
     def stats(self, core: EngineCore) -> dict[str, int]:
+        """Turns that are open."""
         return {"live_turns": core.count(LiveTurn)}
 
     def _start_turn(self, message: StartTurn, core: EngineCore) -> list[Event]:

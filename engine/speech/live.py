@@ -75,6 +75,7 @@ class LiveTurn:
 
     @property
     def is_done(self) -> bool:
+        """Whether the turn was completed, or has failed."""
         return self._done
 
     @property
@@ -111,6 +112,7 @@ class LiveTurn:
     # --- requests --------------------------------------------------------------------------------
 
     def wants_request(self) -> bool:
+        """Whether there is enough new audio for a tick, or a silence or the end to be heard."""
         if self._done or self._in_flight is not None or self._is_heard():
             return False
         if self._ended:
@@ -140,9 +142,11 @@ class LiveTurn:
 
     @property
     def is_urgent(self) -> bool:
+        """Whether somebody has finished speaking."""
         return self._ended or self._is_quiet()
 
     def cost(self) -> Cost:
+        """Of the next tick."""
         start = self._segment_start - self._config.lead_in
         return self._recognizer.cost(start, self._plan_end() - start, len(self._committed))
 
@@ -161,6 +165,7 @@ class LiveTurn:
         return low + quietest(self._audio.samples[low - start : high - start])
 
     def make_request(self) -> Any:
+        """The next tick: the open segment up to now."""
         assert self._in_flight is None and not self._done
         end = self._plan_end()
         start = self._segment_start - self._config.lead_in
@@ -183,6 +188,7 @@ class LiveTurn:
     # --- results ---------------------------------------------------------------------------------
 
     def absorb(self, result: Result) -> list[Event]:
+        """A tick has heard something: commit what will not change."""
         tick, self._in_flight = self._in_flight, None
         assert tick is not None
         new = self._recognizer.hypothesis(result, len(self._committed), tick.start)
@@ -218,6 +224,7 @@ class LiveTurn:
         return []
 
     def fail(self, code: str, message: str) -> list[Event]:
+        """The turn is over."""
         self._done = True
         return [TurnFailed(self._session, self._turn, code, message)]
 

@@ -38,13 +38,17 @@ class Recognizer(Protocol):
     """Of one turn. max_carried: how many tokens of earlier text its requests may want."""
 
     @property
-    def max_carried(self) -> int: ...
+    def max_carried(self) -> int:
+        """Tokens."""
+        ...
 
     def token_bytes(self, token: int) -> bytes:
         """UTF-8 bytes that a text token stands for (possibly an incomplete character)."""
         ...
 
-    def decode_bytes(self, tokens: Sequence[int]) -> bytes: ...
+    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
+        """UTF-8 bytes of several text tokens."""
+        ...
 
     @property
     def joins_with_space(self) -> bool:

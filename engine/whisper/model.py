@@ -72,6 +72,7 @@ class WhisperModel:
 
     @property
     def num_parameters(self) -> int:
+        """Numbers in the checkpoint."""
         return self.weights.num_parameters
 
     def new_self_cache(self, rows: int, dtype: torch.dtype | None = None) -> SelfCache:
@@ -271,7 +272,7 @@ class WhisperModel:
         of them real; slots still filled. heads: the checkpoint's alignment heads.
         audio_lengths: [batch] encoder positions with real audio, without the window's padding.
         positions: the most of them, where nothing may be read back from the device.
-        Returns [batch, heads, queries, positions] float32; input of `word_times.token_times`.
+        Returns [batch, heads, queries, positions] float32; input of `token_times`.
         """
         batch, queries = tokens.shape
         dims = self.dims

@@ -51,6 +51,7 @@ class WhisperPrompter:
         return self._tokenizer.languages[code]
 
     def language_code(self, token: int | None) -> str | None:
+        """ISO code of a language token; None if there is none."""
         return None if token is None else self._codes.get(token)
 
     def timestamp_seconds(self, token: int) -> float | None:

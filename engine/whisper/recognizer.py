@@ -42,15 +42,19 @@ class WhisperRecognizer:
         self.max_carried = prompter.max_prompt
 
     def token_bytes(self, token: int) -> bytes:
+        """UTF-8 bytes that a text token stands for (possibly an incomplete character)."""
         return self._prompter.token_bytes(token)
 
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
+        """UTF-8 bytes of several text tokens."""
         return self._prompter.decode_bytes(tokens)
 
     def cost(self, start: int, num_samples: int, num_committed: int) -> Cost:
+        """The whole window, whatever was heard of it before."""
         return Cost(self._window.window(num_samples))
 
     def request(self, stretch: Stretch) -> WhisperRequest:
+        """The whole segment, with committed tokens forced and the last hypothesis as draft."""
         settings = self._settings
         head, tail = self._prompter.prompt(
             settings.prompt, stretch.earlier, settings.task, timestamps=False
@@ -71,5 +75,6 @@ class WhisperRecognizer:
         )
 
     def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
+        """See `Recognizer`."""
         language = self._prompter.language_code(result.language)
         return Hypothesis.of(result, num_committed, start, language)

@@ -131,6 +131,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
 
     @property
     def num_queries(self) -> int:
+        """Tokens to feed in the next step, guesses included."""
         return self.num_known + len(self._draft)
 
     def queries(self) -> list[int]:

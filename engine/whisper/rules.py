@@ -34,7 +34,6 @@ class TokenRules:
     def __init__(self, tokenizer: WhisperTokenizer, vocab_size: int, device: torch.device) -> None:
         self._eot = tokenizer.eot
         self._first_stamp = tokenizer.timestamp_begin
-        self._no_timestamps = tokenizer.no_timestamps
         never = [t for t in tokenizer.suppress_tokens if 0 <= t < vocab_size and t != self._eot]
         text = torch.zeros(vocab_size, device=device)
         text[never] = float("-inf")

@@ -1,7 +1,7 @@
 """Runs Whisper requests: encode, fill a cross-attention slot, decode all rows together.
 
 A request holds one row (its decoder context) and one slot (its encoded audio) from `place` to
-`release`. How a pass is carried out: `whisper_passes`.
+`release`. How a pass is carried out: `WhisperPasses`.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class WhisperRunner:
 
     @property
     def free_tokens(self) -> int:
+        """None: rows are fixed, nothing is reserved by length."""
         return 0  # rows are fixed: nothing is reserved by length
 
     def place(self, request: WhisperRequest) -> WhisperSequence:
@@ -296,6 +297,7 @@ class WhisperHandle:
 
     @torch.inference_mode()
     def wait(self) -> Outcome:
+        """See `Handle`."""
         failures = list(self._failures)
         for done in self._passes:
             failures += self._runner.finish(done)

@@ -25,10 +25,12 @@ class WhisperTranscriber:
         self.max_samples = live.max_samples
 
     def start_turn(self, session: str, turn: str, settings: TranscriptionSettings) -> LiveTurn:
+        """See `Transcriber`."""
         recognizer = WhisperRecognizer(self._prompter, self._window, settings)
         return LiveTurn(session, turn, settings, recognizer, self._live)
 
     def start_file(self, message: TranscribeFile) -> Owner:
+        """See `Transcriber`."""
         window = self._window
         # Full windows are one step of the rule long.
         cap = window.longest - window.margin if window.step < window.longest else None
