@@ -32,10 +32,10 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TranscriptionSettings,
 )
-from lookhear.gateway.realtime.events import parse_client_event
-from lookhear.gateway.realtime.hearing import Hearing
-from lookhear.gateway.realtime.outputs import EndListening, Output, Send, Submit, Tune
-from lookhear.gateway.realtime.protocol import RealtimeProtocol
+from lookhear.gateway.realtime.listening.audio_intake import AudioIntake
+from lookhear.gateway.realtime.openai.parsing import parse_client_event
+from lookhear.gateway.realtime.protocol.outputs import Output, ResetIntake, Send, Submit, Tune
+from lookhear.gateway.realtime.session.machine import RealtimeProtocol
 from lookhear.media.audio.resample import resample
 from lookhear.media.voice.vad import SileroModel
 from lookhear.wer import total, word_errors
@@ -63,7 +63,7 @@ class Simulation:
             max_turn_seconds=3600.0,
             max_items=1000,
         )
-        hearing = Hearing(self._silero, protocol.settings.format, protocol.settings.vad())
+        hearing = AudioIntake(self._silero, protocol.settings.format, protocol.settings.vad())
         trace = Trace(utterance.name, close_code=1000)
 
         def carry_out(outputs: list[Output], now: float) -> None:
@@ -75,7 +75,7 @@ class Simulation:
                         self._core.submit(message)
                     case Tune(format, vad):
                         hearing.tune(format, vad)
-                    case EndListening():
+                    case ResetIntake():
                         hearing.end_turn()
             while self._core.has_work:
                 for event in self._core.step():

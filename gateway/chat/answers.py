@@ -22,9 +22,9 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.chat.loading import Question
 from lookhear.gateway.chat.parameters import FIELDS, setting_param, with_seed
-from lookhear.gateway.errors import ApiError
-from lookhear.gateway.realtime.refusals import is_clients_fault
-from lookhear.gateway.services import Services
+from lookhear.gateway.checks.checks import is_clients_fault
+from lookhear.gateway.http.errors import ApiError
+from lookhear.gateway.services.services import Services
 
 __all__ = ["AnswerEvent", "Answers"]
 

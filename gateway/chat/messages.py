@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from lookhear.engine.messages import TextPart
 from lookhear.gateway.chat.parameters import wrong, wrong_type
-from lookhear.gateway.errors import ApiError
-from lookhear.gateway.realtime.checks import shown
+from lookhear.gateway.checks.checks import shown
+from lookhear.gateway.http.errors import ApiError
 
 __all__ = ["Line", "Pointer", "parse_messages", "pointers"]
 

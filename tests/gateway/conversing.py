@@ -22,11 +22,16 @@ from lookhear.engine.messages import (
     TextPart,
     VideoPart,
 )
-from lookhear.gateway.chat.pictures import Picture
-from lookhear.gateway.realtime.camera import Seen
-from lookhear.gateway.realtime.checks import ProtocolError
-from lookhear.gateway.realtime.events import ClientEvent
-from lookhear.gateway.realtime.wanted import Media, WantedAudio, WantedFrame, scaled
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.fetching.pictures import Picture
+from lookhear.gateway.realtime.openai.parsing import ClientEvent
+from lookhear.gateway.realtime.pictures.camera import DecodedFrame
+from lookhear.gateway.realtime.pictures.media_requests import (
+    AudioRequest,
+    FrameRequest,
+    Media,
+    scaled,
+)
 from lookhear.media.pictures.similarity import Thumbnail, thumbnail
 from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import CARDS
@@ -95,7 +100,7 @@ class Talk(Script):
     def load(self, event: ClientEvent) -> Media:
         media: dict[str, Any] = {}
         for want in self.protocol.wanted(event):
-            if isinstance(want, WantedAudio):
+            if isinstance(want, AudioRequest):
                 media[want.path] = np.zeros(len(want.audio) * 2 // 3 // 2, dtype=np.float32)
                 continue
             name, *size = want.url.removeprefix("data:").split("@")
@@ -105,9 +110,9 @@ class Talk(Script):
                 )
             width, height = (int(n) for n in size[0].split("x")) if size else (32, 32)
             loaded = picture(name, width, height)
-            if isinstance(want, WantedFrame):
+            if isinstance(want, FrameRequest):
                 loaded = scaled(loaded, want.max_pixels)
-                media[want.path] = Seen(loaded, self._thumbnail(loaded))
+                media[want.path] = DecodedFrame(loaded, self._thumbnail(loaded))
             else:
                 media[want.path] = loaded
         return media

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from starlette.applications import Starlette
 from websockets.asyncio.client import ClientConnection, connect
 
-from lookhear.gateway.app import create_app
+from lookhear.gateway.app.app import create_app
+from lookhear.gateway.app.server import bind, make_server
 from lookhear.gateway.config import GatewayConfig
-from lookhear.gateway.server import bind, make_server
-from lookhear.gateway.services import Services
+from lookhear.gateway.services.services import Services
 from lookhear.media.audio.pcm import encode_pcm16
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.strict import check

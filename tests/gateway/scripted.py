@@ -25,12 +25,12 @@ from lookhear.engine.messages import (
     TurnFailed,
     Word,
 )
-from lookhear.gateway.realtime.checks import ProtocolError
-from lookhear.gateway.realtime.events import Append, ClientEvent, parse_client_event
-from lookhear.gateway.realtime.hearing import Heard
-from lookhear.gateway.realtime.outputs import Close, Output, Send, Submit, TurnFinished
-from lookhear.gateway.realtime.protocol import RealtimeProtocol
-from lookhear.gateway.realtime.wanted import Media
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.listening.audio_intake import Heard
+from lookhear.gateway.realtime.openai.parsing import Append, ClientEvent, parse_client_event
+from lookhear.gateway.realtime.pictures.media_requests import Media
+from lookhear.gateway.realtime.protocol.outputs import Close, Output, Send, Submit, TurnFinished
+from lookhear.gateway.realtime.session.machine import RealtimeProtocol
 from lookhear.media.voice.vad import VadEvent
 from tests.gateway.fake_engine import CARDS
 from tests.gateway.strict import check

@@ -1,0 +1,361 @@
+"""One WebSocket session: the asyncio shell around the pure protocol.
+
+The connection fills the inbox, with pauses (see `gateway.sockets.frames`); the worker takes all
+that waits, does the media work and moves the protocol; the writer empties the outbox. Engine events
+move the protocol on the event loop as they come. Every queue is bounded: a session with too much
+waiting is not read, and a client that does not read is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import secrets
+from collections.abc import Sequence
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from lookhear.engine.client.client import EngineUnavailable
+from lookhear.engine.messages import SAMPLE_RATE, DropPicture, EngineFailed, Event
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.answering.dialogue import DialogueLimits
+from lookhear.gateway.realtime.listening.audio_intake import AudioIntake
+from lookhear.gateway.realtime.openai.parsing import Append, ClientEvent, Commit, parse_client_event
+from lookhear.gateway.realtime.pictures.media_requests import AudioRequest, load
+from lookhear.gateway.realtime.protocol.outputs import (
+    Close,
+    Output,
+    ResetIntake,
+    ResponseFinished,
+    Send,
+    Submit,
+    Tune,
+    TurnFinished,
+    UseModel,
+)
+from lookhear.gateway.realtime.protocol.refusals import binary_frame
+from lookhear.gateway.realtime.session.machine import RealtimeProtocol
+from lookhear.gateway.realtime.session.queues import ByteQueue
+from lookhear.gateway.realtime.session.tally import Tally
+from lookhear.gateway.services.services import Engine, Services
+from lookhear.gateway.sockets.frames import EXTENSION, PacedProtocol, WireFrame
+from lookhear.gateway.telemetry.log import LOGGER
+
+INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
+INLINE_AUDIO = 32 * 1024  # bytes: more than this is decoded in a thread, which costs a hop
+BATCH = 4 * 1024 * 1024  # characters worked on at once
+CLOSE_SECONDS = 1.0  # how long a slow reader may take to see why it is closed
+
+
+class RealtimeSession:
+    """Runs one accepted WebSocket to its end."""
+
+    def __init__(
+        self,
+        websocket: WebSocket,
+        engine: Engine,
+        services: Services,
+        *,
+        requested_model: str | None,
+        transcribes: bool,
+        expires_at: int | None,
+    ) -> None:
+        """transcribes: the URL asks for a transcription session, whatever the model."""
+        config = services.config
+        self.id = services.ids("sess")
+        self.ended = asyncio.Event()
+        self._websocket = websocket
+        self._engine = engine
+        self._services = services
+        self._protocol = RealtimeProtocol(
+            session=self.id,
+            models=engine.models,
+            requested_model=requested_model,
+            ids=services.ids,
+            max_turn_seconds=config.max_turn_seconds,
+            max_items=config.max_items,
+            transcribes=transcribes,
+            expires_at=expires_at,
+            limits=DialogueLimits(config.max_pictures, config.max_request_pixels),
+            seeds=lambda: secrets.randbits(63),
+        )
+        settings = self._protocol.settings
+        self._intake = AudioIntake(services.silero, settings.format, settings.vad())
+        self._inbox: ByteQueue[WireFrame] = ByteQueue(config.max_inbox_bytes)
+        self._outbox: ByteQueue[str | Close] = ByteQueue(config.max_outbox_bytes)
+        self._connection: PacedProtocol | None = None
+        self._progress = asyncio.Event()  # the engine said something
+        self._closing: Close | None = None
+        self._overflow = asyncio.Event()
+        self._close_code = 1006
+        self._tally = Tally(self.id, services.metrics, services.clock)
+        self._reason: str | None = None
+
+    async def run(self) -> None:
+        """Returns when the socket is closed, whoever closed it. The engine's rows are then free."""
+        services = self._services
+        services.sessions.add(self)
+        services.metrics.sessions_active.inc()
+        expiry: asyncio.TimerHandle | None = None
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            self._engine.open_session(self.id, self._on_engine_event)
+            self._apply(self._protocol.start())
+            if seconds := services.config.max_session_seconds:
+                expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
+            reader = asyncio.create_task(self._read())
+            writer = asyncio.create_task(self._write())
+            worker = asyncio.create_task(self._work())
+            overflow = asyncio.create_task(self._overflowed())
+            tasks = [reader, writer, worker, overflow]
+            await asyncio.wait({reader, writer, overflow}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if expiry is not None:
+                expiry.cancel()
+            self._closing = self._closing or Close(self._close_code, "")
+            with contextlib.suppress(EngineUnavailable):  # then it has forgotten us anyway
+                self._engine.close_session(self.id)
+            for task in tasks:
+                task.cancel()
+            services.sessions.discard(self)
+            services.metrics.sessions_active.dec()
+            self._tally.end(
+                self._websocket,
+                self._close_code,
+                model=self._protocol.settings.main_model,
+                turns=self._protocol.turns_committed,
+                audio_seconds=round(self._protocol.seconds_heard, 3),
+                close_reason=self._reason,
+            )
+            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(outcome, Exception):
+                    self._log_bug(outcome)
+            self.ended.set()
+
+    def shut_down(self) -> None:
+        """The server stops: a clean close after what is already queued."""
+        self._close(Close(1001, "server shutting down"))
+
+    # --- tasks -----------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        connection = self._websocket.scope.get("extensions", {}).get(EXTENSION)
+        if isinstance(connection, PacedProtocol):  # else a server that is not ours
+            self._connection = connection
+            connection.attach(self._take, self._gathering_time)
+        while True:
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                if self._closing is None:
+                    self._close_code = message.get("code") or 1005
+                return
+            text: str | None = message.get("text")
+            self._take(text if text is not None else message.get("bytes") or b"")
+            await self._inbox.room()
+
+    def _take(self, frame: WireFrame) -> None:
+        self._tally.bytes_in += len(frame)
+        self._inbox.put(frame, len(frame) + 1)
+        if self._connection is not None and self._inbox.full:
+            self._connection.hold()
+
+    async def _work(self) -> None:
+        try:
+            while True:
+                frames = await self._inbox.take(BATCH)
+                if self._connection is not None and not self._inbox.full:
+                    self._connection.release()
+                await self._handle(await self._parse(frames))
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self._fail(error)
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                for frame in await self._outbox.take(BATCH):
+                    if isinstance(frame, Close):
+                        self._close_code = frame.code
+                        await self._websocket.close(frame.code, frame.reason)
+                        return
+                    await self._websocket.send_text(frame)
+                    self._tally.bytes_out += len(frame)
+        except (WebSocketDisconnect, OSError, RuntimeError):
+            # The client is gone; the reader learns the close code, if there is one.
+            await asyncio.sleep(CLOSE_SECONDS)
+
+    async def _overflowed(self) -> None:
+        """The client does not read: nothing more can be queued, so try to say why, and go."""
+        await self._overflow.wait()
+        assert self._closing is not None
+        self._close_code = self._closing.code
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._websocket.close(self._closing.code, self._closing.reason)
+        except (TimeoutError, WebSocketDisconnect, OSError, RuntimeError):
+            pass
+
+    # --- frames to protocol ----------------------------------------------------------------------
+
+    async def _parse(self, frames: Sequence[WireFrame]) -> list[ClientEvent | ProtocolError]:
+        if sum(len(frame) for frame in frames) <= INLINE_PARSE:
+            return [_parse_frame(frame) for frame in frames]
+        return await self._services.in_thread(lambda: [_parse_frame(frame) for frame in frames])
+
+    async def _handle(self, events: Sequence[ClientEvent | ProtocolError]) -> None:
+        """In order; appends that follow one another are one piece of media work."""
+        appends: list[Append] = []
+        for event in events:
+            if isinstance(event, Append):
+                appends.append(event)
+                continue
+            await self._hear(appends, flush=isinstance(event, Commit))
+            appends = []
+            if isinstance(event, ProtocolError):
+                self._apply(self._protocol.refuse(event))
+            else:
+                await self._receive(event)
+        await self._hear(appends, flush=False)
+
+    async def _receive(self, event: ClientEvent) -> None:
+        """What the event points at is loaded first; later frames wait for it."""
+        services = self._services
+        media = None
+        wanted = self._protocol.wanted(event)
+        if any(isinstance(want, AudioRequest) for want in wanted):
+            await self._room_for_turns()
+        if wanted:
+            try:
+                pictures = services.pictures
+                media = await load(
+                    wanted, pictures.image, pictures.budget(), services.in_thread, event.event_id
+                )
+            except ProtocolError as problem:
+                self._apply(self._protocol.refuse(problem))
+                return
+        self._apply(self._protocol.receive(event, now=services.clock(), media=media))
+
+    async def _hear(self, appends: Sequence[Append], *, flush: bool) -> None:
+        if not appends and not flush:
+            return
+        if not self._protocol.can_hear:
+            if appends:
+                self._apply(self._protocol.refuse_audio(appends[0].event_id))
+            return
+        await self._room_for_turns()
+        services, intake = self._services, self._intake
+        chunks = [append.audio for append in appends]
+        if sum(len(chunk) for chunk in chunks) <= INLINE_AUDIO:
+            samples = intake.decode(chunks, flush=flush)
+            windows = intake.windows(samples)
+        else:
+            samples = await services.in_thread(lambda: intake.decode(chunks, flush=flush))
+            windows = await services.in_thread(lambda: intake.windows(samples))
+        probabilities = await services.vad.judge(intake.voice, windows)
+        services.metrics.heard(len(samples) / SAMPLE_RATE)
+        event_id = appends[-1].event_id if appends else None
+        for part in intake.judge(samples, probabilities):
+            self._apply(self._protocol.hear(part, now=services.clock(), event_id=event_id))
+
+    def _gathering_time(self) -> float:
+        return self._services.gathering.seconds(len(self._services.sessions))
+
+    async def _room_for_turns(self) -> None:
+        """A client far ahead of the engine waits here, and so in the end in its own send."""
+        while self._protocol.pending_turns >= self._services.config.max_pending_turns:
+            self._progress.clear()
+            await self._progress.wait()
+
+    # --- protocol to socket, engine and media ----------------------------------------------------
+
+    def _on_engine_event(self, event: Event) -> None:
+        if self._closing is not None:
+            return
+        self._tally.said(event)
+        try:
+            self._apply(self._protocol.engine(event, now=self._services.clock()))
+        except Exception as error:
+            self._fail(error)
+        self._progress.set()
+
+    def _apply(self, outputs: Sequence[Output]) -> None:
+        for output in outputs:
+            if self._closing is not None:
+                return
+            match output:
+                case Send():
+                    self._send(output)
+                case Submit():
+                    self._tally.submitted(output.message)
+                    try:
+                        self._engine.send(output.message)
+                    except EngineUnavailable as error:
+                        if isinstance(output.message, DropPicture):
+                            continue  # it has none of them any more
+                        failed = EngineFailed("engine_unavailable", str(error))
+                        self._apply(self._protocol.engine(failed, now=self._services.clock()))
+                case UseModel():
+                    self._engine.use_model(self.id, output.model)
+                case Tune():
+                    self._intake.tune(output.format, output.vad)
+                case ResetIntake():
+                    self._intake.end_turn()
+                case TurnFinished():
+                    self._tally.turn(output)
+                case ResponseFinished():
+                    self._tally.response(output)
+                case Close():
+                    self._close(output)
+
+    def _send(self, output: Send) -> None:
+        event = output.event
+        if event["type"] == "error":
+            self._tally.error(event["error"])
+        if self._outbox.full:
+            self._closing = Close(1013, "the client reads too slowly")
+            self._reason = self._closing.reason
+            self._overflow.set()
+            return
+        text = json.dumps(event, separators=(",", ":"))
+        self._outbox.put(text, len(text))
+
+    def _close(self, close: Close) -> None:
+        if self._closing is None:
+            self._closing = close
+            self._reason = close.reason
+            self._outbox.put(close, 0)
+
+    def _fail(self, error: Exception) -> None:
+        """Our own bug: the client is told and closed, other sessions go on."""
+        self._log_bug(error)
+        problem = ProtocolError(
+            "the server failed while handling this session; connect again",
+            code="internal_error",
+            type="server_error",
+        )
+        self._apply(self._protocol.refuse(problem))
+        self._close(Close(1011, "internal error"))
+
+    def _log_bug(self, error: Exception) -> None:
+        logging.getLogger(LOGGER).error("session %s failed", self.id, exc_info=error)
+
+    def _expire(self) -> None:
+        limit = self._services.config.max_session_seconds
+        problem = ProtocolError(
+            f"session: expected to last at most {limit:g} seconds, which are over; connect again",
+            code="session_expired",
+        )
+        self._apply(self._protocol.refuse(problem))
+        self._close(Close(1001, "session expired"))
+
+
+def _parse_frame(frame: WireFrame) -> ClientEvent | ProtocolError:
+    if isinstance(frame, bytes):
+        return binary_frame(len(frame))
+    try:
+        return parse_client_event(frame)
+    except ProtocolError as problem:
+        return problem
