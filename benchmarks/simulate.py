@@ -33,6 +33,7 @@ from lookhear.engine.messages import (
     TranscriptionSettings,
 )
 from lookhear.gateway.realtime.listening.audio_intake import AudioIntake
+from lookhear.gateway.realtime.openai.dialect import OpenAIDialect
 from lookhear.gateway.realtime.openai.parsing import parse_client_event
 from lookhear.gateway.realtime.protocol.outputs import Output, ResetIntake, Send, Submit, Tune
 from lookhear.gateway.realtime.session.machine import RealtimeProtocol
@@ -55,11 +56,15 @@ class Simulation:
 
     def run(self, utterance: Utterance, pcm: NDArray[np.int16]) -> Trace:
         numbers = itertools.count()
+
+        def ids(prefix: str) -> str:
+            return f"{prefix}_{next(numbers)}"
+
         protocol = RealtimeProtocol(
             session=utterance.name,
             models=[self._card],
-            requested_model=None,
-            ids=lambda prefix: f"{prefix}_{next(numbers)}",
+            dialect=OpenAIDialect({}, ids),
+            ids=ids,
             max_turn_seconds=3600.0,
             max_items=1000,
         )

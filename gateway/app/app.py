@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from starlette.applications import Starlette
@@ -27,7 +27,9 @@ from lookhear.gateway.http.errors import (
     answer_http_exception,
     answer_hung_up,
 )
-from lookhear.gateway.realtime.session.endpoint import realtime
+from lookhear.gateway.realtime.dialects import DIALECTS
+from lookhear.gateway.realtime.protocol.dialect import Dialect
+from lookhear.gateway.realtime.session.endpoint import endpoint
 from lookhear.gateway.services.services import LAG_INTERVAL, Engine, Services
 from lookhear.gateway.telemetry.lag import LoopLag
 from lookhear.gateway.telemetry.metrics import Metrics
@@ -43,8 +45,10 @@ def create_app(
     load: Loader,
     *,
     on_load_failure: Callable[[Exception], None] | None = None,
+    dialects: Sequence[type[Dialect]] = DIALECTS,
 ) -> Starlette:
-    """The gateway. If `load` fails, `on_load_failure` decides what becomes of it."""
+    """The gateway. If `load` fails, `on_load_failure` decides what becomes of it. dialects: of
+    realtime sessions; of those on one path the first greets."""
     services = Services(
         config=config,
         engine=engine,
@@ -92,7 +96,7 @@ def create_app(
         )
     app = Starlette(
         routes=[
-            WebSocketRoute("/v1/realtime", realtime),
+            *_realtime_routes(dialects),
             Route("/v1/audio/transcriptions", transcriptions.transcriptions, methods=["POST"]),
             Route("/v1/audio/translations", transcriptions.translations, methods=["POST"]),
             Route("/v1/chat/completions", chat_completions, methods=["POST"]),
@@ -116,3 +120,10 @@ def create_app(
     )
     app.state.services = services
     return app
+
+
+def _realtime_routes(dialects: Sequence[type[Dialect]]) -> list[WebSocketRoute]:
+    paths: dict[str, list[type[Dialect]]] = {}
+    for dialect in dialects:
+        paths.setdefault(dialect.path, []).append(dialect)
+    return [WebSocketRoute(path, endpoint(spoken)) for path, spoken in paths.items()]

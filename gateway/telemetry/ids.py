@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 DIGITS = 24  # hexadecimal, of each
 DRAWN = 256  # at once: to ask the system for randomness takes as long as all the rest
+
+IdFactory = Callable[[str], str]
+"""Makes a fresh id from a prefix: "item" -> "item_4f…"."""
 
 
 class Ids:

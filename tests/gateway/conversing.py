@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,12 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.fetching.pictures import Picture
-from lookhear.gateway.realtime.openai.parsing import ClientEvent
 from lookhear.gateway.realtime.pictures.camera import DecodedFrame
 from lookhear.gateway.realtime.pictures.media_requests import (
     AudioRequest,
     FrameRequest,
     Media,
+    MediaRequest,
     scaled,
 )
 from lookhear.media.pictures.similarity import Thumbnail, thumbnail
@@ -97,9 +98,9 @@ class Talk(Script):
             "lookhear.input_video_frame.append", image=f"data:{name}", timestamp_ms=at_ms
         )
 
-    def load(self, event: ClientEvent) -> Media:
+    def load(self, requests: Sequence[MediaRequest]) -> Media:
         media: dict[str, Any] = {}
-        for want in self.protocol.wanted(event):
+        for want in requests:
             if isinstance(want, AudioRequest):
                 media[want.path] = np.zeros(len(want.audio) * 2 // 3 // 2, dtype=np.float32)
                 continue

@@ -12,28 +12,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from lookhear.engine.messages import ModelCard, ReadAhead
-from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.checks.models import find_model
-from lookhear.gateway.realtime.answering.item_checks import ItemChecks, frame_url
+from lookhear.gateway.realtime.answering.item_checks import ItemChecks, make_item
 from lookhear.gateway.realtime.answering.responses import Response, Responses
 from lookhear.gateway.realtime.listening.turn import Turn
 from lookhear.gateway.realtime.listening.turns import Turns
-from lookhear.gateway.realtime.openai import rendering as wire
-from lookhear.gateway.realtime.openai.items import NewAudio
-from lookhear.gateway.realtime.openai.parsing import (
-    FrameAppend,
-    ItemCreate,
-    ItemDelete,
-    ItemTruncate,
-    ResponseCancel,
-    ResponseCreate,
-)
 from lookhear.gateway.realtime.pictures.camera import Camera, CameraFrame, DecodedFrame
 from lookhear.gateway.realtime.pictures.media_requests import FrameRequest, Media, MediaRequest
 from lookhear.gateway.realtime.pictures.picture_store import PictureStore
 from lookhear.gateway.realtime.pictures.prompts import build_prompt
+from lookhear.gateway.realtime.protocol.commands import (
+    AppendFrame,
+    CancelResponse,
+    CreateItem,
+    CreateResponse,
+    DeleteItem,
+    NewAudio,
+    NewItem,
+    ResponsePlan,
+    TruncateItem,
+)
 from lookhear.gateway.realtime.protocol.conversation import ROOT, Conversation, Item
-from lookhear.gateway.realtime.protocol.outputs import Emitter, IdFactory
+from lookhear.gateway.realtime.protocol.events import (
+    FrameKept,
+    FramesCleared,
+    ItemAdded,
+    ItemDeleted,
+    ResponseHead,
+)
+from lookhear.gateway.realtime.protocol.outputs import Emitter
 from lookhear.gateway.realtime.protocol.refusals import (
     backwards,
     cannot_see,
@@ -45,15 +52,30 @@ from lookhear.gateway.realtime.protocol.refusals import (
 )
 from lookhear.gateway.realtime.settings.generation import ConverseSettings
 from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.telemetry.ids import IdFactory
 
 
 @dataclass(frozen=True, slots=True)
 class DialogueLimits:
-    """Of one session: different pictures, their pixels together, characters of all items."""
+    """How much one session may hold."""
 
-    max_pictures: int = 256
-    max_pixels: int = 80_000_000
-    max_characters: int = 4_000_000
+    max_pictures: int = 256  # different ones
+    max_pixels: int = 80_000_000  # of all of them together
+    max_characters: int = 4_000_000  # of all items
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A command that may be carried out once its `requests` are loaded. Nothing is checked twice:
+    what the client does next waits, and what the engine does meanwhile is provided for.
+
+    carry_out: told what was loaded, by path, and the time. It raises ProtocolError if there is no
+    room for that. reserves: the place of the conversation's response.
+    """
+
+    requests: Sequence[MediaRequest]
+    carry_out: Callable[[Media, float], None]
+    reserves: bool = False
 
 
 class Dialogue:
@@ -85,9 +107,8 @@ class Dialogue:
             session, emitter, max_pictures=limits.max_pictures, max_pixels=limits.max_pixels
         )
         self._camera = Camera()
-        self.responses = Responses(
-            session, emitter, self._store, self, conversation_id=ids("conv"), seeds=seeds
-        )
+        self.responses = Responses(session, emitter, self._store, self, seeds=seeds)
+        self._id = ids("conv")
         self._left_out: set[str] = set()  # items that no longer fit into the context
         self._owed = False  # speech was transcribed and is to be answered
         self._has_news = False  # pictures that the engine could read ahead of the next question
@@ -95,6 +116,7 @@ class Dialogue:
     # --- settings --------------------------------------------------------------------------------
 
     def tune(self, settings: SessionSettings) -> None:
+        """Settings for what comes next."""
         self._settings = settings
         self._camera.capacity = None
         self._has_news = bool(len(self._store))
@@ -109,53 +131,40 @@ class Dialogue:
         return find_model(self._converse.model, self._models, "session.model", None)
 
     @property
-    def _taking(self) -> ItemChecks:
+    def _checks(self) -> ItemChecks:
         return ItemChecks(self._card, self._settings, self._store, self._limits.max_characters)
 
     # --- items -----------------------------------------------------------------------------------
 
-    def wanted(self, event: ItemCreate | ResponseCreate | FrameAppend) -> list[MediaRequest]:
-        """See `RealtimeProtocol.wanted`."""
-        try:
-            match event:
-                case ItemCreate():
-                    self._check_item(event)
-                    return self._taking.wanted([event.item])
-                case ResponseCreate():
-                    self._check_response(event)
-                    return self._taking.wanted(event.input or [])
-                case FrameAppend():
-                    if not self._check_frame(event):
-                        return []
-                    most = self._converse.camera.max_pixels
-                    return [FrameRequest("image", frame_url(event), most)]
-        except ProtocolError:
-            return []
+    def check_item(self, command: CreateItem) -> Checked:
+        """Raises ProtocolError."""
+        new, after, event_id = command.item, command.after, command.event_id
+        if after not in (None, ROOT) and after not in self._conversation:
+            assert after is not None
+            raise no_item(after, event_id, "previous_item_id")
+        if new.id is not None and (new.id == ROOT or self._is_taken(new.id)):
+            raise same_item(command)
+        if len(self._conversation) >= self._conversation.limit:
+            raise too_many_items(self._conversation.limit, event_id)
+        checks = self._checks
+        checks.check(new, self._conversation.characters, event_id)
+        return Checked(
+            checks.requests([new]), lambda media, now: self._create_item(command, media, now)
+        )
 
-    def create_item(self, event: ItemCreate, media: Media, now: float) -> None:
-        self._check_item(event)
-        new = event.item
-        item = self._taking.take(new, media, new.id or self._ids("item"), event.event_id)
-        self.add_item(item, event.previous_item_id)
-        previous = self._conversation.before(item)
-        self._emitter.send(wire.item_added(item.on_wire(), previous))
-        self._emitter.send(wire.item_done(item.on_wire(), previous))
+    def _create_item(self, command: CreateItem, media: Media, now: float) -> None:
+        new, after = command.item, command.after
+        self._checks.check_room([new], media, command.event_id)
+        item = make_item(new, media, new.id or self._ids("item"))
+        if after not in (None, ROOT) and after not in self._conversation:
+            after = ROOT  # while media was loaded an answer pushed it out, the oldest there was
+        self.add_item(item, after)
+        self._emitter.send(ItemAdded(item, self._conversation.before(item)))
         for index, part in enumerate(new.parts):
             if isinstance(part, NewAudio) and part.audio is not None:
                 samples = media[part.path]
                 assert isinstance(samples, np.ndarray)
                 self.turns.transcribe(item.id, index, samples, now)
-
-    def _check_item(self, event: ItemCreate) -> None:
-        new, previous = event.item, event.previous_item_id
-        if previous not in (None, ROOT) and previous not in self._conversation:
-            assert previous is not None
-            raise no_item(previous, event.event_id, "previous_item_id")
-        if new.id is not None and (new.id == ROOT or self._is_taken(new.id)):
-            raise same_item(event)
-        if len(self._conversation) >= self._conversation.limit:
-            raise too_many_items(self._conversation.limit, event.event_id)
-        self._taking.check(new, self._conversation.characters, event.event_id)
 
     def _is_taken(self, item_id: str) -> bool:
         return (
@@ -172,12 +181,13 @@ class Dialogue:
             self._store.keep(picture)
             self._has_news = True
 
-    def delete(self, event: ItemDelete) -> None:
-        item = self._conversation.delete(event.item_id)
+    def delete(self, command: DeleteItem) -> None:
+        """Raises ProtocolError if there is no such item."""
+        item = self._conversation.delete(command.item_id)
         if item is None:
-            raise no_item(event.item_id, event.event_id)
+            raise no_item(command.item_id, command.event_id)
         self._let_go(item)
-        self._emitter.send(wire.item_deleted(item.id))
+        self._emitter.send(ItemDeleted(item.id))
         self.responses.forget(item)
         self.responses.settled()
 
@@ -186,98 +196,90 @@ class Dialogue:
         for picture in item.pictures:
             self._store.release(picture)
 
-    def truncate(self, event: ItemTruncate) -> None:
+    def truncate(self, command: TruncateItem) -> None:
         """There is never audio to cut."""
-        if event.item_id not in self._conversation:
-            raise no_item(event.item_id, event.event_id)
-        raise nothing_to_cut(event)
+        if command.item_id not in self._conversation:
+            raise no_item(command.item_id, command.event_id)
+        raise nothing_to_cut(command)
 
     # --- the camera ------------------------------------------------------------------------------
 
-    def _check_frame(self, event: FrameAppend) -> bool:
-        """Whether it is to be looked at. Raises ProtocolError."""
+    def check_frame(self, command: AppendFrame) -> Checked | None:
+        """None: it comes too soon after the one before. Raises ProtocolError."""
         if not self._card.can("video"):
-            raise cannot_see("image", self._card.id, event.event_id)
+            raise cannot_see("image", self._card.id, command.event_id)
         newest = self._camera.newest_ms
-        if newest is not None and event.timestamp_ms < newest:
-            raise backwards(event.timestamp_ms, newest, event.event_id)
-        return self._camera.is_due(event.timestamp_ms, self._converse.camera.max_fps)
+        if newest is not None and command.timestamp_ms < newest:
+            raise backwards(command.timestamp_ms, newest, command.event_id)
+        settings = self._converse.camera
+        if not self._camera.is_due(command.timestamp_ms, settings.max_fps):
+            return None
+        request = FrameRequest("image", command.url, settings.max_pixels)
+        return Checked([request], lambda media, _: self._see(command, media))
 
-    def see(self, event: FrameAppend, media: Media) -> None:
-        if not self._check_frame(event):
-            return
+    def _see(self, command: AppendFrame, media: Media) -> None:
         seen = media["image"]
         assert isinstance(seen, DecodedFrame)
-        self._store.check_room([(seen.picture, "image")], event.event_id)
+        self._store.check_room([(seen.picture, "image")], command.event_id)
         settings = self._converse.camera
         # What comes while an answer is being given is behind it.
         active = self.responses.default
         after = self._conversation.last_answer_id if active is None else active.item.id
-        if not self._camera.see(seen, event.timestamp_ms, after, settings.min_change):
+        if not self._camera.see(seen, command.timestamp_ms, after, settings.min_change):
             return
         self._store.keep(seen.picture)
         for frame in self._camera.thin(settings.max_frames):
             self._store.release(frame.picture)
         self._has_news = True
         if settings.report:
-            self._emitter.send(wire.frame_kept(event.timestamp_ms, len(self._camera.frames)))
+            self._emitter.send(FrameKept(command.timestamp_ms, len(self._camera.frames)))
 
     def clear_frames(self) -> None:
+        """Forget what the camera showed."""
         for frame in self._camera.clear():
             self._store.release(frame.picture)
-        self._emitter.send(wire.frames_cleared())
+        self._emitter.send(FramesCleared())
 
     # --- responses -------------------------------------------------------------------------------
 
-    def create_response(self, event: ResponseCreate, media: Media) -> None:
-        settings, is_default = self._check_response(event)
-        items = None
-        if event.input is not None:
-            items = [
-                self._taking.resolve(entry, self._conversation, media, event.event_id)
-                for entry in event.input
-            ]
-            self._taking.check_room(event.input, media, event.event_id)
-        metadata = (event.response or {}).get("metadata")
-        self._respond(settings, items, is_default=is_default, metadata=metadata)
+    def check_response(self, command: CreateResponse) -> Checked:
+        """Until it is carried out or given up, no other response begins in its place. Raises
+        ProtocolError."""
+        plan, event_id = command.plan(self._converse), command.event_id
+        self.responses.check_room(is_default=plan.in_conversation, event_id=event_id)
+        checks, given = self._checks, command.context
+        if given is None:
+            checks.check_sight(self._in_context(), event_id)
+            return Checked([], lambda _, __: self._respond(plan, None))
+        context = checks.check_context(given, self._conversation, event_id)
 
-    def _check_response(self, event: ResponseCreate) -> tuple[ConverseSettings, bool]:
-        settings, patch = self._converse.for_response(event.response or {}, event.event_id)
-        is_default = patch.conversation != "none"
-        self.responses.check_room(is_default=is_default, event_id=event.event_id)
-        if event.input is None:
-            self._taking.check_sight(self._in_context(), event.event_id)
-        else:
-            self._taking.check_input(event.input, self._conversation, event.event_id)
-        return settings, is_default
+        def create(media: Media, _: float) -> None:
+            checks.check_room(given, media, event_id)
+            # New items are called by their path.
+            made = [make_item(x, media, x.path) if isinstance(x, NewItem) else x for x in context]
+            self._respond(plan, made)
 
-    def _respond(
-        self,
-        settings: ConverseSettings,
-        items: list[Item] | None,
-        *,
-        is_default: bool,
-        metadata: dict[str, str] | None,
-    ) -> None:
+        return Checked(checks.requests(given), create, reserves=plan.in_conversation)
+
+    def _respond(self, plan: ResponsePlan, items: list[Item] | None) -> None:
         """items: a context of its own; None: the conversation's."""
+        conversation = self._id if plan.in_conversation else None
         response = Response(
-            id=self._ids("resp"),
+            head=ResponseHead(self._ids("resp"), plan.settings, conversation, plan.metadata),
             item=Item(self._ids("item"), "assistant", status="in_progress"),
-            settings=settings,
             items=self._in_context() if items is None else items,
             frames=self._frames() if items is None else [],
-            metadata=metadata,
-            is_default=is_default,
             sees_all=items is None,
             after=self._conversation.last_id or ROOT,
         )
         self.responses.create(response)
 
-    def cancel_response(self, event: ResponseCancel) -> None:
-        named = event.response_id
+    def cancel_response(self, command: CancelResponse) -> None:
+        """Raises ProtocolError if it is not under way."""
+        named = command.response_id
         response = self.responses.default if named is None else self.responses.get(named)
         if response is None:
-            raise no_response(event)
+            raise no_response(command)
         self.responses.cancel(response, "client_cancelled")
 
     def _in_context(self) -> list[Item]:
@@ -323,16 +325,18 @@ class Dialogue:
 
     # --- after every event -----------------------------------------------------------------------
 
-    def settle(self) -> None:
-        """What is to be done once an event has been dealt with."""
+    def settle(self, *, is_reserved: bool) -> None:
+        """What is to be done once an event has been dealt with. is_reserved: the place of the
+        conversation's response is another's."""
         converse = self._settings.converse
         if converse is None:
             self._owed = False
         else:
             is_quiet = not self.turns.is_speaking and not self.turns.pending
-            if self._owed and is_quiet and self.responses.default is None:
+            is_free = self.responses.default is None and not is_reserved
+            if self._owed and is_quiet and is_free:
                 self._owed = False
-                self._respond(converse, None, is_default=True, metadata=None)
+                self._respond(ResponsePlan(converse, True, None), None)
             if self._has_news and not len(self.responses):
                 self._has_news = False
                 self._read_ahead()

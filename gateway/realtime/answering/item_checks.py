@@ -1,4 +1,4 @@
-"""What a client puts into a conversation: checked against the model and the limits, then taken."""
+"""What a client puts into a conversation: checked against the model and the limits, then made."""
 
 from __future__ import annotations
 
@@ -7,15 +7,6 @@ from dataclasses import dataclass
 
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.fetching.pictures import Picture
-from lookhear.gateway.realtime.openai.items import (
-    ItemReference,
-    NewAudio,
-    NewImage,
-    NewItem,
-    NewPart,
-    NewText,
-)
-from lookhear.gateway.realtime.openai.parsing import FrameAppend
 from lookhear.gateway.realtime.pictures.media_requests import (
     AudioRequest,
     ImageRequest,
@@ -23,6 +14,14 @@ from lookhear.gateway.realtime.pictures.media_requests import (
     MediaRequest,
 )
 from lookhear.gateway.realtime.pictures.picture_store import PictureStore
+from lookhear.gateway.realtime.protocol.commands import (
+    ItemReference,
+    NewAudio,
+    NewImage,
+    NewItem,
+    NewPart,
+    NewText,
+)
 from lookhear.gateway.realtime.protocol.conversation import (
     AudioContent,
     Content,
@@ -45,16 +44,16 @@ Entry = NewItem | ItemReference
 
 @dataclass(frozen=True, slots=True)
 class ItemChecks:
-    """How items are taken now. card: of the model that answers. Methods raise ProtocolError."""
+    """How items are taken now. Methods raise ProtocolError."""
 
-    card: ModelCard
+    card: ModelCard  # of the model that answers
     settings: SessionSettings
     store: PictureStore
-    max_characters: int
+    max_characters: int  # of a whole conversation
 
     def check(self, new: NewItem, characters: int, event_id: str | None) -> None:
         """characters: those that the conversation holds already."""
-        for index, part in enumerate(new.parts):
+        for part in new.parts:
             match part:
                 case NewImage() if not self.card.can("image"):
                     raise cannot_see(part.path, self.card.id, event_id)
@@ -63,25 +62,29 @@ class ItemChecks:
                 case NewText():
                     characters += len(part.text)
                     if characters > self.max_characters:
-                        path = f"{new.path}.content[{index}].text"
-                        raise too_much_text(self.max_characters, path, event_id)
+                        raise too_much_text(self.max_characters, part.path, event_id)
                 case _:
                     pass
 
-    def check_input(
+    def check_context(
         self, entries: Sequence[Entry], conversation: Conversation, event_id: str | None
-    ) -> None:
-        """The context of a response: new items without audio, and references to items."""
+    ) -> list[NewItem | Item]:
+        """The context of a response: new items without audio, and references to items -> the new
+        ones, and those that are meant."""
+        found: list[NewItem | Item] = []
         for entry in entries:
             if isinstance(entry, NewItem):
                 self.check(entry, 0, event_id)
                 for part in entry.parts:
                     if isinstance(part, NewAudio) and part.audio is not None:
                         raise no_new_audio(part.path, event_id)
+                found.append(entry)
             elif (item := conversation.get(entry.id)) is None:
                 raise no_item(entry.id, event_id, f"{entry.path}.id")
             else:
                 self.check_sight([item], event_id)
+                found.append(item)
+        return found
 
     def check_sight(self, items: Iterable[Item], event_id: str | None) -> None:
         """The model may have been changed since the items were made."""
@@ -93,51 +96,34 @@ class ItemChecks:
                     path = f"{item.id}.content[{index}].image_url"
                     raise cannot_see(path, self.card.id, event_id)
 
-    def wanted(self, entries: Sequence[Entry]) -> list[MediaRequest]:
-        """What has to be loaded before they are taken."""
-        wanted: list[MediaRequest] = []
+    def requests(self, entries: Iterable[Entry]) -> list[MediaRequest]:
+        """What has to be loaded before they are made."""
+        requests: list[MediaRequest] = []
         for entry in entries:
             for part in entry.parts if isinstance(entry, NewItem) else ():
                 if isinstance(part, NewImage):
-                    wanted.append(ImageRequest(part.path, part.url))
+                    requests.append(ImageRequest(part.path, part.url))
                 elif isinstance(part, NewAudio) and part.audio is not None:
-                    wanted.append(AudioRequest(part.path, part.audio, self.settings.format))
-        return wanted
+                    requests.append(AudioRequest(part.path, part.audio, self.settings.format))
+        return requests
 
-    def resolve(
-        self, entry: Entry, conversation: Conversation, media: Media, event_id: str | None
-    ) -> Item:
-        """An item of a response's own context. New ones are called by their path."""
-        if isinstance(entry, NewItem):
-            return self.take(entry, media, entry.path, event_id)
-        item = conversation.get(entry.id)
-        assert item is not None, "checked before"
-        return item
-
-    def take(self, new: NewItem, media: Media, id: str, event_id: str | None) -> Item:
-        item = Item(id, new.role, [_content(part, media) for part in new.parts])
-        self.check_room([new], media, event_id)
-        return item
-
-    def check_room(self, entries: Sequence[Entry], media: Media, event_id: str | None) -> None:
-        """For the pictures of all of them together."""
-        paths = [want.path for want in self.wanted(entries) if isinstance(want, ImageRequest)]
+    def check_room(self, entries: Iterable[Entry], media: Media, event_id: str | None) -> None:
+        """For the pictures of all of them together, which are known once they are loaded."""
+        paths = [r.path for r in self.requests(entries) if isinstance(r, ImageRequest)]
         loaded = [(media[path], path) for path in paths]
         pictures = [(p, path) for p, path in loaded if isinstance(p, Picture)]
         self.store.check_room(pictures, event_id)
 
 
-def frame_url(event: FrameAppend) -> str:
-    """A frame comes in the event itself; only images of items may be addresses."""
-    if event.image[:5].lower() == "data:":
-        return event.image
-    return f"data:image/jpeg;base64,{event.image}"
+def make_item(new: NewItem, media: Media, id: str) -> Item:
+    """The item that was checked, of what was loaded for it."""
+    return Item(id, new.role, [_content(part, media) for part in new.parts])
 
 
 def _content(part: NewPart, media: Media) -> Content:
     match part:
         case NewText():
-            return TextContent(part.type, part.text)
+            return TextContent(part.text)
         case NewImage():
             picture = media[part.path]
             assert isinstance(picture, Picture)

@@ -1,4 +1,4 @@
-"""The responses of a realtime session: from `response.created` to exactly one `response.done`.
+"""The responses of a realtime session: from `ResponseCreated` to exactly one `ResponseDone`.
 
 A response waits until all speech that it is about is transcribed; then its prompt goes to the
 engine, and with the engine's first token its item opens. However it ends, what was opened is closed
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from lookhear.engine.messages import (
     AnswerCompleted,
@@ -21,11 +21,18 @@ from lookhear.engine.messages import (
     StartAnswer,
 )
 from lookhear.gateway.checks.checks import ProtocolError
-from lookhear.gateway.realtime.openai import rendering as wire
 from lookhear.gateway.realtime.pictures.camera import CameraFrame
 from lookhear.gateway.realtime.pictures.picture_store import PictureStore
 from lookhear.gateway.realtime.pictures.prompts import Prompt, build_prompt
 from lookhear.gateway.realtime.protocol.conversation import Item, TextContent
+from lookhear.gateway.realtime.protocol.events import (
+    ResponseCreated,
+    ResponseDelta,
+    ResponseDone,
+    ResponseHead,
+    ResponseStarted,
+    ResponseStatus,
+)
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResponseFinished
 from lookhear.gateway.realtime.protocol.refusals import (
     busy,
@@ -33,28 +40,22 @@ from lookhear.gateway.realtime.protocol.refusals import (
     too_many_responses,
     untranscribed,
 )
-from lookhear.gateway.realtime.settings.generation import ConverseSettings
 
 MAX_RESPONSES = 16  # under way at once, out-of-band ones among them
 TOO_LONG = "context_length_exceeded"
 
-Status = Literal["completed", "cancelled", "failed", "incomplete"]
 AnswerEvent = AnswerStarted | AnswerText | AnswerCompleted | AnswerFailed
 
 
 @dataclass(slots=True, eq=False)
 class Response:
-    """items, frames: what it answers, oldest first. is_default: it is of the conversation, not
-    out-of-band, and its item comes behind the item `after`. sees_all: its context is the
-    conversation's, not one of its own."""
+    """items, frames: what it answers, oldest first. after: the item that its own comes behind, if
+    it joins the conversation. sees_all: its context is the conversation's, not one of its own."""
 
-    id: str
+    head: ResponseHead
     item: Item
-    settings: ConverseSettings
     items: list[Item]
     frames: list[CameraFrame]
-    metadata: dict[str, str] | None
-    is_default: bool
     sees_all: bool
     after: str | None
     left_out: list[Item] = field(default_factory=list)  # older ones, as the context was too long
@@ -66,6 +67,11 @@ class Response:
     text: list[str] = field(default_factory=list)
     pieces: int = 0
     usage: AnswerUsage = AnswerUsage()
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is of the conversation, not out-of-band."""
+        return self.head.conversation is not None
 
 
 class Speaker(Protocol):
@@ -88,14 +94,12 @@ class Responses:
         store: PictureStore,
         speaker: Speaker,
         *,
-        conversation_id: str,
         seeds: Callable[[], int],
     ) -> None:
         self._session = session
         self._emitter = emitter
         self._store = store
         self._speaker = speaker
-        self._conversation_id = conversation_id
         self._seeds = seeds
         self._running: dict[str, Response] = {}
 
@@ -117,15 +121,15 @@ class Responses:
     def check_room(self, *, is_default: bool, event_id: str | None) -> None:
         """Raises ProtocolError if no other response can be started."""
         if is_default and (active := self.default) is not None:
-            raise busy(active.id, event_id)
+            raise busy(active.head.id, event_id)
         if len(self) >= MAX_RESPONSES:
             raise too_many_responses(MAX_RESPONSES, event_id)
 
     def create(self, response: Response) -> None:
         """Announce it, and ask the engine as soon as everything is transcribed."""
-        self._running[response.id] = response
+        self._running[response.head.id] = response
         self._keep(response)
-        self._emitter.send(wire.response_created(self._on_wire(response, "in_progress")))
+        self._emitter.send(ResponseCreated(response.head))
         self._ask_if_ready(response)
 
     def settled(self) -> None:
@@ -145,12 +149,12 @@ class Responses:
         """reason: "client_cancelled" or "turn_detected"."""
         if response.answer is not None:
             self._emitter.submit(CancelAnswer(self._session, response.answer))
-        self._finish(response, "cancelled", reason=reason)
+        self._finish(response, ResponseStatus.CANCELLED, reason=reason)
 
     def fail_all(self, problem: ProtocolError) -> None:
         """The engine is gone."""
         for response in list(self._running.values()):
-            self._finish(response, "failed", problem=problem)
+            self._finish(response, ResponseStatus.FAILED, problem=problem)
 
     def engine(self, event: AnswerEvent) -> None:
         """About an answer that was cancelled meanwhile: ignored."""
@@ -167,9 +171,9 @@ class Responses:
             case AnswerCompleted():
                 response.usage = event.usage
                 if event.reason == "length":
-                    self._finish(response, "incomplete", reason="max_output_tokens")
+                    self._finish(response, ResponseStatus.INCOMPLETE, reason="max_output_tokens")
                 else:
-                    self._finish(response, "completed")
+                    self._finish(response, ResponseStatus.COMPLETED)
             case AnswerFailed():
                 self._failed(response, event)
 
@@ -180,20 +184,21 @@ class Responses:
             return
         last = response.items[-1] if response.items else None
         if last is not None and last.has_failed:
-            self._finish(response, "failed", problem=untranscribed(last.id))
+            self._finish(response, ResponseStatus.FAILED, problem=untranscribed(last.id))
             return
         self._ask(response)
 
     def _ask(self, response: Response) -> None:
-        settings = response.settings
+        settings = response.head.settings
         prompt = build_prompt(settings.instructions, response.items, response.frames)
         response.prompt = prompt
         if not prompt.messages:
-            self._finish(response, "failed", problem=nothing_to_answer())
+            self._finish(response, ResponseStatus.FAILED, problem=nothing_to_answer())
             return
         response.tries += 1
         # A second try is another answer to the engine.
-        response.answer = response.id if response.tries == 1 else f"{response.id}.{response.tries}"
+        id, tries = response.head.id, response.tries
+        response.answer = id if tries == 1 else f"{id}.{tries}"
         self._store.show(prompt.pictures, settings.model)
         answer = settings.answer(self._seeds())
         self._emitter.submit(StartAnswer(self._session, response.answer, answer, prompt.messages))
@@ -202,24 +207,19 @@ class Responses:
         response.started = True
         if response.left_out or response.frames_left_out:
             self._speaker.on_shortened(response)
-        item = response.item
-        self._emitter.send(wire.output_item_added(response.id, item.on_wire()))
-        if response.is_default:
-            previous = self._speaker.insert_answer(response)
-            self._emitter.send(wire.item_added(item.on_wire(), previous))
-        self._emitter.send(wire.content_part_added(response.id, item.id))
+        previous = self._speaker.insert_answer(response) if response.is_default else None
+        self._emitter.send(ResponseStarted(response.head, response.item, previous))
 
     def _text(self, response: Response, event: AnswerText) -> None:
         assert response.started, "text of an answer that has not started"
         response.pieces += 1
         if not event.text:
             return
-        ids = response.id, response.item.id
-        if not event.is_reasoning:
+        head, is_reasoning = response.head, event.is_reasoning
+        if not is_reasoning:
             response.text.append(event.text)
-            self._emitter.send(wire.output_text_delta(*ids, event.text))
-        elif response.settings.sampling.reasoning:
-            self._emitter.send(wire.reasoning_delta(*ids, event.text))
+        if not is_reasoning or head.settings.sampling.reasoning:
+            self._emitter.send(ResponseDelta(head, response.item, event.text, is_reasoning))
 
     def _failed(self, response: Response, event: AnswerFailed) -> None:
         if event.code == TOO_LONG and not response.started and self._shorten(response):
@@ -228,12 +228,12 @@ class Responses:
         place = response.prompt and response.prompt.place(event.message_index, event.part_index)
         message = f"{place}: {event.message}" if place else event.message
         problem = ProtocolError(message, code=event.code, type=_error_type(event.code))
-        self._finish(response, "failed", problem=problem)
+        self._finish(response, ResponseStatus.FAILED, problem=problem)
 
     def _shorten(self, response: Response) -> bool:
         """Leave out the older half of what was said before the present question, and of the frames.
         False: there is nothing to leave out, or the client does not want it."""
-        if response.settings.truncation == "disabled" or not response.sees_all:
+        if response.head.settings.truncation == "disabled" or not response.sees_all:
             return False
         items, frames = response.items, response.frames
         answers = [index for index, item in enumerate(items) if item.role == "assistant"]
@@ -251,49 +251,29 @@ class Responses:
     def _finish(
         self,
         response: Response,
-        status: Status,
+        status: ResponseStatus,
         *,
         reason: str | None = None,
         problem: ProtocolError | None = None,
     ) -> None:
-        """Close what is open, then `response.done`."""
-        del self._running[response.id]
+        """What was said stays, in its item if it has one."""
+        head = response.head
+        del self._running[head.id]
         self._release(response)
         item = response.item
         if response.started:
-            text = "".join(response.text)
-            item.content = [TextContent("output_text", text)]
-            item.status = "completed" if status == "completed" else "incomplete"
-            self._emitter.send(wire.output_text_done(response.id, item.id, text))
-            self._emitter.send(wire.content_part_done(response.id, item.id, text))
-            if response.is_default:
-                self._emitter.send(wire.item_done(item.on_wire(), response.after))
-            self._emitter.send(wire.output_item_done(response.id, item.on_wire()))
+            item.content = [TextContent("".join(response.text))]
+            is_whole = status is ResponseStatus.COMPLETED
+            item.status = "completed" if is_whole else "incomplete"
         if response.usage.output == 0 and response.pieces:
             usage = response.usage  # cut off, so the engine does not say: about a token each
             response.usage = AnswerUsage(
                 usage.prompt, usage.cached, usage.image, usage.video, response.pieces
             )
-        done = self._on_wire(response, status)
-        done["status_details"] = wire.status_details(status, reason, problem)
-        done["usage"] = wire.usage(response.usage)
-        self._emitter.send(wire.response_done(done))
-        self._emitter.put(ResponseFinished(response.id, status))
-
-    def _on_wire(self, response: Response, status: str) -> wire.Json:
-        event: wire.Json = {
-            "object": "realtime.response",
-            "id": response.id,
-            "status": status,
-            "output": [response.item.on_wire()] if response.started else [],
-            "output_modalities": ["text"],
-            "max_output_tokens": response.settings.max_output_tokens or "inf",
-        }
-        if response.is_default:
-            event["conversation_id"] = self._conversation_id
-        if response.metadata is not None:
-            event["metadata"] = response.metadata
-        return event
+        said = item if response.started else None
+        usage = response.usage
+        self._emitter.send(ResponseDone(head, said, response.after, status, usage, reason, problem))
+        self._emitter.put(ResponseFinished(head.id, status))
 
     # --- pictures --------------------------------------------------------------------------------
 

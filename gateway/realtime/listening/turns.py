@@ -8,6 +8,7 @@ speaks, under the id of the future item.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Protocol
 
 from lookhear.engine.messages import (
@@ -21,14 +22,26 @@ from lookhear.engine.messages import (
     TurnCompleted,
     TurnFailed,
 )
+from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.listening.audio_intake import Heard
 from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn, pieces
-from lookhear.gateway.realtime.openai import rendering as wire
-from lookhear.gateway.realtime.openai.parsing import Commit
 from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
-from lookhear.gateway.realtime.protocol.outputs import Emitter, IdFactory, ResetIntake, TurnFinished
+from lookhear.gateway.realtime.protocol.events import (
+    AudioCleared,
+    Refused,
+    SpeakingStarted,
+    SpeakingStopped,
+    TranscriptDelta,
+    TranscriptDone,
+    TranscriptFailed,
+    TranscriptProvisional,
+    TranscriptWords,
+    TurnCommitted,
+)
+from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
 from lookhear.gateway.realtime.protocol.refusals import empty_commit, too_long, turn_refused
 from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.telemetry.ids import IdFactory
 from lookhear.media.voice.vad import SpeechStarted
 
 # A turn begins up to the prefix padding before its first voiced window, which the detector reports
@@ -132,7 +145,7 @@ class Turns:
         assert turn is not None
         if not turn.announced:  # a turn left open by manual mode is announced late
             turn.announced = True
-            self._emitter.send(wire.speech_started(turn.item, _milliseconds(turn.start)))
+            self._emitter.send(SpeakingStarted(turn.item, _milliseconds(turn.start)))
             self._listener.on_speech()
 
     def _open(self, start: int) -> None:
@@ -150,7 +163,7 @@ class Turns:
             if not turn.announced:  # the client's to commit: keep what there is, refuse more
                 turn.overflowed = True
                 problem = too_long(self._max_turn / SAMPLE_RATE, event_id)
-                self._emitter.send(wire.error(problem))
+                self._emitter.send(Refused(problem))
                 return
             # Speech that never pauses: cut it here and go on in a new turn, losing nothing.
             cut = turn.end
@@ -196,7 +209,7 @@ class Turns:
 
     # --- commit and clear ------------------------------------------------------------------------
 
-    def commit_by_hand(self, event: Commit, now: float) -> None:
+    def commit_by_hand(self, event_id: str | None, now: float) -> None:
         """Raises ProtocolError if there is nothing to commit."""
         if self._turn is None and self._settings.model is not None:
             # No speech was found since the last turn, but a word may just have begun.
@@ -206,9 +219,14 @@ class Turns:
                 assert self._turn is not None
                 self._give(self._turn, self._recent.end)
         if self._turn is None or self._turn.length == 0:
-            raise empty_commit(event)
+            raise empty_commit(event_id)
         self._commit(self._recent.end, now, by_voice=False)
         self._end_listening()
+
+    def finish(self, now: float) -> None:
+        """Commit what there is, if anything."""
+        with contextlib.suppress(ProtocolError):
+            self.commit_by_hand(None, now)
 
     def _commit(self, end: int, now: float, *, by_voice: bool) -> None:
         """The open turn becomes an item."""
@@ -219,14 +237,13 @@ class Turns:
         turn.wants_answer = by_voice and detection is not None and detection.create_response
         self._floor = max(self._floor, turn.end)
         if turn.announced:
-            self._emitter.send(wire.speech_stopped(turn.item, _milliseconds(end)))
+            self._emitter.send(SpeakingStopped(turn.item, _milliseconds(end)))
         if turn.failure is None:
             self._emitter.submit(EndTurn(self._session, turn.name))
         item, previous = Item(turn.item, content=[AudioContent()]), self._conversation.last_id
-        self._emitter.send(wire.committed(item.id, previous))
         self._listener.add_item(item)
-        self._emitter.send(wire.item_added(item.on_wire(), previous))
-        self._emitter.send(wire.item_done(item.on_wire(), previous))
+        start = turn.start / SAMPLE_RATE
+        self._emitter.send(TurnCommitted(item, previous, start, turn.seconds))
         self.turns_committed += 1
         if turn.failure is not None:
             self._failed(turn, turn.failure)
@@ -239,7 +256,7 @@ class Turns:
             del self._turns[self._turn.name]
             self._turn = None
         self._end_listening()
-        self._emitter.send(wire.cleared())
+        self._emitter.send(AudioCleared())
 
     def _end_listening(self) -> None:
         self._floor = self._recent.end
@@ -261,8 +278,8 @@ class Turns:
                 self._text(turn, event)
             case TextProvisional():
                 if turn.settings.provisional:
-                    guess = wire.provisional(turn.item, turn.content_index, event.text)
-                    self._emitter.send(guess)
+                    place = turn.item, turn.content_index
+                    self._emitter.send(TranscriptProvisional(*place, event.text))
             case TurnCompleted():
                 self._completed(turn, event, now)
             case TurnFailed():
@@ -278,10 +295,10 @@ class Turns:
             logprobs = event.logprobs or []
             if wanted:
                 turn.logprobs.extend(logprobs)
-            delta = wire.transcription_delta(*place, event.text, logprobs if wanted else None)
-            self._emitter.send(delta)
+            told = logprobs if wanted else None
+            self._emitter.send(TranscriptDelta(*place, event.text, told))
         if event.words and turn.settings.words:
-            self._emitter.send(wire.words(*place, event.words))
+            self._emitter.send(TranscriptWords(*place, event.words))
 
     def _completed(self, turn: Turn, event: TurnCompleted, now: float) -> None:
         transcript = "".join(turn.text)
@@ -291,7 +308,7 @@ class Turns:
         if (part := self._part(turn)) is not None:
             part.transcript = transcript
         self._emitter.send(
-            wire.transcription_completed(
+            TranscriptDone(
                 turn.item,
                 turn.content_index,
                 transcript,
@@ -308,7 +325,7 @@ class Turns:
         if (part := self._part(turn)) is not None:
             part.failed = True
         problem = turn_refused(failure)
-        self._emitter.send(wire.transcription_failed(turn.item, turn.content_index, problem))
+        self._emitter.send(TranscriptFailed(turn.item, turn.content_index, problem))
         self._emitter.put(TurnFinished(turn.item, turn.seconds, None))
         self._listener.on_settled(turn)
 

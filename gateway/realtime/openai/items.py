@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -16,8 +15,15 @@ from lookhear.gateway.checks.checks import (
     invalid,
     shown,
 )
-
-Detail = Literal["auto", "low", "high"]
+from lookhear.gateway.realtime.protocol.commands import (
+    Detail,
+    ItemReference,
+    NewAudio,
+    NewImage,
+    NewItem,
+    NewPart,
+    NewText,
+)
 
 MAX_PARTS = 256  # of one item
 MAX_ITEM_ID = 512  # characters
@@ -30,74 +36,37 @@ PARTS = {
 
 
 class TextWire(WireModel):
+    """Something written."""
+
     text: Text
 
 
 class ImageWire(WireModel):
+    """A picture by its URL."""
+
     image_url: Text
     detail: Detail | None = None
 
 
 class AudioWire(WireModel):
+    """Speech, or what was said."""
+
     audio: Text | None = None
     transcript: Text | None = None
 
 
 class MessageWire(WireModel):
+    """An item, its parts not yet checked."""
+
     id: Annotated[Text, Field(min_length=1, max_length=MAX_ITEM_ID)] | None = None
     role: Literal["user", "system", "assistant"]
     content: Annotated[list[Any], Field(max_length=MAX_PARTS)]
 
 
 class ReferenceWire(WireModel):
+    """An item by its id."""
+
     id: Text
-
-
-@dataclass(frozen=True, slots=True)
-class NewText:
-    """type: "input_text" or "output_text"."""
-
-    type: Literal["input_text", "output_text"]
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class NewImage:
-    """path: of its URL in the event, for errors and to find what was loaded from it."""
-
-    url: str
-    detail: Detail
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class NewAudio:
-    """audio: bytes in the session's format, to be transcribed; None: `transcript` says it all."""
-
-    audio: bytes | None
-    transcript: str | None
-    path: str
-
-
-NewPart = NewText | NewImage | NewAudio
-
-
-@dataclass(frozen=True, slots=True)
-class NewItem:
-    """A message. id: the client's, if it chose one. path: in the event, like "item"."""
-
-    id: str | None
-    role: Literal["user", "system", "assistant"]
-    parts: tuple[NewPart, ...]
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class ItemReference:
-    """An item that is in the conversation already."""
-
-    id: str
-    path: str
 
 
 def parse_item(value: object, path: str, event_id: str | None) -> NewItem:
@@ -146,8 +115,8 @@ def _part(value: object, role: str, path: str, event_id: str | None) -> NewPart:
             case "input_audio":
                 audio = AudioWire.model_validate(data)
                 return _audio(audio, f"{path}.audio", event_id)
-            case type:
-                return NewText(type, TextWire.model_validate(data).text)
+            case _:
+                return NewText(TextWire.model_validate(data).text, f"{path}.text")
     except ValidationError as error:
         raise invalid(error, prefix=path, event_id=event_id) from None
 

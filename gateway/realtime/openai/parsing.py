@@ -1,4 +1,4 @@
-"""Client events of the Realtime wire format (OpenAI Realtime GA), parsed and checked.
+"""Client events of the Realtime wire format (OpenAI Realtime GA) as commands of a session.
 
 A client event that cannot be used raises `ProtocolError`.
 """
@@ -6,8 +6,8 @@ A client event that cannot be used raises `ProtocolError`.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from functools import partial
+from typing import Annotated, Any
 
 import pybase64
 from pydantic import Field, InstanceOf, ValidationError
@@ -22,132 +22,112 @@ from lookhear.gateway.checks.checks import (
     invalid,
     shown,
 )
-from lookhear.gateway.realtime.openai.items import ItemReference, NewItem, parse_input, parse_item
+from lookhear.gateway.realtime.openai.generation_updates import response_plan
+from lookhear.gateway.realtime.openai.items import parse_input, parse_item
+from lookhear.gateway.realtime.openai.session_updates import updated
+from lookhear.gateway.realtime.protocol.commands import (
+    Append,
+    AppendFrame,
+    CancelResponse,
+    Clear,
+    ClearFrames,
+    ClearOutput,
+    ClientCommand,
+    Commit,
+    Configure,
+    CreateItem,
+    CreateResponse,
+    DeleteItem,
+    ItemReference,
+    NewItem,
+    RetrieveItem,
+    TruncateItem,
+)
 
-__all__ = ["MAX_APPEND_BYTES", "ClientEvent", "ProtocolError", "parse_client_event", "shown"]
 
+class ClientEvent(WireModel):
+    """Base of the client events as they are on the wire."""
 
-class ClientEventBase(WireModel):
     event_id: Annotated[Text, Field(max_length=512)] | None = None
 
 
-class SessionUpdate(ClientEventBase):
-    type: Literal["session.update"]
-    session: dict[str, Any]  # checked by settings.SessionPatch
+class SessionUpdate(ClientEvent):
+    """session: checked when it is applied, for it depends on how the session is set."""
+
+    session: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
-    """audio: the decoded bytes, still in the session's audio format."""
+class AudioAppend(ClientEvent):
+    """audio: decoded already."""
 
-    audio: bytes
-    event_id: str | None = None
-    type: ClassVar[str] = "input_audio_buffer.append"
-
-
-class _Append(ClientEventBase):
-    type: Literal["input_audio_buffer.append"]
     audio: bytes
 
 
-class Commit(ClientEventBase):
-    type: Literal["input_audio_buffer.commit"]
+class ItemCreate(ClientEvent):
+    """item: parsed already. previous_item_id: None for the end, "root" for the beginning."""
 
-
-class Clear(ClientEventBase):
-    type: Literal["input_audio_buffer.clear"]
-
-
-class ItemCreate(ClientEventBase):
-    """previous_item_id: None for the end, "root" for the beginning."""
-
-    type: Literal["conversation.item.create"]
     item: InstanceOf[NewItem]
     previous_item_id: Text | None = None
 
 
-class ItemRetrieve(ClientEventBase):
-    type: Literal["conversation.item.retrieve"]
+class ItemNamed(ClientEvent):
+    """What is about one item."""
+
     item_id: Text
 
 
-class ItemDelete(ClientEventBase):
-    type: Literal["conversation.item.delete"]
-    item_id: Text
+class ItemTruncate(ItemNamed):
+    """Where the audio is to be cut."""
 
-
-class ItemTruncate(ClientEventBase):
-    type: Literal["conversation.item.truncate"]
-    item_id: Text
     content_index: int
     audio_end_ms: int
 
 
-class ResponseCreate(ClientEventBase):
-    """response: what is said about this response alone, checked by generation.ResponsePatch.
-    input: its own context instead of the conversation's."""
+class ResponseCreate(ClientEvent):
+    """response: what is said about this response alone, checked when it is made.
+    input: its own context instead of the conversation's, parsed already."""
 
-    type: Literal["response.create"]
     response: dict[str, Any] | None = None
     input: list[InstanceOf[NewItem] | InstanceOf[ItemReference]] | None = None
 
 
-class ResponseCancel(ClientEventBase):
-    type: Literal["response.cancel"]
+class ResponseCancel(ClientEvent):
+    """response_id: None for the conversation's."""
+
     response_id: Text | None = None
 
 
-class OutputClear(ClientEventBase):
-    """Nothing is ever played here."""
-
-    type: Literal["output_audio_buffer.clear"]
-
-
-class FrameAppend(ClientEventBase):
+class FrameAppend(ClientEvent):
     """Extension: a picture of a live camera. image: a data URL, or just its base64."""
 
-    type: Literal["lookhear.input_video_frame.append"]
     image: Text
     timestamp_ms: Annotated[int, Field(ge=0, le=2**53)]
 
 
-class FramesClear(ClientEventBase):
-    """Extension: forget what the camera showed."""
-
-    type: Literal["lookhear.input_video_frame.clear"]
-
-
-_Rare = (
-    SessionUpdate
-    | Commit
-    | Clear
-    | ItemCreate
-    | ItemRetrieve
-    | ItemDelete
-    | ItemTruncate
-    | ResponseCreate
-    | ResponseCancel
-    | OutputClear
-    | FrameAppend
-    | FramesClear
-)
-ClientEvent = Append | _Rare
-
-# An `_Append` comes out as an `Append`: appends are most of what comes, and it is cheaper to make.
-_EVENTS: dict[str, type[_Rare | _Append]] = {
+_EVENTS: dict[str, type[ClientEvent]] = {
     "session.update": SessionUpdate,
-    "input_audio_buffer.append": _Append,
-    "input_audio_buffer.commit": Commit,
-    "input_audio_buffer.clear": Clear,
+    "input_audio_buffer.append": AudioAppend,
+    "input_audio_buffer.commit": ClientEvent,
+    "input_audio_buffer.clear": ClientEvent,
     "conversation.item.create": ItemCreate,
-    "conversation.item.retrieve": ItemRetrieve,
-    "conversation.item.delete": ItemDelete,
+    "conversation.item.retrieve": ItemNamed,
+    "conversation.item.delete": ItemNamed,
     "conversation.item.truncate": ItemTruncate,
     "response.create": ResponseCreate,
     "response.cancel": ResponseCancel,
-    "output_audio_buffer.clear": OutputClear,
+    "output_audio_buffer.clear": ClientEvent,
     "lookhear.input_video_frame.append": FrameAppend,
-    "lookhear.input_video_frame.clear": FramesClear,
+    "lookhear.input_video_frame.clear": ClientEvent,
+}
+_PLAIN: dict[str, type[Commit | Clear | ClearOutput | ClearFrames]] = {
+    "input_audio_buffer.commit": Commit,
+    "input_audio_buffer.clear": Clear,
+    "output_audio_buffer.clear": ClearOutput,
+    "lookhear.input_video_frame.clear": ClearFrames,
+}
+_ITEM: dict[str, type[RetrieveItem | DeleteItem]] = {
+    "conversation.item.retrieve": RetrieveItem,
+    "conversation.item.delete": DeleteItem,
 }
 
 
@@ -159,8 +139,8 @@ _APPEND_HEADS = (
 _APPEND_TAIL = '"}'
 
 
-def parse_client_event(text: str) -> ClientEvent:
-    """One text frame as an event. Raises ProtocolError."""
+def parse_client_event(text: str) -> ClientCommand:
+    """The command of one text frame. Raises ProtocolError."""
     if text.startswith(_APPEND_HEADS) and text.endswith(_APPEND_TAIL):
         event = _plain_append(text)
         if event is not None:
@@ -187,12 +167,36 @@ def parse_client_event(text: str) -> ClientEvent:
         )
     data = _prepared(model, data, echo)
     try:
-        checked = model.model_validate(data)
-        if isinstance(checked, _Append):
-            return Append(checked.audio, checked.event_id)
-        return checked
+        return _command(name, model.model_validate(data))
     except ValidationError as error:
         raise invalid(error, event_id=echo) from None
+
+
+def _command(name: str, event: ClientEvent) -> ClientCommand:
+    """What a checked event asks for."""
+    id = event.event_id
+    match event:
+        case AudioAppend():
+            return Append(event.audio, id)
+        case SessionUpdate():
+            change = partial(updated, session=event.session, event_id=id)
+            return Configure(change, event_id=id, name=name)
+        case ItemCreate():
+            return CreateItem(event.item, event.previous_item_id, event_id=id, name=name)
+        case ItemTruncate():
+            return TruncateItem(event.item_id, event_id=id, name=name)
+        case ItemNamed():
+            return _ITEM[name](event.item_id, event_id=id, name=name)
+        case ResponseCreate():
+            plan = partial(response_plan, response=event.response or {}, event_id=id)
+            return CreateResponse(plan, event.input, event_id=id, name=name)
+        case ResponseCancel():
+            return CancelResponse(event.response_id, event_id=id, name=name)
+        case FrameAppend(image=image):
+            url = image if image[:5].lower() == "data:" else f"data:image/jpeg;base64,{image}"
+            return AppendFrame(url, event.timestamp_ms, event_id=id, name=name)
+        case _:
+            return _PLAIN[name](event_id=id, name=name)
 
 
 def _plain_append(text: str) -> Append | None:
@@ -234,10 +238,10 @@ def _json_object(text: str) -> dict[str, Any]:
 
 
 def _prepared(
-    model: type[_Rare | _Append], data: dict[str, Any], event_id: str | None
+    model: type[ClientEvent], data: dict[str, Any], event_id: str | None
 ) -> dict[str, Any]:
     """The event's data with audio decoded and items parsed. Raises ProtocolError."""
-    if model is _Append and "audio" in data:
+    if model is AudioAppend and "audio" in data:
         if not isinstance(data["audio"], str):
             raise ProtocolError(
                 f"audio: expected a string of base64, got {described(data['audio'])}",
@@ -254,3 +258,13 @@ def _prepared(
         parsed = None if given is None else parse_input(given, "response.input", event_id)
         return {**data, "input": parsed}
     return data
+
+
+def binary_frame(size: int) -> ProtocolError:
+    """Audio is not sent so here."""
+    return ProtocolError(
+        f"frame: expected a text frame with a JSON event, got a binary frame of {size} bytes; "
+        "send audio as base64 in input_audio_buffer.append",
+        code="invalid_frame",
+        param="frame",
+    )

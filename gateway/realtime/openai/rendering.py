@@ -1,188 +1,169 @@
-"""Server events of the Realtime wire format, built as plain dicts.
+"""Session events as server events of the Realtime wire format, built as plain dicts.
 
-The protocol adds `event_id`. Absent optional fields are left out (strict clients drop an event over
+The dialect adds `event_id`. Absent optional fields are left out (strict clients drop an event over
 a stray null), except `previous_item_id` and the `transcript` of an audio part, which clients want
 to see as null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import assert_never
 
-from lookhear.engine.messages import AnswerUsage, TokenLogprob, Word
-from lookhear.gateway.checks.checks import ProtocolError
-
-Json = dict[str, Any]
+from lookhear.gateway.realtime.openai import objects
+from lookhear.gateway.realtime.protocol import events
+from lookhear.gateway.realtime.protocol.conversation import Item
+from lookhear.gateway.realtime.protocol.dialect import Json
+from lookhear.gateway.realtime.protocol.events import SessionEvent
 
 _TRANSCRIPTION = "conversation.item.input_audio_transcription"
+_EXTENSION = "lookhear.input_audio_transcription"
+
+# Where the session sets what an engine's refusal of a turn may name.
+_SETTINGS = {
+    "language": "session.audio.input.transcription.language",
+    "prompt": "session.audio.input.transcription.prompt",
+    "model": "session.audio.input.transcription.model",
+    "words": "session.lookhear.words",
+    "logprobs": "session.include",
+}
 
 
-def session_created(session: Json) -> Json:
-    return {"type": "session.created", "session": session}
+def server_events(event: SessionEvent) -> list[Json]:
+    """The server events that tell it, in order, without their ids."""
+    match event:
+        case events.TranscriptDelta() | events.TranscriptProvisional() | events.TranscriptWords():
+            return [_transcript(event)]
+        case events.TranscriptDone():
+            return [_transcript_done(event)]
+        case events.TranscriptFailed():
+            return [_transcript_failed(event)]
+        case events.SpeakingStarted(item, milliseconds):
+            return [_speaking("started", item, "audio_start_ms", milliseconds)]
+        case events.SpeakingStopped(item, milliseconds):
+            return [_speaking("stopped", item, "audio_end_ms", milliseconds)]
+        case events.TurnCommitted(item, previous):
+            committed = {"item_id": item.id, "previous_item_id": previous}
+            return [
+                {"type": "input_audio_buffer.committed", **committed},
+                *_added_and_done(item, previous),
+            ]
+        case events.AudioCleared():
+            return [{"type": "input_audio_buffer.cleared"}]
+        case events.ItemAdded(item, previous):
+            return _added_and_done(item, previous)
+        case events.ItemRetrieved(item):
+            return [{"type": "conversation.item.retrieved", "item": objects.item(item)}]
+        case events.ItemDeleted(item_id):
+            return [{"type": "conversation.item.deleted", "item_id": item_id}]
+        case events.ResponseCreated(head):
+            response = objects.response(head, "in_progress")
+            return [{"type": "response.created", "response": response}]
+        case events.ResponseStarted():
+            return _response_started(event)
+        case events.ResponseDelta(head, item, text, is_reasoning):
+            # Extension, only on request: the thinking is no part of the answer.
+            name = "lookhear.response.reasoning" if is_reasoning else "response.output_text"
+            return [{**_of_part(f"{name}.delta", head.id, item.id), "delta": text}]
+        case events.ResponseDone():
+            return _response_done(event)
+        case events.FrameKept(timestamp_ms, frames):
+            kept = {"timestamp_ms": timestamp_ms, "frames": frames}
+            return [{"type": "lookhear.input_video_frame.kept", **kept}]
+        case events.FramesCleared():
+            return [{"type": "lookhear.input_video_frame.cleared"}]
+        case events.SessionUpdated(id, settings, expires_at):
+            session = objects.session(settings, id, expires_at)
+            return [{"type": "session.updated", "session": session}]
+        case events.SessionCreated(id, settings, expires_at):
+            session = objects.session(settings, id, expires_at)
+            return [{"type": "session.created", "session": session}]
+        case events.Refused(problem):
+            where = {"param": problem.param, "event_id": problem.event_id}
+            return [{"type": "error", "error": {**objects.failure(problem), **where}}]
+        case events.SessionFinished():
+            return []
+        case _:
+            assert_never(event)
 
 
-def session_updated(session: Json) -> Json:
-    return {"type": "session.updated", "session": session}
+# --- speech --------------------------------------------------------------------------------------
 
 
-def error(problem: ProtocolError) -> Json:
-    return {
-        "type": "error",
-        "error": {
-            "type": problem.type,
-            "code": problem.code,
-            "message": problem.message,
-            "param": problem.param,
-            "event_id": problem.event_id,
-        },
-    }
+def _speaking(what: str, item: str, field: str, milliseconds: int) -> Json:
+    return {"type": f"input_audio_buffer.speech_{what}", "item_id": item, field: milliseconds}
 
 
-def speech_started(item_id: str, audio_start_ms: int) -> Json:
-    return {
-        "type": "input_audio_buffer.speech_started",
-        "item_id": item_id,
-        "audio_start_ms": audio_start_ms,
-    }
+def _of_transcript(type: str, item: str, part: int) -> Json:
+    return {"type": type, "item_id": item, "content_index": part}
 
 
-def speech_stopped(item_id: str, audio_end_ms: int) -> Json:
-    return {
-        "type": "input_audio_buffer.speech_stopped",
-        "item_id": item_id,
-        "audio_end_ms": audio_end_ms,
-    }
-
-
-def committed(item_id: str, previous_item_id: str | None) -> Json:
-    return {
-        "type": "input_audio_buffer.committed",
-        "item_id": item_id,
-        "previous_item_id": previous_item_id,
-    }
-
-
-def cleared() -> Json:
-    return {"type": "input_audio_buffer.cleared"}
-
-
-def item_added(item: Json, previous_item_id: str | None) -> Json:
-    return {"type": "conversation.item.added", "item": item, "previous_item_id": previous_item_id}
-
-
-def item_done(item: Json, previous_item_id: str | None) -> Json:
-    return {"type": "conversation.item.done", "item": item, "previous_item_id": previous_item_id}
-
-
-def item_retrieved(item: Json) -> Json:
-    return {"type": "conversation.item.retrieved", "item": item}
-
-
-def item_deleted(item_id: str) -> Json:
-    return {"type": "conversation.item.deleted", "item_id": item_id}
-
-
-def _logprobs(logprobs: Sequence[TokenLogprob]) -> list[Json]:
-    return [{"token": p.token, "logprob": p.logprob, "bytes": list(p.bytes)} for p in logprobs]
-
-
-def transcription_delta(
-    item_id: str, content_index: int, delta: str, logprobs: Sequence[TokenLogprob] | None
+def _transcript(
+    event: events.TranscriptDelta | events.TranscriptProvisional | events.TranscriptWords,
 ) -> Json:
-    event = {
-        "type": f"{_TRANSCRIPTION}.delta",
-        "item_id": item_id,
-        "content_index": content_index,
-        "delta": delta,
-    }
-    return event if logprobs is None else {**event, "logprobs": _logprobs(logprobs)}
+    place = event.item, event.part
+    match event:
+        case events.TranscriptDelta():
+            delta = _of_transcript(f"{_TRANSCRIPTION}.delta", *place)
+            delta["delta"] = event.text
+            if event.logprobs is not None:
+                delta["logprobs"] = objects.logprobs(event.logprobs)
+            return delta
+        case events.TranscriptProvisional():
+            return {**_of_transcript(f"{_EXTENSION}.provisional", *place), "text": event.text}
+        case events.TranscriptWords():
+            words = [
+                {
+                    "word": w.word,
+                    "start": round(w.start, 3),
+                    "end": round(w.end, 3),
+                    "probability": round(w.probability, 4),
+                }
+                for w in event.words
+            ]
+            return {**_of_transcript(f"{_EXTENSION}.words", *place), "words": words}
 
 
-def transcription_completed(
-    item_id: str,
-    content_index: int,
-    transcript: str,
-    seconds: float,
-    language: str | None,
-    logprobs: Sequence[TokenLogprob] | None,
-) -> Json:
-    event: Json = {
-        "type": f"{_TRANSCRIPTION}.completed",
-        "item_id": item_id,
-        "content_index": content_index,
-        "transcript": transcript,
-        "usage": {"type": "duration", "seconds": round(seconds, 3)},
-    }
-    if language is not None:
-        event["languages"] = [{"code": language}]
-    if logprobs is not None:
-        event["logprobs"] = _logprobs(logprobs)
-    return event
+def _transcript_done(event: events.TranscriptDone) -> Json:
+    completed = _of_transcript(f"{_TRANSCRIPTION}.completed", event.item, event.part)
+    completed["transcript"] = event.text
+    completed["usage"] = {"type": "duration", "seconds": round(event.seconds, 3)}
+    if event.language is not None:
+        completed["languages"] = [{"code": event.language}]
+    if event.logprobs is not None:
+        completed["logprobs"] = objects.logprobs(event.logprobs)
+    return completed
 
 
-def transcription_failed(item_id: str, content_index: int, problem: ProtocolError) -> Json:
-    error = {"type": problem.type, "code": problem.code, "message": problem.message}
-    if problem.param is not None:
-        error["param"] = problem.param
+def _transcript_failed(event: events.TranscriptFailed) -> Json:
+    error = objects.failure(event.problem)
+    if event.problem.param is not None:
+        error["param"] = _SETTINGS[event.problem.param]
+    failed = _of_transcript(f"{_TRANSCRIPTION}.failed", event.item, event.part)
+    return {**failed, "error": error}
+
+
+# --- items and responses -------------------------------------------------------------------------
+
+
+def _of_item(what: str, item: Item, previous: str | None) -> Json:
     return {
-        "type": f"{_TRANSCRIPTION}.failed",
-        "item_id": item_id,
-        "content_index": content_index,
-        "error": error,
+        "type": f"conversation.item.{what}",
+        "item": objects.item(item),
+        "previous_item_id": previous,
     }
 
 
-def provisional(item_id: str, content_index: int, text: str) -> Json:
-    """Extension, only on request: text that may still change; replaces the last provisional."""
+def _added_and_done(item: Item, previous: str | None) -> list[Json]:
+    return [_of_item("added", item, previous), _of_item("done", item, previous)]
+
+
+def _of_output(what: str, response_id: str, item: Item) -> Json:
     return {
-        "type": "lookhear.input_audio_transcription.provisional",
-        "item_id": item_id,
-        "content_index": content_index,
-        "text": text,
-    }
-
-
-def words(item_id: str, content_index: int, words: Sequence[Word]) -> Json:
-    """Extension, only on request: word times in seconds from the start of the item's audio."""
-    return {
-        "type": "lookhear.input_audio_transcription.words",
-        "item_id": item_id,
-        "content_index": content_index,
-        "words": [
-            {
-                "word": w.word,
-                "start": round(w.start, 3),
-                "end": round(w.end, 3),
-                "probability": round(w.probability, 4),
-            }
-            for w in words
-        ],
-    }
-
-
-# --- responses -----------------------------------------------------------------------------------
-
-
-def response_created(response: Json) -> Json:
-    return {"type": "response.created", "response": response}
-
-
-def response_done(response: Json) -> Json:
-    return {"type": "response.done", "response": response}
-
-
-def output_item_added(response_id: str, item: Json) -> Json:
-    return {
-        "type": "response.output_item.added",
+        "type": f"response.output_item.{what}",
         "response_id": response_id,
         "output_index": 0,
-        "item": item,
+        "item": objects.item(item),
     }
-
-
-def output_item_done(response_id: str, item: Json) -> Json:
-    return {**output_item_added(response_id, item), "type": "response.output_item.done"}
 
 
 def _of_part(type: str, response_id: str, item_id: str) -> Json:
@@ -196,68 +177,30 @@ def _of_part(type: str, response_id: str, item_id: str) -> Json:
     }
 
 
-def content_part_added(response_id: str, item_id: str) -> Json:
-    event = _of_part("response.content_part.added", response_id, item_id)
-    return {**event, "part": {"type": "text", "text": ""}}
+def _response_started(event: events.ResponseStarted) -> list[Json]:
+    head, item = event.head, event.item
+    out = [_of_output("added", head.id, item)]
+    if head.conversation is not None:
+        out.append(_of_item("added", item, event.previous))
+    part = _of_part("response.content_part.added", head.id, item.id)
+    return [*out, {**part, "part": {"type": "text", "text": ""}}]
 
 
-def content_part_done(response_id: str, item_id: str, text: str) -> Json:
-    event = _of_part("response.content_part.done", response_id, item_id)
-    return {**event, "part": {"type": "text", "text": text}}
-
-
-def output_text_delta(response_id: str, item_id: str, delta: str) -> Json:
-    return {**_of_part("response.output_text.delta", response_id, item_id), "delta": delta}
-
-
-def output_text_done(response_id: str, item_id: str, text: str) -> Json:
-    return {**_of_part("response.output_text.done", response_id, item_id), "text": text}
-
-
-def reasoning_delta(response_id: str, item_id: str, delta: str) -> Json:
-    """Extension, only on request: the model's thinking, which is not part of its answer."""
-    return {**_of_part("lookhear.response.reasoning.delta", response_id, item_id), "delta": delta}
-
-
-def status_details(status: str, reason: str | None, problem: ProtocolError | None) -> Json:
-    details: Json = {"type": status}
-    if reason is not None:
-        details["reason"] = reason
-    if problem is not None:
-        details["error"] = {
-            "type": problem.type,
-            "code": problem.code,
-            "message": problem.message,
-        }
-    return details
-
-
-def usage(usage: AnswerUsage) -> Json:
-    """Tokens; frames of videos are counted with the images."""
-    seen = usage.image + usage.video
-    return {
-        "total_tokens": usage.prompt + usage.output,
-        "input_tokens": usage.prompt,
-        "output_tokens": usage.output,
-        "input_token_details": {
-            "text_tokens": usage.prompt - seen,
-            "audio_tokens": 0,
-            "image_tokens": seen,
-            "cached_tokens": usage.cached,
-        },
-        "output_token_details": {"text_tokens": usage.output, "audio_tokens": 0},
-    }
-
-
-def frame_kept(timestamp_ms: int, frames: int) -> Json:
-    """Extension, only on request: the frame differed enough; `frames` are held now."""
-    return {
-        "type": "lookhear.input_video_frame.kept",
-        "timestamp_ms": timestamp_ms,
-        "frames": frames,
-    }
-
-
-def frames_cleared() -> Json:
-    """Extension: the answer to `lookhear.input_video_frame.clear`."""
-    return {"type": "lookhear.input_video_frame.cleared"}
+def _response_done(event: events.ResponseDone) -> list[Json]:
+    """All that was opened is closed first."""
+    head, item = event.head, event.item
+    out: list[Json] = []
+    if item is not None:
+        text = item.text
+        done = _of_part("response.output_text.done", head.id, item.id)
+        out.append({**done, "text": text})
+        part = _of_part("response.content_part.done", head.id, item.id)
+        out.append({**part, "part": {"type": "text", "text": text}})
+        if head.conversation is not None:
+            out.append(_of_item("done", item, event.previous))
+        out.append(_of_output("done", head.id, item))
+    said = [objects.item(item)] if item is not None else []
+    response = objects.response(head, event.status, said)
+    response["status_details"] = objects.status_details(event)
+    response["usage"] = objects.usage(event.usage)
+    return [*out, {"type": "response.done", "response": response}]

@@ -15,28 +15,10 @@ frames are left; the oldest of all is among those that go.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from lookhear.gateway.fetching.pictures import Picture
 from lookhear.media.pictures.similarity import Thumbnail, difference
-
-
-@dataclass(frozen=True, slots=True)
-class CameraSettings:
-    """max_frames: the newest that are kept in full; as many older ones, thinned, at most.
-    min_change: what differs less from the last kept frame is not kept, see `difference`.
-    max_pixels: of a frame; larger ones are scaled down. max_fps: what comes faster, by its
-    timestamps, is not even decoded. report: whether the client wants to hear what was kept."""
-
-    max_frames: int = 16
-    min_change: float = 0.01
-    max_pixels: int = 640 * 480
-    max_fps: float = 4.0
-    report: bool = False
-
-    def on_wire(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

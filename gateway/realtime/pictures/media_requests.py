@@ -1,6 +1,6 @@
 """What client events point at, and how it is loaded: fetched on the event loop, decoded in threads.
 
-The protocol says what it wants before it takes an event, and gets it by its path in the event.
+The protocol says what it needs before it carries out a command, and gets it by its path in it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Loader(Protocol):
 
 
 async def load(
-    wanted: Sequence[MediaRequest],
+    requests: Sequence[MediaRequest],
     load_image: Loader,
     budget: PictureBudget,
     in_thread: InThread,
@@ -69,13 +69,13 @@ async def load(
     """One after the other, so that no more than the budget is ever in memory. Raises ProtocolError,
     which names the path of what cannot be used."""
     media: dict[str, Picture | DecodedFrame | Samples] = {}
-    for want in wanted:
-        if isinstance(want, AudioRequest):
-            media[want.path] = await in_thread(_decoding(want))
+    for request in requests:
+        if isinstance(request, AudioRequest):
+            media[request.path] = await in_thread(_decoding(request))
             continue
         try:
-            picture = await load_image(want.url, want.path)
-            budget.take([picture], want.path)
+            picture = await load_image(request.url, request.path)
+            budget.take([picture], request.path)
         except ApiError as error:
             raise ProtocolError(
                 error.message,
@@ -83,17 +83,17 @@ async def load(
                 param=error.param,
                 event_id=event_id,
             ) from None
-        if isinstance(want, FrameRequest):
-            media[want.path] = await in_thread(_seeing(picture, want.max_pixels))
+        if isinstance(request, FrameRequest):
+            media[request.path] = await in_thread(_seeing(picture, request.max_pixels))
         else:
-            media[want.path] = picture
+            media[request.path] = picture
     return media
 
 
-def _decoding(want: AudioRequest) -> Callable[[], Samples]:
+def _decoding(request: AudioRequest) -> Callable[[], Samples]:
     def decode() -> Samples:
-        stream = PcmStream(want.format)
-        return np.concatenate([stream.feed(want.audio), stream.flush()])
+        stream = PcmStream(request.format)
+        return np.concatenate([stream.feed(request.audio), stream.flush()])
 
     return decode
 

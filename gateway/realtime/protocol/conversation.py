@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
 
 from lookhear.gateway.fetching.pictures import Picture
 
@@ -13,11 +12,9 @@ ROOT = "root"  # instead of an item's id: the beginning of the conversation
 
 @dataclass(slots=True)
 class TextContent:
-    type: Literal["input_text", "output_text"]
-    text: str
+    """Something written, by anyone."""
 
-    def on_wire(self) -> dict[str, Any]:
-        return {"type": self.type, "text": self.text}
+    text: str
 
 
 @dataclass(slots=True)
@@ -27,10 +24,6 @@ class ImageContent:
     picture: Picture
     detail: str
     url: str | None
-
-    def on_wire(self) -> dict[str, Any]:
-        part = {"type": "input_image", "detail": self.detail}
-        return part if self.url is None else {**part, "image_url": self.url}
 
 
 @dataclass(slots=True)
@@ -42,10 +35,8 @@ class AudioContent:
 
     @property
     def is_pending(self) -> bool:
+        """Whether the transcript is still to come."""
         return self.transcript is None and not self.failed
-
-    def on_wire(self) -> dict[str, Any]:
-        return {"type": "input_audio", "transcript": self.transcript}
 
 
 Content = TextContent | ImageContent | AudioContent
@@ -72,21 +63,18 @@ class Item:
 
     @property
     def pictures(self) -> list[Picture]:
+        """Those that it shows, in order."""
         return [part.picture for part in self.content if isinstance(part, ImageContent)]
 
     @property
     def characters(self) -> int:
-        return sum(len(part.text) for part in self.content if isinstance(part, TextContent))
+        """Of what is written in it."""
+        return len(self.text)
 
-    def on_wire(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "object": "realtime.item",
-            "type": "message",
-            "status": self.status,
-            "role": self.role,
-            "content": [part.on_wire() for part in self.content],
-        }
+    @property
+    def text(self) -> str:
+        """What is written in it."""
+        return "".join(part.text for part in self.content if isinstance(part, TextContent))
 
 
 class Conversation:
@@ -120,6 +108,7 @@ class Conversation:
 
     @property
     def characters(self) -> int:
+        """Of all that is written."""
         return sum(item.characters for item in self._items)
 
     def add(self, item: Item, after: str | None = None) -> list[Item]:
@@ -138,6 +127,7 @@ class Conversation:
         return forgotten
 
     def get(self, item_id: str) -> Item | None:
+        """The item, None if there is no such."""
         return self._by_id.get(item_id)
 
     def before(self, item: Item) -> str | None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from lookhear.engine.messages import Message
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.protocol.dialect import Dialect, Json
+from lookhear.gateway.realtime.protocol.events import Refused, ResponseStatus, SessionEvent
 from lookhear.media.audio.pcm import AudioFormat
 from lookhear.media.voice.vad import VadConfig
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A server event for the client."""
+    """A server frame for the client. problem: the one that it tells, if it is an error."""
 
-    event: dict[str, Any]
+    event: Json
+    problem: ProtocolError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +58,10 @@ class TurnFinished:
 
 @dataclass(frozen=True, slots=True)
 class ResponseFinished:
-    """For logs and metrics. status: as in `response.done`."""
+    """For logs and metrics. status: how it ended."""
 
     response: str
-    status: str
+    status: ResponseStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +74,27 @@ class Close:
 
 Output = Send | Submit | UseModel | Tune | ResetIntake | TurnFinished | ResponseFinished | Close
 
-IdFactory = Callable[[str], str]
-"""Makes a fresh id from a prefix: "item" -> "item_4f…"."""
-
 
 class Emitter:
-    """Collects what the parts of one protocol put out, in order."""
+    """Collects what the parts of one session put out, in order. Events are rendered at once, since
+    the items in them change. dialect: of the client; another one may take over."""
 
-    def __init__(self, ids: IdFactory) -> None:
-        self._ids = ids
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
         self._out: list[Output] = []
 
-    def send(self, event: dict[str, Any]) -> None:
-        # type and event_id first: it is what a person looks for in a log of frames.
-        head = {"type": event["type"], "event_id": self._ids("event")}
-        self._out.append(Send({**head, **event}))
+    def send(self, event: SessionEvent) -> None:
+        """Tell the client."""
+        problem = event.problem if isinstance(event, Refused) else None
+        for frame in self.dialect.render(event):
+            self._out.append(Send(frame, problem))
 
     def submit(self, message: Message) -> None:
+        """Tell the engine."""
         self._out.append(Submit(message))
 
     def put(self, output: Output) -> None:
+        """Ask the shell for something else."""
         self._out.append(output)
 
     def take(self) -> list[Output]:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from lookhear.engine.messages import EngineFailed, TurnFailed
 from lookhear.gateway.checks.checks import ProtocolError, is_clients_fault, shown
-from lookhear.gateway.realtime.openai.parsing import (
-    ClientEvent,
-    Commit,
-    ItemCreate,
-    ItemTruncate,
-    ResponseCancel,
+from lookhear.gateway.realtime.protocol.commands import (
+    CancelResponse,
+    Command,
+    CreateItem,
+    TruncateItem,
 )
 
 
-def no_conversation(event: ClientEvent) -> ProtocolError:
+def no_conversation(event: Command) -> ProtocolError:
     """A transcription session."""
-    if isinstance(event, ResponseCancel):
+    if isinstance(event, CancelResponse):
         return no_response(event, "; transcription sessions do not respond")
     return ProtocolError(
-        f"type: expected an event of a transcription session, got {shown(event.type)}; "
+        f"type: expected an event of a transcription session, got {shown(event.name)}; "
         "transcription sessions do not respond and take no items (session.update with "
         'type "realtime" makes one that does, if a served model answers)',
         code="unsupported_event",
@@ -27,7 +26,7 @@ def no_conversation(event: ClientEvent) -> ProtocolError:
     )
 
 
-def no_response(event: ResponseCancel, why: str = "") -> ProtocolError:
+def no_response(event: CancelResponse, why: str = "") -> ProtocolError:
     """Clients look for this code and these first words."""
     named = event.response_id
     if named is not None and not why:
@@ -49,7 +48,7 @@ def no_item(item_id: str, event_id: str | None, param: str = "item_id") -> Proto
     )
 
 
-def same_item(event: ItemCreate) -> ProtocolError:
+def same_item(event: CreateItem) -> ProtocolError:
     return ProtocolError(
         f"item.id: expected an id that no item of this session has, got {shown(event.item.id)}",
         code="item_create_duplicate_item_id",
@@ -77,7 +76,7 @@ def too_much_text(limit: int, path: str, event_id: str | None) -> ProtocolError:
     )
 
 
-def nothing_to_cut(event: ItemTruncate) -> ProtocolError:
+def nothing_to_cut(event: TruncateItem) -> ProtocolError:
     return ProtocolError(
         f"item_id: expected an assistant's item with audio, got {shown(event.item_id)}; "
         "answers are text here, there is no audio to cut",
@@ -166,13 +165,13 @@ def backwards(timestamp_ms: int, newest_ms: int, event_id: str | None) -> Protoc
     )
 
 
-def empty_commit(event: Commit) -> ProtocolError:
+def empty_commit(event_id: str | None) -> ProtocolError:
     return ProtocolError(
         "input_audio_buffer: expected audio to commit, got none since the session began or the "
         "last commit or clear",
         code="input_audio_buffer_commit_empty",
         param="input_audio_buffer",
-        event_id=event.event_id,
+        event_id=event_id,
     )
 
 
@@ -194,33 +193,18 @@ def engine_stopped(event: EngineFailed) -> ProtocolError:
     )
 
 
-# Where the session sets what an engine's refusal of a turn may name.
-_SETTINGS = {
-    "language": "session.audio.input.transcription.language",
-    "prompt": "session.audio.input.transcription.prompt",
-    "model": "session.audio.input.transcription.model",
-    "words": "session.lookhear.words",
-    "logprobs": "session.include",
-}
+# What an engine may blame: settings of a session by their names there.
+_SETTINGS = ("language", "prompt", "model", "words", "logprobs")
 
 
 def turn_refused(event: TurnFailed) -> ProtocolError:
     """The engine did not transcribe a turn. Its message begins with the setting to blame, if one
     is: what this model cannot do."""
-    blamed = _SETTINGS.get(event.message.partition(":")[0])
+    blamed = event.message.partition(":")[0]
     is_mine = is_clients_fault(event.code)
     return ProtocolError(
         event.message,
         code=event.code,
         type="invalid_request_error" if is_mine else "transcription_error",
-        param=blamed if is_mine else None,
-    )
-
-
-def binary_frame(size: int) -> ProtocolError:
-    return ProtocolError(
-        f"frame: expected a text frame with a JSON event, got a binary frame of {size} bytes; "
-        "send audio as base64 in input_audio_buffer.append",
-        code="invalid_frame",
-        param="frame",
+        param=blamed if is_mine and blamed in _SETTINGS else None,
     )

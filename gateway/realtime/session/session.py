@@ -2,8 +2,8 @@
 
 The connection fills the inbox, with pauses (see `gateway.sockets.frames`); the worker takes all
 that waits, does the media work and moves the protocol; the writer empties the outbox. Engine events
-move the protocol on the event loop as they come. Every queue is bounded: a session with too much
-waiting is not read, and a client that does not read is closed.
+move the protocol on the event loop as they come. Every queue is bounded: while the inbox is full
+the socket is not read (`hold`), and when the outbox is full the session is closed (`overflow`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import contextlib
 import json
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -22,8 +23,15 @@ from lookhear.engine.messages import SAMPLE_RATE, DropPicture, EngineFailed, Eve
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.answering.dialogue import DialogueLimits
 from lookhear.gateway.realtime.listening.audio_intake import AudioIntake
-from lookhear.gateway.realtime.openai.parsing import Append, ClientEvent, Commit, parse_client_event
 from lookhear.gateway.realtime.pictures.media_requests import AudioRequest, load
+from lookhear.gateway.realtime.protocol.commands import (
+    Append,
+    ClientCommand,
+    Commit,
+    Finish,
+    RareCommand,
+)
+from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.realtime.protocol.outputs import (
     Close,
     Output,
@@ -35,7 +43,6 @@ from lookhear.gateway.realtime.protocol.outputs import (
     TurnFinished,
     UseModel,
 )
-from lookhear.gateway.realtime.protocol.refusals import binary_frame
 from lookhear.gateway.realtime.session.machine import RealtimeProtocol
 from lookhear.gateway.realtime.session.queues import ByteQueue
 from lookhear.gateway.realtime.session.tally import Tally
@@ -49,8 +56,20 @@ BATCH = 4 * 1024 * 1024  # characters worked on at once
 CLOSE_SECONDS = 1.0  # how long a slow reader may take to see why it is closed
 
 
+class State(Enum):
+    """Of one session, in this order; CLOSING may be left out."""
+
+    OPEN = auto()
+    CLOSING = auto()  # what is queued is still sent, and then the close frame; nothing is added
+    OVERFLOWED = auto()  # the client does not read: what is queued is given up
+    ENDED = auto()
+
+
 class RealtimeSession:
-    """Runs one accepted WebSocket to its end."""
+    """Runs one accepted WebSocket to its end.
+
+    dialects: those of the URL's path; the first one greets. query: of the URL.
+    """
 
     def __init__(
         self,
@@ -58,25 +77,27 @@ class RealtimeSession:
         engine: Engine,
         services: Services,
         *,
-        requested_model: str | None,
-        transcribes: bool,
+        dialects: Sequence[type[Dialect]],
+        query: Mapping[str, str],
         expires_at: int | None,
     ) -> None:
-        """transcribes: the URL asks for a transcription session, whatever the model."""
+        """expires_at: Unix seconds, for the client to know."""
         config = services.config
         self.id = services.ids("sess")
         self.ended = asyncio.Event()
         self._websocket = websocket
         self._engine = engine
         self._services = services
+        self._query = query
+        self._dialect = dialects[0](query, services.ids)
+        self._others = dialects[1:]  # until the first frame has come
         self._protocol = RealtimeProtocol(
             session=self.id,
             models=engine.models,
-            requested_model=requested_model,
+            dialect=self._dialect,
             ids=services.ids,
             max_turn_seconds=config.max_turn_seconds,
             max_items=config.max_items,
-            transcribes=transcribes,
             expires_at=expires_at,
             limits=DialogueLimits(config.max_pictures, config.max_request_pixels),
             seeds=lambda: secrets.randbits(63),
@@ -87,11 +108,11 @@ class RealtimeSession:
         self._outbox: ByteQueue[str | Close] = ByteQueue(config.max_outbox_bytes)
         self._connection: PacedProtocol | None = None
         self._progress = asyncio.Event()  # the engine said something
-        self._closing: Close | None = None
-        self._overflow = asyncio.Event()
-        self._close_code = 1006
+        self._state = State.OPEN
+        self._overflowed = asyncio.Event()
+        self._close_code = 1006  # of the close frame, once there is one
+        self._reason: str | None = None  # why we close
         self._tally = Tally(self.id, services.metrics, services.clock)
-        self._reason: str | None = None
 
     async def run(self) -> None:
         """Returns when the socket is closed, whoever closed it. The engine's rows are then free."""
@@ -108,13 +129,13 @@ class RealtimeSession:
             reader = asyncio.create_task(self._read())
             writer = asyncio.create_task(self._write())
             worker = asyncio.create_task(self._work())
-            overflow = asyncio.create_task(self._overflowed())
+            overflow = asyncio.create_task(self._give_up())
             tasks = [reader, writer, worker, overflow]
             await asyncio.wait({reader, writer, overflow}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if expiry is not None:
                 expiry.cancel()
-            self._closing = self._closing or Close(self._close_code, "")
+            self._state = State.ENDED
             with contextlib.suppress(EngineUnavailable):  # then it has forgotten us anyway
                 self._engine.close_session(self.id)
             for task in tasks:
@@ -148,7 +169,7 @@ class RealtimeSession:
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
-                if self._closing is None:
+                if self._state is State.OPEN:
                     self._close_code = message.get("code") or 1005
                 return
             text: str | None = message.get("text")
@@ -167,6 +188,8 @@ class RealtimeSession:
                 frames = await self._inbox.take(BATCH)
                 if self._connection is not None and not self._inbox.full:
                     self._connection.release()
+                if self._others:
+                    self._choose_dialect(frames[0])
                 await self._handle(await self._parse(frames))
         except asyncio.CancelledError:
             raise
@@ -187,56 +210,62 @@ class RealtimeSession:
             # The client is gone; the reader learns the close code, if there is one.
             await asyncio.sleep(CLOSE_SECONDS)
 
-    async def _overflowed(self) -> None:
+    async def _give_up(self) -> None:
         """The client does not read: nothing more can be queued, so try to say why, and go."""
-        await self._overflow.wait()
-        assert self._closing is not None
-        self._close_code = self._closing.code
+        await self._overflowed.wait()
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
-                await self._websocket.close(self._closing.code, self._closing.reason)
+                await self._websocket.close(self._close_code, self._reason)
         except (TimeoutError, WebSocketDisconnect, OSError, RuntimeError):
             pass
 
     # --- frames to protocol ----------------------------------------------------------------------
 
-    async def _parse(self, frames: Sequence[WireFrame]) -> list[ClientEvent | ProtocolError]:
-        if sum(len(frame) for frame in frames) <= INLINE_PARSE:
-            return [_parse_frame(frame) for frame in frames]
-        return await self._services.in_thread(lambda: [_parse_frame(frame) for frame in frames])
+    def _choose_dialect(self, frame: WireFrame) -> None:
+        others, self._others = self._others, ()
+        other = next((dialect for dialect in others if dialect.recognises(frame)), None)
+        if other is not None:
+            self._dialect = other(self._query, self._services.ids)
+            self._apply(self._protocol.speak(self._dialect))
 
-    async def _handle(self, events: Sequence[ClientEvent | ProtocolError]) -> None:
+    async def _parse(self, frames: Sequence[WireFrame]) -> list[ClientCommand | ProtocolError]:
+        if sum(len(frame) for frame in frames) <= INLINE_PARSE:
+            return _parsed(self._dialect, frames)
+        return await self._services.in_thread(lambda: _parsed(self._dialect, frames))
+
+    async def _handle(self, commands: Sequence[ClientCommand | ProtocolError]) -> None:
         """In order; appends that follow one another are one piece of media work."""
         appends: list[Append] = []
-        for event in events:
-            if isinstance(event, Append):
-                appends.append(event)
+        for command in commands:
+            if isinstance(command, Append):
+                appends.append(command)
                 continue
-            await self._hear(appends, flush=isinstance(event, Commit))
+            await self._hear(appends, flush=isinstance(command, Commit | Finish))
             appends = []
-            if isinstance(event, ProtocolError):
-                self._apply(self._protocol.refuse(event))
+            if isinstance(command, ProtocolError):
+                self._apply(self._protocol.refuse(command))
             else:
-                await self._receive(event)
+                await self._receive(command)
         await self._hear(appends, flush=False)
 
-    async def _receive(self, event: ClientEvent) -> None:
-        """What the event points at is loaded first; later frames wait for it."""
-        services = self._services
-        media = None
-        wanted = self._protocol.wanted(event)
-        if any(isinstance(want, AudioRequest) for want in wanted):
+    async def _receive(self, command: RareCommand) -> None:
+        """What the command points at is loaded before it goes on; later frames wait for it."""
+        services, protocol = self._services, self._protocol
+        self._apply(protocol.receive(command, now=services.clock()))
+        requests = protocol.requests
+        if not requests:
+            return
+        if any(isinstance(request, AudioRequest) for request in requests):
             await self._room_for_turns()
-        if wanted:
-            try:
-                pictures = services.pictures
-                media = await load(
-                    wanted, pictures.image, pictures.budget(), services.in_thread, event.event_id
-                )
-            except ProtocolError as problem:
-                self._apply(self._protocol.refuse(problem))
-                return
-        self._apply(self._protocol.receive(event, now=services.clock(), media=media))
+        pictures = services.pictures
+        try:
+            media = await load(
+                requests, pictures.image, pictures.budget(), services.in_thread, command.event_id
+            )
+        except ProtocolError as problem:
+            self._apply(protocol.not_loaded(problem))
+        else:
+            self._apply(protocol.loaded(media, now=services.clock()))
 
     async def _hear(self, appends: Sequence[Append], *, flush: bool) -> None:
         if not appends and not flush:
@@ -272,7 +301,7 @@ class RealtimeSession:
     # --- protocol to socket, engine and media ----------------------------------------------------
 
     def _on_engine_event(self, event: Event) -> None:
-        if self._closing is not None:
+        if self._state is not State.OPEN:
             return
         self._tally.said(event)
         try:
@@ -283,7 +312,7 @@ class RealtimeSession:
 
     def _apply(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
-            if self._closing is not None:
+            if self._state is not State.OPEN:
                 return
             match output:
                 case Send():
@@ -311,20 +340,19 @@ class RealtimeSession:
                     self._close(output)
 
     def _send(self, output: Send) -> None:
-        event = output.event
-        if event["type"] == "error":
-            self._tally.error(event["error"])
+        if output.problem is not None:
+            self._tally.error(output.problem)
         if self._outbox.full:
-            self._closing = Close(1013, "the client reads too slowly")
-            self._reason = self._closing.reason
-            self._overflow.set()
+            self._state = State.OVERFLOWED
+            self._close_code, self._reason = 1013, "the client reads too slowly"
+            self._overflowed.set()
             return
-        text = json.dumps(event, separators=(",", ":"))
+        text = json.dumps(output.event, separators=(",", ":"))
         self._outbox.put(text, len(text))
 
     def _close(self, close: Close) -> None:
-        if self._closing is None:
-            self._closing = close
+        if self._state is State.OPEN:
+            self._state = State.CLOSING
             self._reason = close.reason
             self._outbox.put(close, 0)
 
@@ -352,10 +380,11 @@ class RealtimeSession:
         self._close(Close(1001, "session expired"))
 
 
-def _parse_frame(frame: WireFrame) -> ClientEvent | ProtocolError:
-    if isinstance(frame, bytes):
-        return binary_frame(len(frame))
-    try:
-        return parse_client_event(frame)
-    except ProtocolError as problem:
-        return problem
+def _parsed(dialect: Dialect, frames: Sequence[WireFrame]) -> list[ClientCommand | ProtocolError]:
+    commands: list[ClientCommand | ProtocolError] = []
+    for frame in frames:
+        try:
+            commands += dialect.parse(frame)
+        except ProtocolError as problem:
+            commands.append(problem)
+    return commands

@@ -16,6 +16,7 @@ from lookhear.engine.messages import (
     Message,
     StartAnswer,
 )
+from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.protocol.outputs import ResponseFinished, TurnFinished
 from lookhear.gateway.telemetry.log import log_event
 from lookhear.gateway.telemetry.metrics import Metrics
@@ -54,6 +55,7 @@ class Tally:
                 self._metrics.first_token.observe(self._clock() - asked)
 
     def turn(self, finished: TurnFinished) -> None:
+        """A turn was transcribed, or was not."""
         outcome = "failed" if finished.lag is None else "completed"
         self._metrics.turns.labels(outcome).inc()
         if finished.lag is None:
@@ -62,20 +64,21 @@ class Tally:
             self._metrics.commit_lag.observe(finished.lag)
 
     def response(self, finished: ResponseFinished) -> None:
+        """A response ended."""
         self._metrics.answers.labels(OUTCOMES.get(finished.status, finished.status)).inc()
         self._responses += 1
 
-    def error(self, problem: dict[str, Any]) -> None:
-        """The `error` of an event that the client is sent."""
-        self._metrics.errors.labels(problem["code"]).inc()
+    def error(self, problem: ProtocolError) -> None:
+        """The client is told of it."""
+        self._metrics.errors.labels(problem.code).inc()
         self._errors += 1
         if self._errors <= LOGGED_ERRORS:
             log_event(
                 "session.error",
                 level=logging.WARNING,
                 session=self._session,
-                code=problem["code"],
-                reason=problem["message"],
+                code=problem.code,
+                reason=problem.message,
             )
 
     def end(self, websocket: WebSocket, close_code: int, **facts: Any) -> None:

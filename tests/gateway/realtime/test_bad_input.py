@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from lookhear.gateway.realtime.openai.parsing import MAX_APPEND_BYTES, shown
+from lookhear.gateway.checks.checks import MAX_APPEND_BYTES, shown
 from tests.gateway.fake_engine import transcript
 from tests.gateway.running import MANUAL, Client, Running, tone
 

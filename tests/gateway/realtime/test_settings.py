@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lookhear.gateway.realtime.openai.parsing import ProtocolError
+from lookhear.engine.messages import ModelCard
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.openai import objects
+from lookhear.gateway.realtime.openai.session_updates import updated
 from lookhear.gateway.realtime.settings.settings import SessionSettings
 from tests.gateway.fake_engine import CARDS
 
 START = SessionSettings(model="fake/whisper")
 
 
+def changed(
+    settings: SessionSettings, session: dict[str, Any], cards: Sequence[ModelCard] = CARDS
+) -> SessionSettings:
+    return updated(settings, cards, session=session, event_id=None)
+
+
 def merged(settings: SessionSettings, **input: Any) -> SessionSettings:
     session = {"type": "transcription", "audio": {"input": input}}
-    return settings.merged(session, CARDS, None)
+    return changed(settings, session)
 
 
 def transcription(settings: SessionSettings, **fields: Any) -> SessionSettings:
@@ -31,7 +41,7 @@ def test_nothing_given_changes_nothing() -> None:
         {"audio": {"input": None}},
     ]
     for session in sessions:
-        assert START.merged({"type": "transcription", **session}, CARDS, None) == START
+        assert changed(START, {"type": "transcription", **session}) == START
     assert merged(START) == START
     assert transcription(START) == START
 
@@ -41,7 +51,7 @@ def test_each_field_stays_until_it_is_named() -> None:
     settings = merged(settings, turn_detection={"type": "server_vad", "threshold": 0.7})
     settings = merged(settings, turn_detection={"type": "server_vad", "silence_duration_ms": 200})
     settings = merged(settings, format={"type": "audio/pcma"})
-    wire = settings.on_wire("sess_1", None)["audio"]["input"]
+    wire = objects.session(settings, "sess_1", None)["audio"]["input"]
     assert wire == {
         "format": {"type": "audio/pcma"},
         "transcription": {"model": "fake/whisper", "language": "de", "prompt": "Hut"},
@@ -72,7 +82,7 @@ def test_another_kind_of_turn_detection_begins_anew() -> None:
     tuned = merged(START, turn_detection={"type": "server_vad", "threshold": 0.9})
     semantic = merged(tuned, turn_detection={"type": "semantic_vad", "eagerness": "high"})
     assert semantic.vad().silence_duration_ms == 500
-    assert semantic.on_wire("s", None)["audio"]["input"]["turn_detection"] == {
+    assert objects.session(semantic, "s", None)["audio"]["input"]["turn_detection"] == {
         "type": "semantic_vad",
         "eagerness": "high",
     }
@@ -99,28 +109,28 @@ def test_a_language_must_suit_the_model_it_ends_up_with() -> None:
 
 def test_logprobs_and_extensions() -> None:
     include = ["item.input_audio_transcription.logprobs"]
-    on = START.merged({"type": "transcription", "include": include}, CARDS, None)
-    assert on.on_wire("s", None)["include"] == include
-    assert on.merged({"type": "transcription", "include": []}, CARDS, None) == START
-    assert on.merged({"type": "transcription", "include": None}, CARDS, None) == START
-    asked = START.merged({"type": "transcription", "lookhear": {"words": True}}, CARDS, None)
-    assert asked.on_wire("s", None)["lookhear"] == {"provisional": False, "words": True}
-    assert asked.merged({"type": "transcription", "lookhear": None}, CARDS, None) == START
+    on = changed(START, {"type": "transcription", "include": include})
+    assert objects.session(on, "s", None)["include"] == include
+    assert changed(on, {"type": "transcription", "include": []}) == START
+    assert changed(on, {"type": "transcription", "include": None}) == START
+    asked = changed(START, {"type": "transcription", "lookhear": {"words": True}})
+    assert objects.session(asked, "s", None)["lookhear"] == {"provisional": False, "words": True}
+    assert changed(asked, {"type": "transcription", "lookhear": None}) == START
 
 
 def test_other_sample_rates_are_taken() -> None:
     sixteen = merged(START, format={"type": "audio/pcm", "rate": 16_000})
-    assert sixteen.on_wire("s", None)["audio"]["input"]["format"]["rate"] == 16_000
+    assert objects.session(sixteen, "s", None)["audio"]["input"]["format"]["rate"] == 16_000
 
 
 def test_word_times_of_a_model_that_has_none_are_refused_at_once() -> None:
     cards = [replace(CARDS[0], has_word_times=False), CARDS[1]]
     update = {"type": "transcription", "lookhear": {"words": True}}
     with pytest.raises(ProtocolError, match='expected false, "fake/whisper"') as caught:
-        START.merged(update, cards, None)
+        changed(START, update, cards)
     assert (caught.value.code, caught.value.param) == ("invalid_words", "session.lookhear.words")
     other = {"audio": {"input": {"transcription": {"model": CARDS[1].id}}}}
-    words = START.merged({**update, **other}, cards, None)
+    words = changed(START, {**update, **other}, cards)
     with pytest.raises(ProtocolError, match=r"session\.lookhear\.words"):
         back = {"input": {"transcription": {"model": CARDS[0].id}}}
-        words.merged({"type": "transcription", "audio": back}, cards, None)
+        changed(words, {"type": "transcription", "audio": back}, cards)
