@@ -154,8 +154,8 @@ class Dialogue:
 
     def _create_item(self, command: CreateItem, media: Media, now: float) -> None:
         new, after = command.item, command.after
-        self._checks.check_room([new], media, command.event_id)
         item = make_item(new, media, new.id or self._ids("item"))
+        self._checks.check_room([new], media, command.event_id)
         if after not in (None, ROOT) and after not in self._conversation:
             after = ROOT  # while media was loaded an answer pushed it out, the oldest there was
         self.add_item(item, after)
