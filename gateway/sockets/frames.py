@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -43,6 +44,16 @@ KNOWN = frozenset(
 )
 
 WireFrame = str | bytes
+"""A whole message of a client."""
+
+
+class Reading(Enum):
+    """What becomes of the bytes of one connection."""
+
+    PLAIN = auto()  # not attached: uvicorn's own way
+    CUTTING = auto()  # attached: plain messages are cut out here
+    PARSING = auto()  # the parser found, or will find, something wrong or the end: it has the rest
+    DISCARDING = auto()  # the client sent something wrong: all the rest is thrown away
 
 
 class PacedProtocol(WebSocketsSansIOProtocol):
@@ -50,16 +61,15 @@ class PacedProtocol(WebSocketsSansIOProtocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._reading = Reading.PLAIN
         self._take: Callable[[WireFrame], None] | None = None
         self._pause: Callable[[], float] = float
         self._rest = bytearray()  # the beginning of a frame
         self._wanted = 0  # bytes of that frame, if its head is there
         self._fragmented = False  # in the middle of a message of several frames
-        self._left_to_parser = False  # for good: it found, or will find, something wrong
         self._held = False
         self._timer: asyncio.TimerHandle | None = None
         self._heard = True  # anything, since the last ping
-        self._failed = False  # for what the client sent: the rest of it is thrown away
         self._deadline: asyncio.TimerHandle | None = None
 
     def attach(self, take: Callable[[WireFrame], None], pause: Callable[[], float]) -> None:
@@ -67,6 +77,8 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         the disconnect. After each read that brought any, the socket rests for `pause()` seconds."""
         assert self._take is None, "attached already"
         self._take, self._pause = take, pause
+        if self._reading is Reading.PLAIN:
+            self._reading = Reading.CUTTING
         for _ in range(self.queue.qsize()):
             message: Any = self.queue.get_nowait()
             if message["type"] == "websocket.receive":
@@ -83,6 +95,7 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             self._rest_for(0.0)
 
     def release(self) -> None:
+        """Read on after `hold`."""
         if self._held:
             self._held = False
             self._read_on()
@@ -90,23 +103,26 @@ class PacedProtocol(WebSocketsSansIOProtocol):
     # --- asyncio and uvicorn ---------------------------------------------------------------------
 
     def handle_connect(self, event: Request) -> None:
+        """The application finds this connection in its scope."""
         super().handle_connect(event)
         if hasattr(self, "scope"):
             extensions: dict[str, Any] = self.scope["extensions"]
             extensions[EXTENSION] = self
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is to be done later any more."""
         for timer in (self._timer, self._deadline):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """What the socket brought; see `Reading`."""
         self._heard = True
-        if self._failed:
+        if self._reading is Reading.DISCARDING:
             self._close_when_quiet()
             return
-        if self._take is None or self._left_to_parser:
+        if self._reading is not Reading.CUTTING:
             super().data_received(data)
             return
         if self._rest:
@@ -141,9 +157,9 @@ class PacedProtocol(WebSocketsSansIOProtocol):
     def handle_parser_exception(self) -> None:
         """A socket that is closed with bytes unread resets the connection, and the reset may
         overtake the close frame that says why. So they are read first, and thrown away."""
-        if self._failed:
+        if self._reading is Reading.DISCARDING:
             return
-        self._failed = True
+        self._reading = Reading.DISCARDING
         self._held = False
         self._read_on()
         closing = self.conn.close_sent
@@ -165,6 +181,7 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             self.transport.close()
 
     def send_keepalive_ping(self) -> None:
+        """From now on anything that comes is an answer to it."""
         self._heard = False
         super().send_keepalive_ping()
 
@@ -208,11 +225,11 @@ class PacedProtocol(WebSocketsSansIOProtocol):
                     break
                 length = int.from_bytes(data[at + 2 : at + head - 4], "big")
             if first not in KNOWN or second < MASKED or length > self.config.ws_max_size:
-                self._left_to_parser = True
+                self._leave_to_parser()
             if self.conn.parser_exc is not None:
                 return found  # it is closed; nothing more counts
-            if self._left_to_parser or self.close_sent:
-                self._left_to_parser = True
+            if self._reading is not Reading.CUTTING or self.close_sent:
+                self._leave_to_parser()
                 super().data_received(data[at:])
                 return found
             stop = at + head + length
@@ -234,13 +251,17 @@ class PacedProtocol(WebSocketsSansIOProtocol):
                 if opcode < CLOSE:
                     self._fragmented = not first & FIN
                 elif opcode == CLOSE:
-                    self._left_to_parser = True  # which drops what comes after
+                    self._leave_to_parser()  # which drops what comes after
             found = found or opcode < CLOSE
             at = stop
         if at < end:
             self._wanted = 0  # not known before the rest of its head is there
             self._rest += data[at:]
         return found
+
+    def _leave_to_parser(self) -> None:
+        if self._reading is Reading.CUTTING:
+            self._reading = Reading.PARSING
 
     def _rest_for(self, seconds: float) -> None:
         """seconds: 0.0 while it is held."""

@@ -13,12 +13,12 @@ import numpy as np
 
 from lookhear.engine.messages import ModelCard, ReadAhead
 from lookhear.gateway.checks.models import find_model
-from lookhear.gateway.realtime.answering.item_checks import ItemChecks, make_item
+from lookhear.gateway.realtime.answering.item_checks import Checked, ItemChecks, make_item
 from lookhear.gateway.realtime.answering.responses import Response, Responses
 from lookhear.gateway.realtime.listening.turn import Turn
 from lookhear.gateway.realtime.listening.turns import Turns
 from lookhear.gateway.realtime.pictures.camera import Camera, CameraFrame, DecodedFrame
-from lookhear.gateway.realtime.pictures.media_requests import FrameRequest, Media, MediaRequest
+from lookhear.gateway.realtime.pictures.media_requests import FrameRequest, Media
 from lookhear.gateway.realtime.pictures.picture_store import PictureStore
 from lookhear.gateway.realtime.pictures.prompts import build_prompt
 from lookhear.gateway.realtime.protocol.commands import (
@@ -62,20 +62,6 @@ class DialogueLimits:
     max_pictures: int = 256  # different ones
     max_pixels: int = 80_000_000  # of all of them together
     max_characters: int = 4_000_000  # of all items
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A command that may be carried out once its `requests` are loaded. Nothing is checked twice:
-    what the client does next waits, and what the engine does meanwhile is provided for.
-
-    carry_out: told what was loaded, by path, and the time. It raises ProtocolError if there is no
-    room for that. reserves: the place of the conversation's response.
-    """
-
-    requests: Sequence[MediaRequest]
-    carry_out: Callable[[Media, float], None]
-    reserves: bool = False
 
 
 class Dialogue:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lookhear.engine.messages import ModelCard
@@ -40,6 +40,20 @@ from lookhear.gateway.realtime.protocol.refusals import (
 from lookhear.gateway.realtime.settings.settings import SessionSettings
 
 Entry = NewItem | ItemReference
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A command that may be carried out once its `requests` are loaded. Nothing is checked twice:
+    what the client does next waits, and what the engine does meanwhile is provided for.
+
+    carry_out: told what was loaded, by path, and the time. It raises ProtocolError if there is no
+    room for that. reserves: the place of the conversation's response.
+    """
+
+    requests: Sequence[MediaRequest]
+    carry_out: Callable[[Media, float], None]
+    reserves: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ from lookhear.engine.messages import (
     TurnFailed,
 )
 from lookhear.gateway.checks.checks import ProtocolError
-from lookhear.gateway.realtime.answering.dialogue import Checked, Dialogue, DialogueLimits
+from lookhear.gateway.realtime.answering.dialogue import Dialogue, DialogueLimits
+from lookhear.gateway.realtime.answering.item_checks import Checked
 from lookhear.gateway.realtime.listening.audio_intake import Heard
 from lookhear.gateway.realtime.listening.turns import Turns
 from lookhear.gateway.realtime.pictures.media_requests import Media, MediaRequest

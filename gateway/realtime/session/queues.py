@@ -8,9 +8,12 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
+BATCH = 4 * 1024 * 1024  # bytes taken at once
+
 
 class ByteQueue(Generic[T]):
-    """First in, first out; one taker. `size` is the sum of the sizes that are waiting."""
+    """First in, first out; one taker. `size` is the sum of the sizes that are waiting. What happens
+    when it is `full` is its owner's to say: the inbox is not filled, the outbox is given up."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -30,6 +33,7 @@ class ByteQueue(Generic[T]):
 
     @property
     def full(self) -> bool:
+        """Whether as much as the limit is waiting."""
         return self.size >= self.limit
 
     async def room(self) -> None:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
-from enum import Enum, auto
 
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket
 
 from lookhear.engine.client.client import EngineUnavailable
 from lookhear.engine.messages import SAMPLE_RATE, DropPicture, EngineFailed, Event
@@ -44,7 +42,8 @@ from lookhear.gateway.realtime.protocol.outputs import (
     UseModel,
 )
 from lookhear.gateway.realtime.session.machine import RealtimeProtocol
-from lookhear.gateway.realtime.session.queues import ByteQueue
+from lookhear.gateway.realtime.session.outbox import Outbox, State
+from lookhear.gateway.realtime.session.queues import BATCH, ByteQueue
 from lookhear.gateway.realtime.session.tally import Tally
 from lookhear.gateway.services.services import Engine, Services
 from lookhear.gateway.sockets.frames import EXTENSION, PacedProtocol, WireFrame
@@ -52,17 +51,6 @@ from lookhear.gateway.telemetry.log import LOGGER
 
 INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
 INLINE_AUDIO = 32 * 1024  # bytes: more than this is decoded in a thread, which costs a hop
-BATCH = 4 * 1024 * 1024  # characters worked on at once
-CLOSE_SECONDS = 1.0  # how long a slow reader may take to see why it is closed
-
-
-class State(Enum):
-    """Of one session, in this order; CLOSING may be left out."""
-
-    OPEN = auto()
-    CLOSING = auto()  # what is queued is still sent, and then the close frame; nothing is added
-    OVERFLOWED = auto()  # the client does not read: what is queued is given up
-    ENDED = auto()
 
 
 class RealtimeSession:
@@ -105,13 +93,9 @@ class RealtimeSession:
         settings = self._protocol.settings
         self._intake = AudioIntake(services.silero, settings.format, settings.vad())
         self._inbox: ByteQueue[WireFrame] = ByteQueue(config.max_inbox_bytes)
-        self._outbox: ByteQueue[str | Close] = ByteQueue(config.max_outbox_bytes)
+        self._outbox = Outbox(websocket, config.max_outbox_bytes)
         self._connection: PacedProtocol | None = None
         self._progress = asyncio.Event()  # the engine said something
-        self._state = State.OPEN
-        self._overflowed = asyncio.Event()
-        self._close_code = 1006  # of the close frame, once there is one
-        self._reason: str | None = None  # why we close
         self._tally = Tally(self.id, services.metrics, services.clock)
 
     async def run(self) -> None:
@@ -127,15 +111,15 @@ class RealtimeSession:
             if seconds := services.config.max_session_seconds:
                 expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
             reader = asyncio.create_task(self._read())
-            writer = asyncio.create_task(self._write())
+            writer = asyncio.create_task(self._outbox.write())
             worker = asyncio.create_task(self._work())
-            overflow = asyncio.create_task(self._give_up())
+            overflow = asyncio.create_task(self._outbox.give_up())
             tasks = [reader, writer, worker, overflow]
             await asyncio.wait({reader, writer, overflow}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if expiry is not None:
                 expiry.cancel()
-            self._state = State.ENDED
+            self._outbox.state = State.ENDED
             with contextlib.suppress(EngineUnavailable):  # then it has forgotten us anyway
                 self._engine.close_session(self.id)
             for task in tasks:
@@ -144,11 +128,12 @@ class RealtimeSession:
             services.metrics.sessions_active.dec()
             self._tally.end(
                 self._websocket,
-                self._close_code,
+                self._outbox.close_code,
+                bytes_out=self._outbox.bytes_sent,
                 model=self._protocol.settings.main_model,
                 turns=self._protocol.turns_committed,
                 audio_seconds=round(self._protocol.seconds_heard, 3),
-                close_reason=self._reason,
+                close_reason=self._outbox.reason,
             )
             for outcome in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(outcome, Exception):
@@ -157,7 +142,7 @@ class RealtimeSession:
 
     def shut_down(self) -> None:
         """The server stops: a clean close after what is already queued."""
-        self._close(Close(1001, "server shutting down"))
+        self._outbox.close(Close(1001, "server shutting down"))
 
     # --- tasks -----------------------------------------------------------------------------------
 
@@ -169,8 +154,7 @@ class RealtimeSession:
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
-                if self._state is State.OPEN:
-                    self._close_code = message.get("code") or 1005
+                self._outbox.was_closed(message.get("code") or 1005)
                 return
             text: str | None = message.get("text")
             self._take(text if text is not None else message.get("bytes") or b"")
@@ -195,29 +179,6 @@ class RealtimeSession:
             raise
         except Exception as error:
             self._fail(error)
-
-    async def _write(self) -> None:
-        try:
-            while True:
-                for frame in await self._outbox.take(BATCH):
-                    if isinstance(frame, Close):
-                        self._close_code = frame.code
-                        await self._websocket.close(frame.code, frame.reason)
-                        return
-                    await self._websocket.send_text(frame)
-                    self._tally.bytes_out += len(frame)
-        except (WebSocketDisconnect, OSError, RuntimeError):
-            # The client is gone; the reader learns the close code, if there is one.
-            await asyncio.sleep(CLOSE_SECONDS)
-
-    async def _give_up(self) -> None:
-        """The client does not read: nothing more can be queued, so try to say why, and go."""
-        await self._overflowed.wait()
-        try:
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await self._websocket.close(self._close_code, self._reason)
-        except (TimeoutError, WebSocketDisconnect, OSError, RuntimeError):
-            pass
 
     # --- frames to protocol ----------------------------------------------------------------------
 
@@ -301,7 +262,7 @@ class RealtimeSession:
     # --- protocol to socket, engine and media ----------------------------------------------------
 
     def _on_engine_event(self, event: Event) -> None:
-        if self._state is not State.OPEN:
+        if self._outbox.state is not State.OPEN:
             return
         self._tally.said(event)
         try:
@@ -312,11 +273,13 @@ class RealtimeSession:
 
     def _apply(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
-            if self._state is not State.OPEN:
+            if self._outbox.state is not State.OPEN:
                 return
             match output:
                 case Send():
-                    self._send(output)
+                    if output.problem is not None:
+                        self._tally.error(output.problem)
+                    self._outbox.send(output.event)
                 case Submit():
                     self._tally.submitted(output.message)
                     try:
@@ -337,24 +300,7 @@ class RealtimeSession:
                 case ResponseFinished():
                     self._tally.response(output)
                 case Close():
-                    self._close(output)
-
-    def _send(self, output: Send) -> None:
-        if output.problem is not None:
-            self._tally.error(output.problem)
-        if self._outbox.full:
-            self._state = State.OVERFLOWED
-            self._close_code, self._reason = 1013, "the client reads too slowly"
-            self._overflowed.set()
-            return
-        text = json.dumps(output.event, separators=(",", ":"))
-        self._outbox.put(text, len(text))
-
-    def _close(self, close: Close) -> None:
-        if self._state is State.OPEN:
-            self._state = State.CLOSING
-            self._reason = close.reason
-            self._outbox.put(close, 0)
+                    self._outbox.close(output)
 
     def _fail(self, error: Exception) -> None:
         """Our own bug: the client is told and closed, other sessions go on."""
@@ -365,7 +311,7 @@ class RealtimeSession:
             type="server_error",
         )
         self._apply(self._protocol.refuse(problem))
-        self._close(Close(1011, "internal error"))
+        self._outbox.close(Close(1011, "internal error"))
 
     def _log_bug(self, error: Exception) -> None:
         logging.getLogger(LOGGER).error("session %s failed", self.id, exc_info=error)
@@ -377,7 +323,7 @@ class RealtimeSession:
             code="session_expired",
         )
         self._apply(self._protocol.refuse(problem))
-        self._close(Close(1001, "session expired"))
+        self._outbox.close(Close(1001, "session expired"))
 
 
 def _parsed(dialect: Dialect, frames: Sequence[WireFrame]) -> list[ClientCommand | ProtocolError]:

@@ -30,7 +30,6 @@ class Tally:
 
     def __init__(self, session: str, metrics: Metrics, clock: Callable[[], float]) -> None:
         self.bytes_in = 0
-        self.bytes_out = 0
         self._session = session
         self._metrics = metrics
         self._clock = clock
@@ -81,7 +80,7 @@ class Tally:
                 reason=problem.message,
             )
 
-    def end(self, websocket: WebSocket, close_code: int, **facts: Any) -> None:
+    def end(self, websocket: WebSocket, close_code: int, *, bytes_out: int, **facts: Any) -> None:
         """The one line about the whole session."""
         self._metrics.count_session(close_code)
         client = websocket.client
@@ -97,5 +96,5 @@ class Tally:
             seconds=round(self._clock() - self._began, 3),
             close_code=close_code,
             bytes_in=self.bytes_in,
-            bytes_out=self.bytes_out,
+            bytes_out=bytes_out,
         )
