@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from lookhear.media.fetching.addresses import Network, parse_network
 
 KEY_VARIABLE = "LOOKHEAR_API_KEY"
 DEFAULT_MODEL = "demo-whisper"
+DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
 def serve_parser() -> argparse.ArgumentParser:
+    """Defaults are those of the configurations."""
     gateway, engine = GatewayConfig(), EngineConfig()
     parser = argparse.ArgumentParser(
         prog="lookhear serve",
@@ -150,6 +153,8 @@ def gateway_config(options: argparse.Namespace, environ: Mapping[str, str]) -> G
 
 def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
     """One per model, in order. Raises ConfigError."""
+    if not DEVICE.fullmatch(options.device):
+        raise ConfigError(f"device: expected cpu, cuda, cuda:N or auto, got {options.device!r}")
     models = [_name_and_model(given) for given in options.model or [DEFAULT_MODEL]]
     names = list(options.served_name)
     if len(names) > len(models):

@@ -72,7 +72,9 @@ async def _serve(
     greet(console, config, engines)
     await server.serve(sockets=[listening])
     if isinstance(failure, EngineStartError):
-        return _refuse("serve", str(failure))
+        meant = filter(None, (catalogue.similar(config.model) for config in engines))
+        hint = "".join(f". Did you mean {name}?" for name in dict.fromkeys(meant))
+        return _refuse("serve", f"{failure}{hint}")
     if failure is not None:
         raise failure
     return 0

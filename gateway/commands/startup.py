@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -48,6 +50,7 @@ class LoadingBar:
         self._bar.stop()
 
     def update(self, model: str, progress: Starting) -> None:
+        """Show how far the engine of a model is."""
         stage = progress.stage
         if self._several and not stage.endswith(f" {model}"):
             stage = f"{model}: {stage}"
@@ -60,10 +63,25 @@ class LoadingBar:
             self._console.print(f"{stage} ...", highlight=False, markup=False, soft_wrap=True)
 
 
-def url(config: GatewayConfig, port: int, *, web_socket: bool = False) -> str:
+def url(config: GatewayConfig, port: int, *, web_socket: bool = False, host: str = "") -> str:
+    """The base URL of the server. host: instead of the address that works on this machine."""
     scheme = ("ws" if web_socket else "http") + ("s" if config.ssl_certfile else "")
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "::1": "[::1]"}.get(config.host, config.host)
-    return f"{scheme}://{host}:{port}"
+    host = host or {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.host, config.host)
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def addresses(host: str) -> list[str]:
+    """Of this machine as others see it, if it listens on all of them: that of the default route,
+    and its name. Nothing is sent to find out."""
+    if host not in ("0.0.0.0", "::"):
+        return []
+    found = [socket.gethostname()]
+    for family, anywhere in ((socket.AF_INET6, "2001:db8::1"), (socket.AF_INET, "192.0.2.1")):
+        if host == "::" or family is socket.AF_INET:
+            with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect((anywhere, 9))
+                found.insert(0, probe.getsockname()[0])
+    return found
 
 
 def greet(console: Console, config: GatewayConfig, engines: Sequence[EngineConfig]) -> None:
@@ -89,6 +107,7 @@ def greet(console: Console, config: GatewayConfig, engines: Sequence[EngineConfi
 def tell_ready(
     console: Console, config: GatewayConfig, port: int, models: Sequence[ModelCard]
 ) -> None:
+    """Print where to reach what, after loading."""
     base = url(config, port)
     hears = any(card.can("transcribe") for card in models)
     query = "?intent=transcription" if hears else ""
@@ -100,6 +119,9 @@ def tell_ready(
         lines.append(f"  files     {base}/v1/audio/transcriptions")
     if any(card.can("chat") for card in models):
         lines.append(f"  chat      {base}/v1/chat/completions")
-    lines += [f"  browser   {base}/", "  Ctrl-C ends it"]
+    lines.append(f"  browser   {base}/")
+    others = [url(config, port, host=address) for address in addresses(config.host)]
+    lines += [f"  from elsewhere: {' or '.join(others)}"] if others else []
+    lines.append("  Ctrl-C ends it")
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)

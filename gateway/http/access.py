@@ -9,23 +9,26 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 
 from lookhear.gateway.config import GatewayConfig, is_loopback
+from lookhear.gateway.errors import GatewayError
 
 REALTIME = "realtime"  # the subprotocol that clients want echoed
 KEY_PROTOCOL = (
     "openai-insecure-api-key."  # browsers cannot set headers: the key comes as a protocol
 )
+EXPECTED_KEY = (
+    "expected an API key of this server (Authorization: Bearer KEY, or the WebSocket subprotocol "
+    f"{KEY_PROTOCOL}KEY)"
+)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-class Denied(Exception):
+class Denied(GatewayError):
     """A request that may not come in, with what its answer says. status: HTTP status."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
-        self.message = message
-        self.type = "invalid_request_error"
 
 
 class Access:
@@ -74,13 +77,12 @@ class Access:
             raise Denied(
                 401,
                 "invalid_api_key",
-                "expected an API key (Authorization: Bearer KEY, or the WebSocket subprotocol "
-                f"{KEY_PROTOCOL}KEY), got none",
+                f"{EXPECTED_KEY}, got none",
             )
         given = key.encode()
         # Every key is compared, each in constant time, so that timing tells nothing.
         if not sum(hmac.compare_digest(given, known) for known in self._keys):
-            raise Denied(401, "invalid_api_key", "expected a valid API key, got an unknown one")
+            raise Denied(401, "invalid_api_key", f"{EXPECTED_KEY}, got an unknown one")
 
 
 def _host_name(host: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import signal
 import socket
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from lookhear.engine.client.client import EngineStartError
 from lookhear.engine.config import EngineConfig
@@ -17,6 +19,8 @@ from lookhear.engine.messages import Starting
 from lookhear.gateway import catalogue
 from lookhear.gateway.commands import command
 from lookhear.gateway.commands.arguments import engine_configs, gateway_config, serve_parser
+from lookhear.gateway.commands.startup import tell_ready
+from lookhear.gateway.config import GatewayConfig
 from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import running
@@ -130,6 +134,7 @@ def test_a_taken_port_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
         (["--host", "192.0.2.1", "--api-key", "k"], ["cannot listen on 192.0.2.1"]),
         (["--model", "a", "--model", "a"], ["different names", "'a' 2 times", "NAME=MODEL"]),
         (["--model", "a=x", "--model", "y", "--model", "a=z"], ["different names", "'a' 2 times"]),
+        (["--device", "gpu"], ["device: expected cpu, cuda, cuda:N or auto, got 'gpu'"]),
         (["--model", "=x"], ["model: expected a name without spaces before =", "'=x'"]),
         (["--model", "a="], ["model: expected a repo id", "''"]),
         (["--served-name", "a", "--served-name", "b"], ["served-name: expected"]),
@@ -154,6 +159,50 @@ def test_a_model_that_cannot_be_loaded_is_one_line(
     monkeypatch.setattr(command, "EngineClient", lambda configs: Broken())
     line = refusal(["--port", "0", "--model", "/nowhere", "--log-level", "error"], capfd)
     assert line == "lookhear serve: cannot load /nowhere: no such folder\n"
+
+
+def test_a_misspelt_model_is_told_the_nearest(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Broken(FakeEngine):
+        async def load(self, on_progress: object) -> None:
+            raise EngineStartError("cannot load it")
+
+    tiny = catalogue.Row("openai/whisper-tiny", "whisper", "150 MB", "downloaded")
+    monkeypatch.setattr(command, "EngineClient", lambda configs: Broken())
+    monkeypatch.setattr(catalogue, "downloaded", lambda: [tiny])
+    for model, hint in {
+        "demo-wisper": ". Did you mean demo-whisper?",
+        "openai/whisper-tinny": ". Did you mean openai/whisper-tiny?",
+        "openai/whisper-tiny": "",
+        "quite/else": "",
+    }.items():
+        line = refusal(["--port", "0", "--model", model, "--log-level", "error"], capfd)
+        assert line == f"lookhear serve: cannot load it{hint}\n"
+
+
+def test_who_listens_everywhere_is_told_where_others_reach_it() -> None:
+    for host, is_everywhere in {"0.0.0.0": True, "::": True, "127.0.0.1": False}.items():
+        out = io.StringIO()
+        config = GatewayConfig(host=host, api_keys=("k",))
+        tell_ready(Console(file=out), config, 8000, [VISION])
+        browser = "http://[::1]:8000/" if host == "::" else "http://127.0.0.1:8000/"
+        assert f"  browser   {browser}\n" in out.getvalue()
+        name = f"http://{socket.gethostname()}:8000"
+        assert (f"{name}\n" in out.getvalue()) is is_everywhere
+        assert ("from elsewhere: http://" in out.getvalue()) is is_everywhere
+
+
+async def test_a_server_that_wants_a_key_is_quoted(capsys: pytest.CaptureFixture[str]) -> None:
+    async with running(GatewayConfig(port=0, api_keys=("k",))) as gateway:
+        assert await asyncio.to_thread(command.models, ["--server", gateway.http]) == 2
+        missing = capsys.readouterr().err
+        argv = ["--server", gateway.http, "--api-key", "other"]
+        assert await asyncio.to_thread(command.models, argv) == 2
+        wrong = capsys.readouterr().err
+    for line, got in ((missing, "none"), (wrong, "an unknown one")):
+        assert "expected an API key of this server" in line
+        assert line.endswith(f", got {got}; it goes to --api-key or into LOOKHEAR_API_KEY\n")
 
 
 def test_options_reach_the_configurations() -> None:
