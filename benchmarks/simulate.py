@@ -94,7 +94,9 @@ class Simulation:
             chunk = samples[start : start + CHUNK]
             now = (start + len(chunk)) / RATE
             trace.packets.append((now, start + len(chunk)))
-            for heard in hearing.hear([chunk.tobytes()], flush=False):
+            heard_samples = hearing.decode([chunk.tobytes()], flush=False)
+            [found] = self._silero.judge([hearing.voice], [hearing.windows(heard_samples)])
+            for heard in hearing.judge(heard_samples, found.tolist()):
                 carry_out(protocol.hear(heard, now=now), now)
         commit = parse_client_event('{"type": "input_audio_buffer.commit"}')
         carry_out(protocol.receive(commit, now=trace.seconds), trace.seconds)

@@ -47,6 +47,7 @@ async def ready(request: Request) -> Response:
 
 
 async def metrics(request: Request) -> Response:
+    """Prometheus reads these numbers."""
     gateway = services(request)
     gateway.metrics.see_engines(gateway.engine.states, gateway.engine.stats)
     return Response(gateway.metrics.render(), media_type=CONTENT_TYPE_LATEST)

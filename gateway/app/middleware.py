@@ -36,6 +36,7 @@ class AccessMiddleware:
         self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let one request pass, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -32,6 +32,7 @@ class GatewayServer(uvicorn.Server):
     """Serves one app on sockets that are already bound."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the sessions first, for uvicorn would cut them off."""
         app = cast(Starlette, self.config.app)
         services: Services = app.state.services
         await services.close_sessions()

@@ -25,6 +25,7 @@ HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
 
 async def chat_completions(request: Request) -> Response:
+    """Raises ApiError until the answer begins; then errors are events of the stream."""
     gateway = services(request)
     if not gateway.takes_work:
         raise ApiError(503, "the engine is not ready; try again", code="engine_not_ready")

@@ -13,14 +13,16 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
+from lookhear.gateway.errors import GatewayError
+
 MAX_APPEND_BYTES = 15 * 1024 * 1024  # of decoded audio in one append, as documented by OpenAI
 _SHOWN = 80  # characters of a refused value that an error message repeats
 
 
-class ProtocolError(Exception):
-    """A client event that cannot be used; the session goes on.
+class ProtocolError(GatewayError):
+    """A command of a session that cannot be used; the session goes on.
 
-    code: machine word. param: path of the offending field. event_id: the client's, echoed.
+    code: machine word. event_id: the client's, echoed.
     """
 
     def __init__(
@@ -32,12 +34,9 @@ class ProtocolError(Exception):
         event_id: str | None = None,
         type: str = "invalid_request_error",
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        super().__init__(message, param=param, type=type)
         self.code = code
-        self.param = param
         self.event_id = event_id
-        self.type = type
 
 
 def shown(value: object) -> str:

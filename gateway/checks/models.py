@@ -9,10 +9,12 @@ from lookhear.gateway.checks.checks import ProtocolError, shown
 
 
 def speech_models(models: Sequence[ModelCard]) -> list[ModelCard]:
+    """Choose those that transcribe."""
     return [card for card in models if card.can("transcribe")]
 
 
 def chat_models(models: Sequence[ModelCard]) -> list[ModelCard]:
+    """Choose those that answer."""
     return [card for card in models if card.can("chat")]
 
 
@@ -34,6 +36,7 @@ def chat_model(name: str | None, models: Sequence[ModelCard], event_id: str | No
 def find_model(
     name: str, models: Sequence[ModelCard], param: str, event_id: str | None
 ) -> ModelCard:
+    """Find the served model of that name. Raises ProtocolError about the field `param`."""
     for card in models:
         if card.id == name:
             return card

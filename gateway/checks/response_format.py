@@ -48,10 +48,13 @@ class JsonSchema(WireModel):
 
 
 class ResponseFormat(WireModel):
+    """How answers are to look; `CheckedFormat` is it with a schema where one belongs."""
+
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchema | None = None
 
     def on_wire(self) -> dict[str, Any]:
+        """As the client gave it."""
         return self.model_dump(by_alias=True, exclude_unset=True)
 
     def schema_text(self) -> str | None:

@@ -39,7 +39,8 @@ Connect = Callable[[Address, HttpUrl], Awaitable[Connection]]
 class InThread(Protocol):
     """`Services.in_thread`."""
 
-    async def __call__(self, work: Callable[[], T], /) -> T: ...
+    async def __call__(self, work: Callable[[], T], /) -> T:
+        """Wait for its result."""
 
 
 async def resolve(host: str, port: int) -> list[str]:

@@ -43,6 +43,7 @@ class Picture:
 
     @property
     def num_pixels(self) -> int:
+        """Count height times width."""
         return int(self.pixels.shape[0] * self.pixels.shape[1])
 
 
@@ -67,6 +68,7 @@ class PictureBudget:
     _pixels: int = 0
 
     def take(self, pictures: list[Picture], path: str) -> None:
+        """Pay for these. path: of what they came from in the request."""
         for picture in pictures:
             if picture.name in self._names:
                 continue

@@ -46,10 +46,12 @@ def vtt(segments: Sequence[Segment]) -> str:
 
 
 def usage(result: FileTranscribed) -> dict[str, Any]:
+    """Count what was transcribed in whole seconds, as OpenAI does."""
     return {"type": "duration", "seconds": math.ceil(result.duration)}
 
 
 def plain_json(result: FileTranscribed) -> dict[str, Any]:
+    """Write the format `json`."""
     body: dict[str, Any] = {"text": result.text, "usage": usage(result)}
     if result.language is not None:
         body["languages"] = [{"code": result.language}]
@@ -59,6 +61,7 @@ def plain_json(result: FileTranscribed) -> dict[str, Any]:
 def verbose_json(
     result: FileTranscribed, *, task: str, temperature: float, segments: bool, words: bool
 ) -> dict[str, Any]:
+    """Write the format `verbose_json`."""
     body: dict[str, Any] = {
         "task": task,
         "language": english_name(result.language),

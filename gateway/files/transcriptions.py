@@ -52,10 +52,12 @@ class FileRequest:
 
 
 async def transcriptions(request: Request) -> Response:
+    """Answer with the text in the language that was spoken."""
     return await _serve(request, "transcribe")
 
 
 async def translations(request: Request) -> Response:
+    """Answer with the text in English."""
     return await _serve(request, "translate")
 
 

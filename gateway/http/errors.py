@@ -8,11 +8,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from lookhear.gateway.errors import GatewayError
+
 REQUEST_ID = "lookhear.request_id"  # in an ASGI scope
 
 
-class ApiError(Exception):
-    """A request that cannot be served. param: the offending field. status: HTTP status."""
+class ApiError(GatewayError):
+    """A request that cannot be served. status: HTTP status. type: by the status, if not given."""
 
     def __init__(
         self,
@@ -23,21 +25,21 @@ class ApiError(Exception):
         param: str | None = None,
         type: str | None = None,
     ) -> None:
-        super().__init__(message)
+        by_status = "server_error" if status >= 500 else "invalid_request_error"
+        super().__init__(message, param=param, type=type or by_status)
         self.status = status
-        self.message = message
         self.code = code
-        self.param = param
-        self.type = type or ("server_error" if status >= 500 else "invalid_request_error")
 
 
 def error_body(
     message: str, type: str, code: str | None, param: str | None = None
 ) -> dict[str, Any]:
+    """Every error answers with this."""
     return {"error": {"message": message, "type": type, "param": param, "code": code}}
 
 
 async def answer_api_error(_: Request, error: Exception) -> Response:
+    """Answer what our own code refused."""
     assert isinstance(error, ApiError)
     body = error_body(error.message, error.type, error.code, error.param)
     headers = {"retry-after": "1"} if error.status == 503 else None
@@ -66,6 +68,7 @@ async def answer_hung_up(_: Request, __: Exception) -> Response:
 
 
 async def answer_bug(request: Request, _: Exception) -> Response:
+    """Answer anything else; the log has the details."""
     body = error_body("the server failed while handling this request", "server_error", None)
     # Nothing of ours is left around this answer that would add it.
     return JSONResponse(body, 500, {"x-request-id": request.scope.get(REQUEST_ID, "")})

@@ -33,7 +33,8 @@ from lookhear.media.voice.silero import SileroModel
 
 T = TypeVar("T")
 
-FILES_AT_ONCE = 4  # decoded and waiting for the engine; an hour of audio is 230 MB
+# Decoded and waiting for the engine; more wait undecoded. An hour of audio is 230 MB.
+FILES_AT_ONCE = 4
 GOODBYE_SECONDS = 2.0  # how long a shutdown waits for its sessions
 LAG_INTERVAL = 0.05  # seconds between two looks at the event loop
 
@@ -42,27 +43,37 @@ class Engine(Protocol):
     """What the gateway needs of `engine.client.client.EngineClient`."""
 
     @property
-    def states(self) -> list[EngineState]: ...
+    def states(self) -> list[EngineState]:
+        """Tells how each engine is, in the order of the models."""
 
     @property
-    def models(self) -> list[ModelCard]: ...
+    def models(self) -> list[ModelCard]:
+        """Lists the cards of the models that were loaded, the default first."""
 
     @property
-    def stats(self) -> dict[str, Pong]: ...
+    def stats(self) -> dict[str, Pong]:
+        """Holds what each engine last said of its work, by model."""
 
-    def is_ready(self, model: str) -> bool: ...
+    def is_ready(self, model: str) -> bool:
+        """Whether that model can be asked now."""
 
-    def open_session(self, session: str, on_event: Callable[[Event], None]) -> None: ...
+    def open_session(self, session: str, on_event: Callable[[Event], None]) -> None:
+        """on_event hears on the event loop what the engine says to that session."""
 
-    def use_model(self, session: str, model: str) -> None: ...
+    def use_model(self, session: str, model: str) -> None:
+        """The engine of this model is the session's to lose from now on."""
 
-    def send(self, message: Message) -> None: ...
+    def send(self, message: Message) -> None:
+        """To the engine of the message's session. Raises EngineUnavailable."""
 
-    def close_session(self, session: str) -> None: ...
+    def close_session(self, session: str) -> None:
+        """The engine forgets all that the session had."""
 
-    async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed: ...
+    async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
+        """Raises EngineRequestError and EngineUnavailable."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Ends the engines."""
 
 
 class OpenSession(Protocol):
@@ -112,7 +123,8 @@ class Services:
         return not self.closing and any(engine.is_ready(card.id) for card in engine.models)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run `work` in a media thread: the event loop must never wait for it."""
+        """Run `work` in a media thread: the event loop must never wait for it. Who asks waits, and
+        so does what it reads from: the threads' queue holds one piece of work of each."""
         return await asyncio.get_running_loop().run_in_executor(self.threads, work)
 
     async def close_sessions(self) -> None:

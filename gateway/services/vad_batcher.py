@@ -23,7 +23,8 @@ _Judged = list[NDArray[np.float32]]
 
 
 class VadBatcher:
-    """Every method belongs to one event loop."""
+    """Every method belongs to one event loop. What waits is bounded by its callers: each session
+    waits for its own `MOST_WINDOWS` at most before it brings more."""
 
     def __init__(self, model: SileroModel, threads: Executor) -> None:
         self._model = model

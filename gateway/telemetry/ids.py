@@ -19,6 +19,7 @@ class Ids:
         self._random = ""
 
     def __call__(self, prefix: str) -> str:
+        """A fresh one."""
         if not self._random:
             self._random = os.urandom(DRAWN * DIGITS // 2).hex()
         drawn, self._random = self._random[:DIGITS], self._random[DIGITS:]

@@ -29,6 +29,7 @@ class LoopLag:
         self._timer = self._loop.call_later(self._interval, self._tick)
 
     def stop(self) -> None:
+        """No more calls."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -277,6 +277,7 @@ class Dialogue:
     # --- as the Speaker of responses -------------------------------------------------------------
 
     def insert_answer(self, response: Response) -> str | None:
+        """The answer joins the conversation behind what it answers, see `Speaker`."""
         after = response.after
         if after != ROOT and after not in self._conversation:
             after = None
@@ -296,12 +297,14 @@ class Dialogue:
     # --- as the Listener of speech ---------------------------------------------------------------
 
     def on_speech(self) -> None:
+        """An answer that may be interrupted is."""
         detection = self._settings.turn_detection
         active = self.responses.default
         if active is not None and detection is not None and detection.interrupt_response:
             self.responses.cancel(active, "turn_detected")
 
     def on_settled(self, turn: Turn) -> None:
+        """A turn of the voice's is to be answered, unless the answer under way knows it."""
         active = self.responses.default
         is_asked = active is not None and any(item.id == turn.item for item in active.items)
         has_text = turn.failure is None and bool("".join(turn.text).strip())

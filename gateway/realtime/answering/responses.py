@@ -112,6 +112,7 @@ class Responses:
         return len(self._running)
 
     def get(self, response_id: str) -> Response | None:
+        """The one under way of that id."""
         return self._running.get(response_id)
 
     def owns(self, item_id: str) -> bool:

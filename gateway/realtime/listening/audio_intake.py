@@ -36,23 +36,13 @@ class AudioIntake:
     """Decoder, resampler and voice detector of one session. One caller at a time.
 
     In three steps, since the middle one is cheaper for many sessions together (see `VadBatcher`):
-    `decode`, the probabilities of the `windows`, and `judge`. `hear` is all of them.
+    `decode`, the probabilities of the `windows`, and `judge`.
     """
 
     def __init__(self, model: SileroModel, format: AudioFormat, vad: VadConfig) -> None:
-        self._model = model
         self._stream = PcmStream(format)
         self._detector = VoiceDetector(model, vad)
         self._tail: list[Samples] = []  # flushed when the format changed, not yet heard
-
-    def hear(self, chunks: Sequence[bytes], *, flush: bool) -> list[Heard]:
-        """chunks: audio bytes in order. flush: also what the resampler still holds (a commit).
-
-        At each speech boundary a new `Heard` begins.
-        """
-        samples = self.decode(chunks, flush=flush)
-        [probabilities] = self._model.judge([self.voice], [self.windows(samples)])
-        return self.judge(samples, probabilities.tolist())
 
     @property
     def voice(self) -> SileroStream:
@@ -72,7 +62,8 @@ class AudioIntake:
         return self._detector.windows(samples)
 
     def judge(self, samples: Samples, probabilities: Sequence[float]) -> list[Heard]:
-        """probabilities: k, of the windows of these samples."""
+        """probabilities: k, of the windows of these samples -> the samples; at each speech boundary
+        a new `Heard` begins."""
         judged = iter(probabilities)
         detector = self._detector
         heard: list[Heard] = []

@@ -50,6 +50,7 @@ class Turn:
 
     @property
     def seconds(self) -> float:
+        """Of audio given to the engine."""
         return self.length / SAMPLE_RATE
 
 
@@ -61,6 +62,7 @@ class RecentAudio:
         self._chunks: deque[Samples] = deque()  # as they came; the first may begin before `start`
 
     def append(self, samples: Samples) -> None:
+        """The next samples."""
         self._chunks.append(samples)
         self.end += len(samples)
 

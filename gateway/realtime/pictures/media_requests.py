@@ -45,6 +45,8 @@ class FrameRequest:
 
 @dataclass(frozen=True, slots=True)
 class AudioRequest:
+    """Speech in an item: bytes of this format."""
+
     path: str
     audio: bytes
     format: AudioFormat
@@ -56,7 +58,8 @@ MediaRequest = ImageRequest | FrameRequest | AudioRequest
 class Loader(Protocol):
     """`gateway.fetching.pictures.Pictures.image`."""
 
-    def __call__(self, url: str, path: str) -> Awaitable[Picture]: ...
+    def __call__(self, url: str, path: str) -> Awaitable[Picture]:
+        """Load it; path: of the URL in the command. Raises ApiError."""
 
 
 async def load(

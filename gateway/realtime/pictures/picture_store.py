@@ -34,6 +34,7 @@ class PictureStore:
 
     @property
     def pixels(self) -> int:
+        """Of all pictures together."""
         return sum(picture.num_pixels for picture in self._pictures.values())
 
     def check_room(self, pictures: Iterable[tuple[Picture, str]], event_id: str | None) -> None:

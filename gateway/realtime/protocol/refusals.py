@@ -40,6 +40,7 @@ def no_response(event: CancelResponse, why: str = "") -> ProtocolError:
 
 
 def no_item(item_id: str, event_id: str | None, param: str = "item_id") -> ProtocolError:
+    """It was deleted, forgotten, or never there."""
     return ProtocolError(
         f"{param}: expected the id of an item of this session, got {shown(item_id)}",
         code="item_not_found",
@@ -49,6 +50,7 @@ def no_item(item_id: str, event_id: str | None, param: str = "item_id") -> Proto
 
 
 def same_item(event: CreateItem) -> ProtocolError:
+    """Ids of items are unique."""
     return ProtocolError(
         f"item.id: expected an id that no item of this session has, got {shown(event.item.id)}",
         code="item_create_duplicate_item_id",
@@ -58,6 +60,7 @@ def same_item(event: CreateItem) -> ProtocolError:
 
 
 def too_many_items(limit: int, event_id: str | None) -> ProtocolError:
+    """The client makes no more items; turns and answers push out the oldest."""
     return ProtocolError(
         f"item: expected at most {limit} items in a session, all are there; delete some first",
         code="too_many_items",
@@ -67,6 +70,7 @@ def too_many_items(limit: int, event_id: str | None) -> ProtocolError:
 
 
 def too_much_text(limit: int, path: str, event_id: str | None) -> ProtocolError:
+    """The text of all items together is bounded."""
     return ProtocolError(
         f"{path}: expected at most {limit} characters in the conversation together, got more; "
         "delete items first",
@@ -77,6 +81,7 @@ def too_much_text(limit: int, path: str, event_id: str | None) -> ProtocolError:
 
 
 def nothing_to_cut(event: TruncateItem) -> ProtocolError:
+    """Nothing is ever spoken here."""
     return ProtocolError(
         f"item_id: expected an assistant's item with audio, got {shown(event.item_id)}; "
         "answers are text here, there is no audio to cut",
@@ -87,6 +92,7 @@ def nothing_to_cut(event: TruncateItem) -> ProtocolError:
 
 
 def cannot_see(path: str, model: str, event_id: str | None, what: str = "image") -> ProtocolError:
+    """The model that answers takes no pictures, or no videos."""
     return ProtocolError(
         f"{path}: expected no {what}, {shown(model)} cannot see; got one",
         code=f"unsupported_{what}",
@@ -96,6 +102,7 @@ def cannot_see(path: str, model: str, event_id: str | None, what: str = "image")
 
 
 def cannot_hear(path: str, event_id: str | None) -> ProtocolError:
+    """No model is there for audio."""
     return ProtocolError(
         f"{path}: expected no audio, no served model transcribes; got some",
         code="unsupported_audio",
@@ -105,6 +112,7 @@ def cannot_hear(path: str, event_id: str | None) -> ProtocolError:
 
 
 def no_new_audio(path: str, event_id: str | None) -> ProtocolError:
+    """A response does not wait for speech that is in no item."""
     return ProtocolError(
         f"{path}: expected text and images; make an item of the audio first and refer to it",
         code="unsupported_audio",
@@ -114,6 +122,7 @@ def no_new_audio(path: str, event_id: str | None) -> ProtocolError:
 
 
 def busy(response_id: str, event_id: str | None) -> ProtocolError:
+    """One response at a time writes to the conversation; in OpenAI's own words."""
     return ProtocolError(
         f"Conversation already has an active response in progress: {response_id}. Wait until the "
         "response is finished before creating a new one.",
@@ -123,6 +132,7 @@ def busy(response_id: str, event_id: str | None) -> ProtocolError:
 
 
 def too_many_responses(limit: int, event_id: str | None) -> ProtocolError:
+    """Responses out of band are counted as well."""
     return ProtocolError(
         f"response: expected at most {limit} responses under way at once, all are; wait for one",
         code="too_many_responses",
@@ -132,6 +142,7 @@ def too_many_responses(limit: int, event_id: str | None) -> ProtocolError:
 
 
 def still_answering(event_id: str | None) -> ProtocolError:
+    """A session that transcribes only has no responses."""
     return ProtocolError(
         'session.type: expected "realtime" while a response is under way, got "transcription"',
         code="invalid_value",
@@ -141,6 +152,7 @@ def still_answering(event_id: str | None) -> ProtocolError:
 
 
 def nothing_to_answer() -> ProtocolError:
+    """The prompt would be empty."""
     return ProtocolError(
         "the conversation: expected text or a picture to answer, or instructions; got none",
         code="nothing_to_answer",
@@ -148,6 +160,7 @@ def nothing_to_answer() -> ProtocolError:
 
 
 def untranscribed(item_id: str) -> ProtocolError:
+    """What is to be answered is not known."""
     return ProtocolError(
         f"item {item_id}: expected speech that could be transcribed; its transcription failed",
         code="transcription_failed",
@@ -156,6 +169,7 @@ def untranscribed(item_id: str) -> ProtocolError:
 
 
 def backwards(timestamp_ms: int, newest_ms: int, event_id: str | None) -> ProtocolError:
+    """Frames of a camera come in order."""
     return ProtocolError(
         f"timestamp_ms: expected at least that of the frame before ({newest_ms}), "
         f"got {timestamp_ms}",
@@ -166,6 +180,7 @@ def backwards(timestamp_ms: int, newest_ms: int, event_id: str | None) -> Protoc
 
 
 def empty_commit(event_id: str | None) -> ProtocolError:
+    """A turn has at least some audio."""
     return ProtocolError(
         "input_audio_buffer: expected audio to commit, got none since the session began or the "
         "last commit or clear",
@@ -176,6 +191,7 @@ def empty_commit(event_id: str | None) -> ProtocolError:
 
 
 def too_long(seconds: float, event_id: str | None) -> ProtocolError:
+    """The client commits turns itself, and did not."""
     return ProtocolError(
         f"audio: expected at most {seconds:g} seconds between two commits, got more; what came "
         "before is kept, what follows is dropped until a commit or clear",
@@ -186,6 +202,7 @@ def too_long(seconds: float, event_id: str | None) -> ProtocolError:
 
 
 def engine_stopped(event: EngineFailed) -> ProtocolError:
+    """Every session is told so once, and closed."""
     return ProtocolError(
         f"the engine stopped: {event.message}; connect again",
         code=event.code,

@@ -29,6 +29,7 @@ from lookhear.gateway.chat.answers import Answers
 from lookhear.gateway.chat.loading import Question
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.fetching.pictures import Picture
+from lookhear.gateway.http.errors import ApiError
 from tests.gateway.chatting import (
     URL,
     ask,
@@ -338,6 +339,23 @@ async def test_the_engine_forgets_before_a_slow_client_has_read(seeing: Running)
     assert [type(event) for event in events[-2:]] == [AnswerCompleted] * 2
     answers.close()
     assert not seeing.engine.chat.cancelled
+
+
+async def test_who_does_not_read_at_all_is_given_up(
+    seeing: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lookhear.gateway.chat.answers.MOST_UNREAD", 3)
+    seeing.engine.be_well()
+    answers = Answers(seeing.services)
+    question = Question([ChatMessage("user", [TextPart("a b")])], [["x"]])
+    answers.ask(question, AnswerSettings("fake/vision"), 2)
+    await seeing.engine.wait_for(lambda: not seeing.engine.sessions)
+    read = []
+    with pytest.raises(ApiError, match="reads too slowly"):
+        async for _, event in answers.events():
+            read.append(event)
+    assert len(read) == 3
+    assert seeing.engine.chat.cancelled
 
 
 async def test_the_death_of_the_engine() -> None:

@@ -29,16 +29,25 @@ def speech() -> bytes:
     return encode_pcm16(decode_audio(SPEECH, target_rate=24_000).samples)
 
 
-def everything(hearing: AudioIntake, parts: Sequence[Sequence[bytes]]) -> list[Heard]:
-    heard = [piece for part in parts for piece in hearing.hear(part, flush=False)]
-    return heard + hearing.hear([], flush=True)
+def hear(
+    silero: SileroModel, intake: AudioIntake, chunks: Sequence[bytes], *, flush: bool
+) -> list[Heard]:
+    samples = intake.decode(chunks, flush=flush)
+    [probabilities] = silero.judge([intake.voice], [intake.windows(samples)])
+    return intake.judge(samples, probabilities.tolist())
+
+
+def everything(
+    silero: SileroModel, parts: Sequence[Sequence[bytes]], vad: VadConfig | None = None
+) -> list[Heard]:
+    intake = AudioIntake(silero, PCM24, vad or VadConfig())
+    heard = [piece for part in parts for piece in hear(silero, intake, part, flush=False)]
+    return heard + hear(silero, intake, [], flush=True)
 
 
 def test_grouping_and_splitting_change_nothing(silero: SileroModel, speech: bytes) -> None:
-    whole = everything(AudioIntake(silero, PCM24, VadConfig()), [[speech]])
-    split = everything(
-        AudioIntake(silero, PCM24, VadConfig()), [chunks(c, 333) for c in chunks(speech, 50_001)]
-    )
+    whole = everything(silero, [[speech]])
+    split = everything(silero, [chunks(c, 333) for c in chunks(speech, 50_001)])
     samples = [np.concatenate([h.samples for h in heard]) for heard in (whole, split)]
     assert np.array_equal(samples[0], samples[1])
     events = [[e for h in heard for e in h.events] for heard in (whole, split)]
@@ -49,9 +58,7 @@ def test_grouping_and_splitting_change_nothing(silero: SileroModel, speech: byte
 def test_voiced_until_is_known_where_a_turn_stops(silero: SileroModel, speech: bytes) -> None:
     """Also when all the audio comes in one piece and more speech follows."""
     position = 0
-    for heard in everything(
-        AudioIntake(silero, PCM24, VadConfig(silence_duration_ms=300)), [[speech]]
-    ):
+    for heard in everything(silero, [[speech]], VadConfig(silence_duration_ms=300)):
         position += len(heard.samples)
         assert heard.voiced_until <= position
         for event in heard.events:
@@ -61,15 +68,15 @@ def test_voiced_until_is_known_where_a_turn_stops(silero: SileroModel, speech: b
 
 
 def test_a_change_of_format_loses_nothing(silero: SileroModel, speech: bytes) -> None:
-    hearing = AudioIntake(silero, PCM24, VadConfig())
-    first = hearing.hear([speech[:96_000]], flush=False)
-    hearing.tune(AudioFormat("audio/pcm", 16_000), VadConfig())
-    second = hearing.hear([bytes(32_000)], flush=True)
+    intake = AudioIntake(silero, PCM24, VadConfig())
+    first = hear(silero, intake, [speech[:96_000]], flush=False)
+    intake.tune(AudioFormat("audio/pcm", 16_000), VadConfig())
+    second = hear(silero, intake, [bytes(32_000)], flush=True)
     assert sum(len(h.samples) for h in first + second) == 32_000 + 16_000
 
 
 def test_clearing_forgets_what_was_not_decoded_yet(silero: SileroModel) -> None:
-    hearing = AudioIntake(silero, PCM24, VadConfig())
-    hearing.hear([bytes(4801)], flush=False)
-    hearing.end_turn()
-    assert hearing.hear([], flush=True) == []
+    intake = AudioIntake(silero, PCM24, VadConfig())
+    hear(silero, intake, [bytes(4801)], flush=False)
+    intake.end_turn()
+    assert hear(silero, intake, [], flush=True) == []
