@@ -20,11 +20,11 @@ import numpy as np
 from lookhear.benchmarks.null_engine import CORES
 from lookhear.engine.client.client import EngineClient
 from lookhear.engine.config import EngineConfig
-from lookhear.gateway.app import create_app
+from lookhear.gateway.app.app import create_app
+from lookhear.gateway.app.server import bind, compute_alone, make_server, run
 from lookhear.gateway.config import GatewayConfig
-from lookhear.gateway.lag import LoopLag
-from lookhear.gateway.server import bind, compute_alone, make_server, run
-from lookhear.gateway.services import Services
+from lookhear.gateway.services.services import Services
+from lookhear.gateway.telemetry.lag import LoopLag
 
 LAG_INTERVAL = 0.005  # seconds: finer than the gateway's own, and every value is kept
 

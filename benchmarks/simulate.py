@@ -32,10 +32,11 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TranscriptionSettings,
 )
-from lookhear.gateway.realtime.events import parse_client_event
-from lookhear.gateway.realtime.hearing import Hearing
-from lookhear.gateway.realtime.outputs import EndListening, Output, Send, Submit, Tune
-from lookhear.gateway.realtime.protocol import RealtimeProtocol
+from lookhear.gateway.realtime.listening.audio_intake import AudioIntake
+from lookhear.gateway.realtime.openai.dialect import OpenAIDialect
+from lookhear.gateway.realtime.openai.parsing import parse_client_event
+from lookhear.gateway.realtime.protocol.outputs import Output, ResetIntake, Send, Submit, Tune
+from lookhear.gateway.realtime.session.machine import RealtimeProtocol
 from lookhear.media.audio.resample import resample
 from lookhear.media.voice.vad import SileroModel
 from lookhear.wer import total, word_errors
@@ -55,15 +56,19 @@ class Simulation:
 
     def run(self, utterance: Utterance, pcm: NDArray[np.int16]) -> Trace:
         numbers = itertools.count()
+
+        def ids(prefix: str) -> str:
+            return f"{prefix}_{next(numbers)}"
+
         protocol = RealtimeProtocol(
             session=utterance.name,
             models=[self._card],
-            requested_model=None,
-            ids=lambda prefix: f"{prefix}_{next(numbers)}",
+            dialect=OpenAIDialect({}, ids),
+            ids=ids,
             max_turn_seconds=3600.0,
             max_items=1000,
         )
-        hearing = Hearing(self._silero, protocol.settings.format, protocol.settings.vad())
+        hearing = AudioIntake(self._silero, protocol.settings.format, protocol.settings.vad())
         trace = Trace(utterance.name, close_code=1000)
 
         def carry_out(outputs: list[Output], now: float) -> None:
@@ -75,7 +80,7 @@ class Simulation:
                         self._core.submit(message)
                     case Tune(format, vad):
                         hearing.tune(format, vad)
-                    case EndListening():
+                    case ResetIntake():
                         hearing.end_turn()
             while self._core.has_work:
                 for event in self._core.step():
@@ -89,7 +94,9 @@ class Simulation:
             chunk = samples[start : start + CHUNK]
             now = (start + len(chunk)) / RATE
             trace.packets.append((now, start + len(chunk)))
-            for heard in hearing.hear([chunk.tobytes()], flush=False):
+            heard_samples = hearing.decode([chunk.tobytes()], flush=False)
+            [found] = self._silero.judge([hearing.voice], [hearing.windows(heard_samples)])
+            for heard in hearing.judge(heard_samples, found.tolist()):
                 carry_out(protocol.hear(heard, now=now), now)
         commit = parse_client_event('{"type": "input_audio_buffer.commit"}')
         carry_out(protocol.receive(commit, now=trace.seconds), trace.seconds)

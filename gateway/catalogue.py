@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,11 +23,14 @@ SUPPORTED = {
     "qwen3_asr": "Qwen3-ASR",
     "qwen3_vl": "Qwen3-VL",
 }
+KEY_HINT = "it goes to --api-key or into LOOKHEAR_API_KEY"
 TIMEOUT = 10.0  # seconds to wait for another server
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
+    """A model is a row of the table."""
+
     name: str
     kind: str
     size: str
@@ -42,6 +46,7 @@ def packaged_folder() -> Path | None:
 
 
 def packaged() -> list[Row]:
+    """List the checkpoints of lookhear-demo, demo-whisper first."""
     folder = packaged_folder()
     if folder is None or not folder.is_dir():
         return []
@@ -57,6 +62,7 @@ def _packaged_name(folder: Path) -> str:
 
 
 def is_packaged(model: str) -> bool:
+    """Whether it is the name of a packaged checkpoint."""
     return any(row.name == model for row in packaged())
 
 
@@ -84,6 +90,15 @@ def _configs(repo: Any) -> Iterator[Path]:
                 yield file.file_path
 
 
+def similar(model: str) -> str | None:
+    """Find the packaged or downloaded model that an unknown name was probably to be."""
+    if Path(model).is_dir():
+        return None
+    names = [row.name for row in (*packaged(), *downloaded())]
+    found = [] if model in names else get_close_matches(model, names, n=1)
+    return found[0] if found else None
+
+
 def served(server: str, api_key: str | None) -> list[Row]:
     """The models of a running server. Raises OSError or ValueError."""
     base = server.rstrip("/").removesuffix("/v1")
@@ -109,7 +124,7 @@ def served(server: str, api_key: str | None) -> list[Row]:
         ]
     except urllib.error.HTTPError as error:
         with error:
-            raise ValueError(f"it answered {error.code} {error.reason}") from None
+            raise ValueError(_refusal(error)) from None
     except urllib.error.URLError as error:
         reason = error.reason
         said = reason.strerror if isinstance(reason, OSError) else None
@@ -120,7 +135,18 @@ def served(server: str, api_key: str | None) -> list[Row]:
         raise ValueError(f"expected a list of models, got something else ({error})") from None
 
 
+def _refusal(error: urllib.error.HTTPError) -> str:
+    """What the server says of a key that is missing or wrong, or just the status."""
+    if error.code == 401:
+        try:
+            return f"{json.load(error)['error']['message']}; {KEY_HINT}"
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+    return f"it answered {error.code} {error.reason}"
+
+
 def table(rows: Sequence[Row], title: str | None) -> Table:
+    """Lay out what `lookhear models` prints."""
     named = None if title is None else Text(title)  # brackets are no markup here
     result = Table(title=named, box=None, pad_edge=False, title_justify="left")
     for column in ("model", "kind", "size", "where"):

@@ -114,6 +114,7 @@ class GatewayConfig:
 
 
 def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
     if host == "localhost":
         return True
     try:

@@ -22,13 +22,14 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.chat.loading import Question
 from lookhear.gateway.chat.parameters import FIELDS, setting_param, with_seed
-from lookhear.gateway.errors import ApiError
-from lookhear.gateway.realtime.refusals import is_clients_fault
-from lookhear.gateway.services import Services
+from lookhear.gateway.checks.checks import is_clients_fault
+from lookhear.gateway.http.errors import ApiError
+from lookhear.gateway.services.services import Services
 
-__all__ = ["AnswerEvent", "Answers"]
+__all__ = ["Answers", "ChoiceEvent"]
 
-AnswerEvent = AnswerStarted | AnswerText | AnswerCompleted
+ChoiceEvent = AnswerStarted | AnswerText | AnswerCompleted
+MOST_UNREAD = 1 << 16  # events; the policy for more is to give the answers up, and to say so
 
 
 class Answers:
@@ -42,13 +43,14 @@ class Answers:
         self._gateway = gateway
         self._engine = gateway.engine
         self._session = gateway.ids("chat")
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._events: asyncio.Queue[Event] = asyncio.Queue(MOST_UNREAD)
         self._open: dict[str, int] = {}  # name -> choice, until the reader has heard its end
         self._unfinished: set[str] = set()  # until the engine has said its end
-        self._first: tuple[int, AnswerEvent] | None = None
+        self._first: tuple[int, ChoiceEvent] | None = None
         self._paths: list[list[str]] = []
         self._asked_at = gateway.clock()
         self._is_closed = False
+        self._is_too_slow = False
         self._engine.open_session(self._session, self._hear)
 
     def ask(self, question: Question, settings: AnswerSettings, choices: int) -> None:
@@ -74,6 +76,10 @@ class Answers:
     def _hear(self, event: Event) -> None:
         """As soon as the engine is done it forgets the session, pictures and all, however slowly
         the client reads."""
+        if self._events.full():
+            self._is_too_slow = True
+            self.close()
+            return
         self._events.put_nowait(event)
         if isinstance(event, AnswerCompleted | AnswerFailed):
             self._unfinished.discard(event.answer)
@@ -85,7 +91,7 @@ class Answers:
         self._first = await self._next()
         self._gateway.metrics.first_token.observe(self._gateway.clock() - self._asked_at)
 
-    async def events(self) -> AsyncIterator[tuple[int, AnswerEvent]]:
+    async def events(self) -> AsyncIterator[tuple[int, ChoiceEvent]]:
         """(choice, event) in the order in which they come, until all choices are complete."""
         if self._first is not None:
             first, self._first = self._first, None
@@ -93,7 +99,9 @@ class Answers:
         while self._open:
             yield await self._next()
 
-    async def _next(self) -> tuple[int, AnswerEvent]:
+    async def _next(self) -> tuple[int, ChoiceEvent]:
+        if self._is_too_slow and self._events.empty():
+            raise ApiError(503, "the client reads too slowly", code="client_too_slow")
         event = await self._events.get()
         match event:
             case AnswerStarted() | AnswerText():

@@ -18,7 +18,7 @@ from lookhear.engine.messages import (
     ChosenToken,
     ModelCard,
 )
-from lookhear.gateway.chat.answers import AnswerEvent
+from lookhear.gateway.chat.answers import ChoiceEvent
 
 __all__ = ["Chunks", "Heading", "completion", "fingerprint"]
 
@@ -35,6 +35,7 @@ class Heading:
     fingerprint: str
 
     def on_wire(self, object: str) -> dict[str, Any]:
+        """The fields that an object of this kind begins with."""
         return {
             "id": self.id,
             "object": object,
@@ -58,7 +59,8 @@ class _Choice:
     usage: AnswerUsage = AnswerUsage()
     reason: str = "stop"
 
-    def take(self, event: AnswerEvent) -> None:
+    def take(self, event: ChoiceEvent) -> None:
+        """Add one more event of the choice."""
         match event:
             case AnswerStarted():
                 self.usage = event.usage
@@ -87,7 +89,7 @@ class _Choice:
 
 
 def completion(
-    heading: Heading, choices: int, events: Iterable[tuple[int, AnswerEvent]]
+    heading: Heading, choices: int, events: Iterable[tuple[int, ChoiceEvent]]
 ) -> dict[str, Any]:
     """The body of an answer that is not streamed."""
     parts = [_Choice() for _ in range(choices)]
@@ -109,7 +111,7 @@ class Chunks:
         self._usages = [AnswerUsage()] * choices
         self._begun: set[int] = set()
 
-    def of(self, choice: int, event: AnswerEvent) -> list[dict[str, Any]]:
+    def of(self, choice: int, event: ChoiceEvent) -> list[dict[str, Any]]:
         """What one event becomes. The first chunk of a choice has its role."""
         chunks = []
         if choice not in self._begun:

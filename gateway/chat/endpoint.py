@@ -16,15 +16,16 @@ from lookhear.gateway.chat.completions import Chunks, Heading, completion, finge
 from lookhear.gateway.chat.loading import Question, check_abilities, load
 from lookhear.gateway.chat.messages import Line, parse_messages
 from lookhear.gateway.chat.parameters import Parameters, parse_parameters, wrong_type
-from lookhear.gateway.disconnect import Gone, until_gone
-from lookhear.gateway.errors import ApiError, error_body
-from lookhear.gateway.services import Services, served, services
-from lookhear.gateway.uploads import limited
+from lookhear.gateway.http.disconnect import Gone, until_gone
+from lookhear.gateway.http.errors import ApiError, error_body
+from lookhear.gateway.http.uploads import limited
+from lookhear.gateway.services.services import Services, served, services
 
 HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
 
 async def chat_completions(request: Request) -> Response:
+    """Raises ApiError until the answer begins; then errors are events of the stream."""
     gateway = services(request)
     if not gateway.takes_work:
         raise ApiError(503, "the engine is not ready; try again", code="engine_not_ready")

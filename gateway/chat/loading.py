@@ -18,10 +18,10 @@ from lookhear.engine.messages import (
     VideoPart,
 )
 from lookhear.gateway.chat.messages import Line, Pointer, pointers
-from lookhear.gateway.chat.pictures import Picture, PictureBudget, Samples
-from lookhear.gateway.errors import ApiError
-from lookhear.gateway.realtime.refusals import is_clients_fault
-from lookhear.gateway.services import Services
+from lookhear.gateway.checks.checks import is_clients_fault
+from lookhear.gateway.fetching.pictures import Picture, PictureBudget, Samples
+from lookhear.gateway.http.errors import ApiError
+from lookhear.gateway.services.services import Services
 
 __all__ = ["Question", "check_abilities", "load"]
 

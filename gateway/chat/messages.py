@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from lookhear.engine.messages import TextPart
 from lookhear.gateway.chat.parameters import wrong, wrong_type
-from lookhear.gateway.errors import ApiError
-from lookhear.gateway.realtime.checks import shown
+from lookhear.gateway.checks.checks import shown
+from lookhear.gateway.http.errors import ApiError
 
 __all__ = ["Line", "Pointer", "parse_messages", "pointers"]
 
@@ -48,6 +48,7 @@ class Line:
 
 
 def pointers(lines: list[Line]) -> Iterator[Pointer]:
+    """Find all media, in order."""
     for line in lines:
         for part in line.parts:
             if isinstance(part, Pointer):
@@ -55,7 +56,7 @@ def pointers(lines: list[Line]) -> Iterator[Pointer]:
 
 
 def parse_messages(messages: object, max_media: int) -> list[Line]:
-    """max_media: media parts, at most. Raises ApiError."""
+    """Check the messages. max_media: media parts, at most. Raises ApiError."""
     if messages is None:
         raise wrong("messages", "a list of messages", "nothing", code="missing_required_parameter")
     if not isinstance(messages, list):

@@ -12,21 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from lookhear.engine.messages import AnswerSettings
-from lookhear.gateway.chat.response_format import CheckedFormat
-from lookhear.gateway.errors import ApiError
-from lookhear.gateway.realtime.checks import Text, WireModel, check_json, describe, described, shown
+from lookhear.gateway.checks.checks import Text, WireModel, describe, described, shown
+from lookhear.gateway.checks.response_format import CheckedFormat
+from lookhear.gateway.checks.sampling import INT32, Stops, TemplateVariables
+from lookhear.gateway.http.errors import ApiError
 
 __all__ = ["ChatBody", "Parameters", "parse_parameters", "setting_param", "with_seed"]
 
 MAX_CHOICES = 8
-MAX_STOPS = 16
-MAX_DEPTH = 16  # of chat_template_kwargs
-TEMPLATE_OWN = ("messages", "add_generation_prompt", "self")  # not the client's to set
 INT64 = 1 << 63
-INT32 = 1 << 31
 ONLY_SCHEMAS = "this server constrains answers by response_format"
 
 # What a client may not ask for yet -> the values that ask for nothing, and why not.
@@ -71,38 +68,11 @@ FIELDS = {
 }
 
 
-def _stops(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-def _few_stops(stops: list[str]) -> list[str]:
-    if len(stops) > MAX_STOPS:
-        raise ValueError(f"expected at most {MAX_STOPS} texts, got {len(stops)}")
-    if not all(stops):
-        raise ValueError('expected texts that are not empty, got ""')
-    return stops
-
-
 def _token_ids(bias: dict[str, float]) -> dict[str, float]:
     for token in bias:
         if not (token.isascii() and token.isdecimal() and int(token[:11]) < INT32):
             raise ValueError(f"expected token ids as names, got {shown(token)}")
     return {str(int(token)): value for token, value in bias.items()}
-
-
-def _variables(values: dict[str, Any]) -> dict[str, Any]:
-    for name in TEMPLATE_OWN:
-        if name in values:
-            raise ValueError(f"expected variables of the chat template, got {shown(name)}")
-    check_json(values, MAX_DEPTH, bits=64)  # which is what goes between processes
-    return values
-
-
-Stops = Annotated[list[Text], BeforeValidator(_stops), AfterValidator(_few_stops)]
-"""Texts that end an answer, or just one."""
-
-TemplateVariables = Annotated[dict[str, Any], AfterValidator(_variables)]
-"""What a checkpoint's chat template is told beyond the messages."""
 
 
 def _number(low: float, high: float) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,16 @@ from lookhear.engine.messages import (
     TextPart,
     VideoPart,
 )
-from lookhear.gateway.chat.pictures import Picture
-from lookhear.gateway.realtime.camera import Seen
-from lookhear.gateway.realtime.checks import ProtocolError
-from lookhear.gateway.realtime.events import ClientEvent
-from lookhear.gateway.realtime.wanted import Media, WantedAudio, WantedFrame, scaled
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.fetching.pictures import Picture
+from lookhear.gateway.realtime.pictures.camera import DecodedFrame
+from lookhear.gateway.realtime.pictures.media_requests import (
+    AudioRequest,
+    FrameRequest,
+    Media,
+    MediaRequest,
+    scaled,
+)
 from lookhear.media.pictures.similarity import Thumbnail, thumbnail
 from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import CARDS
@@ -92,10 +98,10 @@ class Talk(Script):
             "lookhear.input_video_frame.append", image=f"data:{name}", timestamp_ms=at_ms
         )
 
-    def load(self, event: ClientEvent) -> Media:
+    def load(self, requests: Sequence[MediaRequest]) -> Media:
         media: dict[str, Any] = {}
-        for want in self.protocol.wanted(event):
-            if isinstance(want, WantedAudio):
+        for want in requests:
+            if isinstance(want, AudioRequest):
                 media[want.path] = np.zeros(len(want.audio) * 2 // 3 // 2, dtype=np.float32)
                 continue
             name, *size = want.url.removeprefix("data:").split("@")
@@ -105,9 +111,9 @@ class Talk(Script):
                 )
             width, height = (int(n) for n in size[0].split("x")) if size else (32, 32)
             loaded = picture(name, width, height)
-            if isinstance(want, WantedFrame):
+            if isinstance(want, FrameRequest):
                 loaded = scaled(loaded, want.max_pixels)
-                media[want.path] = Seen(loaded, self._thumbnail(loaded))
+                media[want.path] = DecodedFrame(loaded, self._thumbnail(loaded))
             else:
                 media[want.path] = loaded
         return media

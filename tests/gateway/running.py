@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from starlette.applications import Starlette
 from websockets.asyncio.client import ClientConnection, connect
 
-from lookhear.gateway.app import create_app
+from lookhear.gateway.app.app import create_app
+from lookhear.gateway.app.server import bind, make_server
 from lookhear.gateway.config import GatewayConfig
-from lookhear.gateway.server import bind, make_server
-from lookhear.gateway.services import Services
+from lookhear.gateway.realtime.dialects import DIALECTS
+from lookhear.gateway.realtime.protocol.dialect import Dialect
+from lookhear.gateway.services.services import Services
 from lookhear.media.audio.pcm import encode_pcm16
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.strict import check
@@ -52,7 +54,10 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def running(
-    config: GatewayConfig | None = None, engine: FakeEngine | None = None, port: int = 0
+    config: GatewayConfig | None = None,
+    engine: FakeEngine | None = None,
+    port: int = 0,
+    dialects: Sequence[type[Dialect]] = DIALECTS,
 ) -> AsyncIterator[Running]:
     """port: 0 for one that is free."""
     engine = engine or FakeEngine()
@@ -61,7 +66,7 @@ async def running(
     async def load() -> None:
         started.set()
 
-    app = create_app(config or GatewayConfig(port=0), engine, load)
+    app = create_app(config or GatewayConfig(port=0), engine, load, dialects=dialects)
     server = make_server(app)
     with bind("127.0.0.1", port) as listening:
         # Small, so that a client that does not read is noticed soon.

@@ -25,12 +25,14 @@ from lookhear.engine.messages import (
     TurnFailed,
     Word,
 )
-from lookhear.gateway.realtime.checks import ProtocolError
-from lookhear.gateway.realtime.events import Append, ClientEvent, parse_client_event
-from lookhear.gateway.realtime.hearing import Heard
-from lookhear.gateway.realtime.outputs import Close, Output, Send, Submit, TurnFinished
-from lookhear.gateway.realtime.protocol import RealtimeProtocol
-from lookhear.gateway.realtime.wanted import Media
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.listening.audio_intake import Heard
+from lookhear.gateway.realtime.openai.dialect import OpenAIDialect
+from lookhear.gateway.realtime.openai.parsing import parse_client_event
+from lookhear.gateway.realtime.pictures.media_requests import Media, MediaRequest
+from lookhear.gateway.realtime.protocol.commands import Append
+from lookhear.gateway.realtime.protocol.outputs import Close, Output, Send, Submit, TurnFinished
+from lookhear.gateway.realtime.session.machine import RealtimeProtocol
 from lookhear.media.voice.vad import VadEvent
 from tests.gateway.fake_engine import CARDS
 from tests.gateway.strict import check
@@ -50,16 +52,21 @@ class Script:
         self,
         *,
         requested_model: str | None = None,
+        transcribes: bool = False,
         max_turn: float = 3600,
         max_items: int = 5,
         models: Sequence[ModelCard] = CARDS,
         **options: Any,
     ) -> None:
+        ids = counted_ids()
+        query = {"intent": "transcription"} if transcribes else {}
+        if requested_model is not None:
+            query["model"] = requested_model
         self.protocol = RealtimeProtocol(
             session=SESSION,
             models=models,
-            requested_model=requested_model,
-            ids=counted_ids(),
+            dialect=OpenAIDialect(query, ids),
+            ids=ids,
             max_turn_seconds=max_turn,
             max_items=max_items,
             **options,
@@ -86,16 +93,18 @@ class Script:
         except ProtocolError as problem:
             return self._take(self.protocol.refuse(problem))
         assert not isinstance(event, Append)
+        frames = self._take(self.protocol.receive(event, now=self.now))
+        if not (requests := self.protocol.requests):
+            return frames
         try:
-            media = self.load(event)
+            media = self.load(requests)
         except ProtocolError as problem:
-            return self._take(self.protocol.refuse(problem))
-        return self._take(self.protocol.receive(event, now=self.now, media=media))
+            return frames + self._take(self.protocol.not_loaded(problem))
+        return frames + self._take(self.protocol.loaded(media, now=self.now))
 
-    def load(self, event: ClientEvent) -> Media:
-        """What the event points at."""
-        assert self.protocol.wanted(event) == []
-        return {}
+    def load(self, requests: Sequence[MediaRequest]) -> Media:
+        """What a command points at."""
+        raise AssertionError(requests)
 
     def update(self, session: dict[str, Any] | None = None, **fields: Any) -> list[dict[str, Any]]:
         session = {"type": "transcription", **(session or {})}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 
-from lookhear.gateway import browser as served
+from lookhear.gateway.app import browser as served
 from tests.clients.browser.chromium import Browser, Page
 from tests.clients.browser.pages import IDLE, IN_CHROMIUM, READY, clean_page
 from tests.gateway.fake_chat import VISION

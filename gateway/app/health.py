@@ -1,0 +1,77 @@
+"""Whether the gateway lives, whether it can serve, what it serves, and its numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from lookhear.engine.messages import ModelCard
+from lookhear.gateway.services.services import served, services
+
+
+async def health(_: Request) -> Response:
+    """200 as long as the process answers."""
+    return JSONResponse({"status": "ok"})
+
+
+async def ready(request: Request) -> Response:
+    """200 only while the engine of every model is up: what a load balancer asks."""
+    gateway = services(request)
+    states = gateway.engine.states
+    if gateway.closing:
+        status = "closing"
+    elif not gateway.engine.models:
+        status = "starting"
+    elif all(state.state == "ready" for state in states):
+        status = "ready"
+    else:
+        status = "engine_down"
+    body = {
+        "status": status,
+        "models": [
+            {
+                "name": state.model,
+                "state": state.state,
+                "stage": state.stage,
+                "progress": round(state.progress, 3),
+            }
+            for state in states
+        ],
+    }
+    if status == "ready":
+        return JSONResponse(body)
+    return JSONResponse(body, 503, {"retry-after": "1"})
+
+
+async def metrics(request: Request) -> Response:
+    """Prometheus reads these numbers."""
+    gateway = services(request)
+    gateway.metrics.see_engines(gateway.engine.states, gateway.engine.stats)
+    return Response(gateway.metrics.render(), media_type=CONTENT_TYPE_LATEST)
+
+
+async def models(request: Request) -> Response:
+    """The default first. None while they are loaded for the first time."""
+    cards = services(request).engine.models
+    return JSONResponse({"object": "list", "data": [_on_wire(card) for card in cards]})
+
+
+async def model(request: Request) -> Response:
+    """An id may hold slashes, plain or as %2F."""
+    return JSONResponse(_on_wire(served(request.path_params["id"], services(request).engine)))
+
+
+def _on_wire(card: ModelCard) -> dict[str, Any]:
+    return {
+        "id": card.id,
+        "object": "model",
+        "created": card.created,
+        "owned_by": "lookhear",
+        "architecture": card.architecture,
+        "languages": card.languages,
+        "parameters": card.parameters,
+        "abilities": card.abilities,
+    }

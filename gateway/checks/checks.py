@@ -1,0 +1,169 @@
+"""What every check of a client's words shares: the error, wire types, values shown in messages.
+
+An error names the field by its path in the event, says what was expected and what came, and
+carries the client's `event_id`. Unknown extra fields are ignored: real clients send tuning fields
+that not every server has.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from lookhear.gateway.errors import GatewayError
+
+MAX_APPEND_BYTES = 15 * 1024 * 1024  # of decoded audio in one append, as documented by OpenAI
+_SHOWN = 80  # characters of a refused value that an error message repeats
+
+
+class ProtocolError(GatewayError):
+    """A command of a session that cannot be used; the session goes on.
+
+    code: machine word. event_id: the client's, echoed.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        param: str | None = None,
+        event_id: str | None = None,
+        type: str = "invalid_request_error",
+    ) -> None:
+        super().__init__(message, param=param, type=type)
+        self.code = code
+        self.event_id = event_id
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it: JSON, shortened."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:  # read at a smaller depth of the stack than it is shown at
+        text = f"{kind(value)}, nested too deep to be shown"
+    except (TypeError, ValueError):
+        text = repr(value)
+    if not text.isascii():  # half a character cannot be sent back as UTF-8
+        text = text.encode(errors="backslashreplace").decode()
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
+
+
+def kind(value: object) -> str:
+    """The JSON type of a value, in words."""
+    names: tuple[tuple[type, str], ...] = (
+        (bool, "a boolean"),
+        (str, "a string"),
+        (int, "a number"),
+        (float, "a number"),
+        (list, "an array"),
+        (dict, "an object"),
+    )
+    return next((name for cls, name in names if isinstance(value, cls)), "null")
+
+
+def described(value: object) -> str:
+    """A value of the wrong type as an error message shows it."""
+    return "null" if value is None else f"{kind(value)}: {shown(value)}"
+
+
+def _unicode(text: str) -> str:
+    """Refuse lone surrogates: JSON can spell them, UTF-8 and tokenizers cannot."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError("expected valid Unicode text, got a lone surrogate") from None
+    return text
+
+
+def check_json(value: object, most: int, bits: int | None = None, depth: int = 0) -> None:
+    """Refuse JSON with more than `most` levels of nesting, with lone surrogates, or with whole
+    numbers that do not fit into so many bits. ValueError."""
+    if depth > most:
+        raise ValueError(f"expected at most {most} levels of nesting, got more")
+    if isinstance(value, str):
+        _unicode(value)
+    elif isinstance(value, int) and bits is not None:
+        if not -1 << (bits - 1) <= value < 1 << (bits - 1):
+            raise ValueError(f"expected numbers of {bits} bits, got a larger one")
+    elif isinstance(value, list):
+        for entry in value:
+            check_json(entry, most, bits, depth + 1)
+    elif isinstance(value, dict):
+        for name, entry in value.items():
+            check_json(name, most, bits, depth + 1)
+            check_json(entry, most, bits, depth + 1)
+
+
+Text = Annotated[str, AfterValidator(_unicode)]
+"""A string that is valid Unicode."""
+
+
+class WireModel(BaseModel):
+    """Base of everything a client sends: exact JSON types, unknown fields ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+def describe(error: ValidationError, prefix: str = "") -> tuple[str, str]:
+    """The first problem pydantic found: (message with expected and got, path of the field)."""
+    problem = error.errors(include_url=False, include_context=True)[0]
+    # Union branches and the like put their own names into the path; field names are lower case.
+    path = prefix
+    for step in problem["loc"]:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif step.replace("_", "").isalnum():
+            path += f".{step}" if path else step
+    value = problem["input"]
+    match problem["type"]:
+        case "missing":
+            return f"{path}: expected a value, got nothing (the field is missing)", path
+        case "value_error":
+            return f"{path}: {problem['ctx']['error']}", path
+        case "string_type" | "dict_type" | "model_type" | "list_type" | "bool_type" as wanted:
+            noun = {"string": "a string", "list": "an array", "bool": "a boolean"}
+            expected = noun.get(wanted.removesuffix("_type"), "an object")
+            return f"{path}: expected {expected}, got {described(value)}", path
+        case _:
+            message = problem["msg"].removeprefix("Input should be ")
+            message = message.replace("a valid integer", "a whole number").replace(" valid", "")
+            return f"{path}: expected {message}, got {shown(value)}", path
+
+
+def invalid(error: ValidationError, *, prefix: str = "", event_id: str | None) -> ProtocolError:
+    """The protocol error for values that a model refused."""
+    message, path = describe(error, prefix)
+    missing = error.errors(include_url=False)[0]["type"] == "missing"
+    code = "missing_required_parameter" if missing else "invalid_value"
+    return ProtocolError(message, code=code, param=path, event_id=event_id)
+
+
+def decode_audio(text: str, *, param: str = "audio", event_id: str | None) -> bytes:
+    """Strict base64, at most MAX_APPEND_BYTES decoded. param: its path. Raises ProtocolError."""
+    if len(text) // 4 * 3 > MAX_APPEND_BYTES + 2:
+        raise ProtocolError(
+            f"{param}: expected at most {MAX_APPEND_BYTES} bytes of audio in one piece, "
+            f"got about {len(text) // 4 * 3}; send it in smaller pieces",
+            code="audio_too_large",
+            param=param,
+            event_id=event_id,
+        )
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError as error:
+        raise ProtocolError(
+            f"{param}: expected base64, got {len(text)} characters that are not base64 ({error})",
+            code="invalid_base64",
+            param=param,
+            event_id=event_id,
+        ) from None
+
+
+def is_clients_fault(code: str) -> bool:
+    """Whether an engine refused with this code what was asked, rather than failed at it."""
+    return code.startswith(("invalid_", "unsupported_")) or code.endswith("_too_long")

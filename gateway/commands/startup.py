@@ -1,0 +1,127 @@
+"""What a person sees while the server starts."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import ModelCard, Starting
+from lookhear.gateway.catalogue import is_packaged
+from lookhear.gateway.config import GatewayConfig
+
+# What is instead of a toy for people, by what the toy knows a little of.
+REAL_MODELS = {
+    "speech": "openai/whisper-large-v3-turbo",
+    "pictures": "Qwen/Qwen3-VL-2B-Instruct",
+}
+
+
+class LoadingBar:
+    """The engines' progress: a bar for each on a terminal, a line per stage elsewhere.
+
+    several: more than one model is loaded, so each line says which it is about.
+    """
+
+    def __init__(self, console: Console, *, several: bool = False) -> None:
+        self._console = console
+        self._several = several
+        self._stages: dict[str, str] = {}  # by model
+        self._tasks: dict[str, TaskID] = {}
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+
+    def __enter__(self) -> LoadingBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def update(self, model: str, progress: Starting) -> None:
+        """Show how far the engine of a model is."""
+        stage = progress.stage
+        if self._several and not stage.endswith(f" {model}"):
+            stage = f"{model}: {stage}"
+        if self._console.is_terminal:
+            if model not in self._tasks:
+                self._tasks[model] = self._bar.add_task(stage, total=1.0)
+            self._bar.update(self._tasks[model], description=stage, completed=progress.fraction)
+        elif stage != self._stages.get(model):
+            self._stages[model] = stage
+            self._console.print(f"{stage} ...", highlight=False, markup=False, soft_wrap=True)
+
+
+def url(config: GatewayConfig, port: int, *, web_socket: bool = False, host: str = "") -> str:
+    """The base URL of the server. host: instead of the address that works on this machine."""
+    scheme = ("ws" if web_socket else "http") + ("s" if config.ssl_certfile else "")
+    host = host or {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.host, config.host)
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def addresses(host: str) -> list[str]:
+    """Of this machine as others see it, if it listens on all of them: that of the default route,
+    and its name. Nothing is sent to find out."""
+    if host not in ("0.0.0.0", "::"):
+        return []
+    found = [socket.gethostname()]
+    for family, anywhere in ((socket.AF_INET6, "2001:db8::1"), (socket.AF_INET, "192.0.2.1")):
+        if host == "::" or family is socket.AF_INET:
+            with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect((anywhere, 9))
+                found.insert(0, probe.getsockname()[0])
+    return found
+
+
+def greet(console: Console, config: GatewayConfig, engines: Sequence[EngineConfig]) -> None:
+    """Before loading: which models, and which of them are toys."""
+    for engine in engines:
+        named = f" as {engine.served_name}" if engine.served_name else ""
+        place = f"{engine.device}, {engine.dtype}"
+        line = f"lookhear: loading {engine.model}{named} ({place})"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    for toy in dict.fromkeys(engine.model for engine in engines if is_packaged(engine.model)):
+        subject = "pictures" if toy.endswith("-vl") else "speech"
+        console.print(
+            f"  {toy} is a toy: it knows a small closed vocabulary. For real {subject}: "
+            f"--model {REAL_MODELS[subject]}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+    if not config.api_keys and not config.loopback:
+        console.print("  Warning: anyone who reaches this address may use it (no API key).")
+
+
+def tell_ready(
+    console: Console, config: GatewayConfig, port: int, models: Sequence[ModelCard]
+) -> None:
+    """Print where to reach what, after loading."""
+    base = url(config, port)
+    hears = any(card.can("transcribe") for card in models)
+    query = "?intent=transcription" if hears else ""
+    lines = [
+        f"ready: {', '.join(card.id for card in models)}",
+        f"  realtime  {url(config, port, web_socket=True)}/v1/realtime{query}",
+    ]
+    if hears:
+        lines.append(f"  files     {base}/v1/audio/transcriptions")
+    if any(card.can("chat") for card in models):
+        lines.append(f"  chat      {base}/v1/chat/completions")
+    lines.append(f"  browser   {base}/")
+    others = [url(config, port, host=address) for address in addresses(config.host)]
+    lines += [f"  from elsewhere: {' or '.join(others)}"] if others else []
+    lines.append("  Ctrl-C ends it")
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,261 @@
+"""`POST /v1/audio/transcriptions` and `/v1/audio/translations`: a file in, its text out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from python_multipart.exceptions import MultipartParseError
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+
+from lookhear.engine.client.client import EngineRequestError, EngineUnavailable
+from lookhear.engine.messages import (
+    FileTranscribed,
+    TranscribeFile,
+    TranscriptionSettings,
+)
+from lookhear.gateway.checks.checks import is_clients_fault
+from lookhear.gateway.checks.models import language_code
+from lookhear.gateway.files import subtitles
+from lookhear.gateway.http.disconnect import Gone, until_gone
+from lookhear.gateway.http.errors import ApiError
+from lookhear.gateway.http.uploads import limited
+from lookhear.gateway.services.services import Engine, Services, served, services
+from lookhear.media.audio.decode import Audio, MediaError, decode_audio
+
+FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+GRANULARITIES = ("segment", "word")
+# The field of the form for each setting that an engine's refusal may name.
+PARAMS = {
+    "file": "file",
+    "language": "language",
+    "prompt": "prompt",
+    "temperature": "temperature",
+    "words": "timestamp_granularities[]",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileRequest:
+    """The checked fields of one request."""
+
+    file: bytes
+    settings: TranscriptionSettings
+    format: str
+    temperature: float
+    granularities: frozenset[str]
+    stream: bool
+
+
+async def transcriptions(request: Request) -> Response:
+    """Answer with the text in the language that was spoken."""
+    return await _serve(request, "transcribe")
+
+
+async def translations(request: Request) -> Response:
+    """Answer with the text in English."""
+    return await _serve(request, "translate")
+
+
+async def _serve(request: Request, task: str) -> Response:
+    gateway = services(request)
+    engine = gateway.engine
+    if not gateway.takes_work:
+        raise ApiError(503, "the engine is not ready; try again", code="engine_not_ready")
+    asked = await _read(request, gateway, engine, task)
+    if not engine.is_ready(asked.settings.model):
+        raise ApiError(
+            503,
+            f"the engine of {asked.settings.model} is not ready; try again",
+            code="engine_not_ready",
+        )
+    async with gateway.file_slots:
+        return _answer(asked, await _transcribe(request, gateway, engine, asked))
+
+
+async def _transcribe(
+    request: Request, gateway: Services, engine: Engine, asked: FileRequest
+) -> FileTranscribed:
+    audio = await _decode(gateway, asked.file)
+    gateway.metrics.audio_seconds.labels("file").inc(audio.duration_s)
+    message = TranscribeFile(
+        request=gateway.ids("file"),
+        settings=asked.settings,
+        samples=audio.samples,
+        timestamps=asked.format in ("srt", "vtt", "verbose_json"),
+        temperature=asked.temperature,
+    )
+    try:
+        return await until_gone(request, engine.transcribe_file(message))
+    except Gone:  # nobody reads the answer; the engine has dropped the work
+        raise ApiError(499, "the client hung up") from None
+    except EngineRequestError as error:
+        raise _refused(error.code, str(error)) from None
+    except EngineUnavailable as error:
+        raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
+
+
+def _refused(code: str, message: str) -> ApiError:
+    """The engine's refusal of a file. It begins with the setting that is to blame, if one is."""
+    if not is_clients_fault(code):
+        return ApiError(500, message, code=code)
+    return ApiError(400, message, code=code, param=PARAMS.get(message.partition(":")[0]))
+
+
+async def _decode(gateway: Services, file: bytes) -> Audio:
+    limit = gateway.config.max_turn_seconds
+    try:
+        return await gateway.in_thread(lambda: decode_audio(file, max_seconds=limit))
+    except MediaError as error:
+        raise ApiError(400, f"file: {error}", code="invalid_audio", param="file") from None
+
+
+def _answer(asked: FileRequest, result: FileTranscribed) -> Response:
+    if asked.stream:
+        return StreamingResponse(_stream(result), media_type="text/event-stream")
+    match asked.format:
+        case "text":
+            return PlainTextResponse(result.text + "\n")
+        case "srt":
+            return PlainTextResponse(subtitles.srt(result.segments))
+        case "vtt":
+            return Response(subtitles.vtt(result.segments), media_type="text/vtt")
+        case "verbose_json":
+            body = subtitles.verbose_json(
+                result,
+                task=asked.settings.task,
+                temperature=asked.temperature,
+                segments="segment" in asked.granularities or not asked.granularities,
+                words="word" in asked.granularities,
+            )
+            return JSONResponse(body)
+        case _:
+            return JSONResponse(subtitles.plain_json(result))
+
+
+async def _stream(result: FileTranscribed) -> AsyncIterator[str]:
+    """The events of a streamed answer. The text is known whole, so there is one delta."""
+    output = result.num_tokens
+    events = [
+        {"type": "transcript.text.delta", "delta": result.text},
+        {
+            "type": "transcript.text.done",
+            "text": result.text,
+            "usage": {
+                "type": "tokens",
+                "input_tokens": 0,
+                "output_tokens": output,
+                "total_tokens": output,
+            },
+        },
+    ]
+    for event in events:
+        yield f"data: {json.dumps(event)}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+# --- the form ------------------------------------------------------------------------------------
+
+
+async def _read(request: Request, gateway: Services, engine: Engine, task: str) -> FileRequest:
+    kind = request.headers.get("content-type", "")
+    if not kind.lower().startswith("multipart/form-data"):
+        raise ApiError(
+            400, f"Content-Type: expected multipart/form-data, got {kind!r}", param="content-type"
+        )
+    request = limited(request, gateway.config.max_upload_bytes)
+    try:
+        async with request.form(max_files=4, max_fields=100) as form:
+            settings, format = _settings(form, engine, task), _format(form)
+            asked = FileRequest(
+                file=await _file(form),
+                settings=settings,
+                format=format,
+                temperature=_temperature(form),
+                granularities=_granularities(form, format),
+                stream=_boolean(form, "stream"),
+            )
+    except (MultipartParseError, HTTPException) as error:
+        detail = error.detail if isinstance(error, HTTPException) else error
+        raise ApiError(400, f"body: expected a multipart form, got: {detail}") from None
+    if "word" in asked.granularities:
+        card = served(asked.settings.model, engine)
+        if not card.has_word_times:
+            expected = f"segment, {card.id} has no word times"
+            raise _invalid("timestamp_granularities[]", expected, "word", code="invalid_words")
+        asked = replace(asked, settings=replace(asked.settings, words=True))
+    return asked
+
+
+async def _file(form: FormData) -> bytes:
+    file = form.get("file")
+    if not isinstance(file, UploadFile):
+        got = "nothing" if file is None else "text"
+        raise ApiError(
+            400,
+            f"file: expected an uploaded audio file, got {got}",
+            code="missing_required_parameter" if file is None else "invalid_value",
+            param="file",
+        )
+    return await file.read()
+
+
+def _text(form: FormData, name: str) -> str | None:
+    value = form.get(name)
+    if value is not None and not isinstance(value, str):
+        raise _invalid(name, "text", "a file")
+    return value
+
+
+def _settings(form: FormData, engine: Engine, task: str) -> TranscriptionSettings:
+    card = served(_text(form, "model") or None, engine, task)
+    language = language_code(_text(form, "language")) if task == "transcribe" else None
+    if language is not None and card.languages and language not in card.languages:
+        known = f"one of {', '.join(card.languages)}"
+        raise _invalid("language", known, repr(language), code="invalid_language")
+    prompt = _text(form, "prompt") or ""
+    return TranscriptionSettings(model=card.id, language=language, task=task, prompt=prompt)
+
+
+def _format(form: FormData) -> str:
+    format = _text(form, "response_format") or "json"
+    if format not in FORMATS:
+        raise _invalid("response_format", f"one of {', '.join(FORMATS)}", repr(format))
+    return format
+
+
+def _temperature(form: FormData) -> float:
+    text = _text(form, "temperature") or "0"
+    try:
+        temperature = float(text)
+    except ValueError:
+        temperature = -1.0
+    if not 0 <= temperature <= 1:
+        raise _invalid("temperature", "a number from 0 to 1", repr(text))
+    return temperature
+
+
+def _granularities(form: FormData, format: str) -> frozenset[str]:
+    name = "timestamp_granularities[]"
+    values = [*form.getlist(name), *form.getlist("timestamp_granularities")]
+    for value in values:
+        if value not in GRANULARITIES:
+            raise _invalid(name, "segment or word", repr(value))
+    if values and format != "verbose_json":
+        raise _invalid(name, "response_format verbose_json with it", format)
+    return frozenset(str(value) for value in values)
+
+
+def _boolean(form: FormData, name: str) -> bool:
+    text = (_text(form, name) or "false").lower()
+    if text not in ("true", "false", "1", "0"):
+        raise _invalid(name, "true or false", repr(text))
+    return text in ("true", "1")
+
+
+def _invalid(param: str, expected: str, got: str, code: str = "invalid_value") -> ApiError:
+    return ApiError(400, f"{param}: expected {expected}, got {got}", code=code, param=param)

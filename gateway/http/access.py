@@ -1,0 +1,112 @@
+"""Who may come in: API keys, browser origins and Host headers. Pure; no sockets."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+
+from lookhear.gateway.config import GatewayConfig, is_loopback
+from lookhear.gateway.errors import GatewayError
+
+REALTIME = "realtime"  # the subprotocol that clients want echoed
+KEY_PROTOCOL = (
+    "openai-insecure-api-key."  # browsers cannot set headers: the key comes as a protocol
+)
+EXPECTED_KEY = (
+    "expected an API key of this server (Authorization: Bearer KEY, or the WebSocket subprotocol "
+    f"{KEY_PROTOCOL}KEY)"
+)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Denied(GatewayError):
+    """A request that may not come in, with what its answer says. status: HTTP status."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class Access:
+    """The rules of one gateway. Each check raises Denied."""
+
+    def __init__(self, config: GatewayConfig) -> None:
+        self._keys = [key.encode() for key in config.api_keys]
+        self._origins = {origin.lower() for origin in config.allow_origins}
+        self._checks_host = config.checks_host
+        named = [urlsplit(o).hostname or "" for o in config.allow_origins]
+        self._hosts = {h.lower() for h in (*config.allow_hosts, *named, config.host)}
+
+    def check_place(self, headers: Headers) -> None:
+        """The Host header of a keyless local server, and the origin of a web page."""
+        host = headers.get("host", "")
+        name = _host_name(host)
+        if self._checks_host and not (is_loopback(name) or name.lower() in self._hosts):
+            raise Denied(
+                403,
+                "host_not_allowed",
+                f"Host: expected localhost, 127.0.0.1 or [::1] (or a name given with "
+                f"--allow-host), got {host!r}",
+            )
+        origin = headers.get("origin")
+        if origin is None or "*" in self._origins or origin.lower() in self._origins:
+            return
+        if not _same_origin(origin, host):
+            raise Denied(
+                403,
+                "origin_not_allowed",
+                f"Origin: expected this server's own pages (Host is {host!r}) or an origin given "
+                f"with --allow-origin, got {origin!r}",
+            )
+
+    def check_key(self, headers: Headers, subprotocols: Sequence[str] = ()) -> None:
+        """The API key, in the Authorization header or among the offered subprotocols."""
+        if not self._keys:
+            return
+        key = _bearer(headers)
+        if key is None:
+            key = next(
+                (p.removeprefix(KEY_PROTOCOL) for p in subprotocols if p.startswith(KEY_PROTOCOL)),
+                None,
+            )
+        if key is None:
+            raise Denied(
+                401,
+                "invalid_api_key",
+                f"{EXPECTED_KEY}, got none",
+            )
+        given = key.encode()
+        # Every key is compared, each in constant time, so that timing tells nothing.
+        if not sum(hmac.compare_digest(given, known) for known in self._keys):
+            raise Denied(401, "invalid_api_key", f"{EXPECTED_KEY}, got an unknown one")
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without the port; "" if it is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _bearer(headers: Headers) -> str | None:
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" and key.strip() else None
+
+
+def _same_origin(origin: str, host: str) -> bool:
+    """Same name and port. The scheme may differ: TLS may end at a proxy before us, and a Host
+    without a port then means 80 or 443."""
+    try:
+        page, ours = urlsplit(origin), urlsplit(f"//{host}")
+        page_port = page.port or _DEFAULT_PORTS.get(page.scheme)
+        our_ports = {ours.port} if ours.port else set(_DEFAULT_PORTS.values())
+    except ValueError:
+        return False
+    if page.scheme not in ("http", "https") or page.hostname is None:
+        return False
+    return page.hostname == ours.hostname and page_port in our_ports

@@ -1,0 +1,74 @@
+"""HTTP errors in OpenAI's shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from lookhear.gateway.errors import GatewayError
+
+REQUEST_ID = "lookhear.request_id"  # in an ASGI scope
+
+
+class ApiError(GatewayError):
+    """A request that cannot be served. status: HTTP status. type: by the status, if not given."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        type: str | None = None,
+    ) -> None:
+        by_status = "server_error" if status >= 500 else "invalid_request_error"
+        super().__init__(message, param=param, type=type or by_status)
+        self.status = status
+        self.code = code
+
+
+def error_body(
+    message: str, type: str, code: str | None, param: str | None = None
+) -> dict[str, Any]:
+    """Every error answers with this."""
+    return {"error": {"message": message, "type": type, "param": param, "code": code}}
+
+
+async def answer_api_error(_: Request, error: Exception) -> Response:
+    """Answer what our own code refused."""
+    assert isinstance(error, ApiError)
+    body = error_body(error.message, error.type, error.code, error.param)
+    headers = {"retry-after": "1"} if error.status == 503 else None
+    return JSONResponse(body, error.status, headers)
+
+
+async def answer_http_exception(request: Request, error: Exception) -> Response:
+    """Routing errors (no such path, wrong method) and what starlette itself refuses."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        message = f"expected a path of this server, got {request.method} {request.url.path}"
+        body = error_body(message, "invalid_request_error", "not_found")
+    elif error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        message = f"expected {allowed}, got {request.method} {request.url.path}"
+        body = error_body(message, "invalid_request_error", "method_not_allowed")
+    else:
+        body = error_body(error.detail, "invalid_request_error", None)
+    return JSONResponse(body, error.status_code, error.headers)
+
+
+async def answer_hung_up(_: Request, __: Exception) -> Response:
+    """The client went away before its request was whole: nobody reads this."""
+    body = error_body("the client hung up", "invalid_request_error", None)
+    return JSONResponse(body, 499)
+
+
+async def answer_bug(request: Request, _: Exception) -> Response:
+    """Answer anything else; the log has the details."""
+    body = error_body("the server failed while handling this request", "server_error", None)
+    # Nothing of ours is left around this answer that would add it.
+    return JSONResponse(body, 500, {"x-request-id": request.scope.get(REQUEST_ID, "")})

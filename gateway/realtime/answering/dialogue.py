@@ -1,0 +1,343 @@
+"""What is said and shown in a session, and who answers: items, frames of the camera, responses.
+
+A response answers the conversation as it stands when it is created; what comes meanwhile belongs to
+the next. Speech that voice detection found is answered once it is transcribed and nobody speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lookhear.engine.messages import ModelCard, ReadAhead
+from lookhear.gateway.checks.models import find_model
+from lookhear.gateway.realtime.answering.item_checks import Checked, ItemChecks, make_item
+from lookhear.gateway.realtime.answering.responses import Response, Responses
+from lookhear.gateway.realtime.listening.turn import Turn
+from lookhear.gateway.realtime.listening.turns import Turns
+from lookhear.gateway.realtime.pictures.camera import Camera, CameraFrame, DecodedFrame
+from lookhear.gateway.realtime.pictures.media_requests import FrameRequest, Media
+from lookhear.gateway.realtime.pictures.picture_store import PictureStore
+from lookhear.gateway.realtime.pictures.prompts import build_prompt
+from lookhear.gateway.realtime.protocol.commands import (
+    AppendFrame,
+    CancelResponse,
+    CreateItem,
+    CreateResponse,
+    DeleteItem,
+    NewAudio,
+    NewItem,
+    ResponsePlan,
+    TruncateItem,
+)
+from lookhear.gateway.realtime.protocol.conversation import ROOT, Conversation, Item
+from lookhear.gateway.realtime.protocol.events import (
+    FrameKept,
+    FramesCleared,
+    ItemAdded,
+    ItemDeleted,
+    ResponseHead,
+)
+from lookhear.gateway.realtime.protocol.outputs import Emitter
+from lookhear.gateway.realtime.protocol.refusals import (
+    backwards,
+    cannot_see,
+    no_item,
+    no_response,
+    nothing_to_cut,
+    same_item,
+    too_many_items,
+)
+from lookhear.gateway.realtime.settings.generation import ConverseSettings
+from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.telemetry.ids import IdFactory
+
+
+@dataclass(frozen=True, slots=True)
+class DialogueLimits:
+    """How much one session may hold."""
+
+    max_pictures: int = 256  # different ones
+    max_pixels: int = 80_000_000  # of all of them together
+    max_characters: int = 4_000_000  # of all items
+
+
+class Dialogue:
+    """The conversation of one session. It is the `Listener` of its turns and the
+    `Speaker` of its responses."""
+
+    turns: Turns
+
+    def __init__(
+        self,
+        session: str,
+        settings: SessionSettings,
+        models: Sequence[ModelCard],
+        conversation: Conversation,
+        emitter: Emitter,
+        *,
+        ids: IdFactory,
+        seeds: Callable[[], int],
+        limits: DialogueLimits,
+    ) -> None:
+        self._session = session
+        self._settings = settings
+        self._models = models
+        self._conversation = conversation
+        self._emitter = emitter
+        self._ids = ids
+        self._limits = limits
+        self._store = PictureStore(
+            session, emitter, max_pictures=limits.max_pictures, max_pixels=limits.max_pixels
+        )
+        self._camera = Camera()
+        self.responses = Responses(session, emitter, self._store, self, seeds=seeds)
+        self._id = ids("conv")
+        self._left_out: set[str] = set()  # items that no longer fit into the context
+        self._owed = False  # speech was transcribed and is to be answered
+        self._has_news = False  # pictures that the engine could read ahead of the next question
+
+    # --- settings --------------------------------------------------------------------------------
+
+    def tune(self, settings: SessionSettings) -> None:
+        """Settings for what comes next."""
+        self._settings = settings
+        self._camera.capacity = None
+        self._has_news = bool(len(self._store))
+
+    @property
+    def _converse(self) -> ConverseSettings:
+        assert self._settings.converse is not None, "a transcription session does not converse"
+        return self._settings.converse
+
+    @property
+    def _card(self) -> ModelCard:
+        return find_model(self._converse.model, self._models, "session.model", None)
+
+    @property
+    def _checks(self) -> ItemChecks:
+        return ItemChecks(self._card, self._settings, self._store, self._limits.max_characters)
+
+    # --- items -----------------------------------------------------------------------------------
+
+    def check_item(self, command: CreateItem) -> Checked:
+        """Raises ProtocolError."""
+        new, after, event_id = command.item, command.after, command.event_id
+        if after not in (None, ROOT) and after not in self._conversation:
+            assert after is not None
+            raise no_item(after, event_id, "previous_item_id")
+        if new.id is not None and (new.id == ROOT or self._is_taken(new.id)):
+            raise same_item(command)
+        if len(self._conversation) >= self._conversation.limit:
+            raise too_many_items(self._conversation.limit, event_id)
+        checks = self._checks
+        checks.check(new, self._conversation.characters, event_id)
+        return Checked(
+            checks.requests([new]), lambda media, now: self._create_item(command, media, now)
+        )
+
+    def _create_item(self, command: CreateItem, media: Media, now: float) -> None:
+        new, after = command.item, command.after
+        item = make_item(new, media, new.id or self._ids("item"))
+        self._checks.check_room([new], media, command.event_id)
+        if after not in (None, ROOT) and after not in self._conversation:
+            after = ROOT  # while media was loaded an answer pushed it out, the oldest there was
+        self.add_item(item, after)
+        self._emitter.send(ItemAdded(item, self._conversation.before(item)))
+        for index, part in enumerate(new.parts):
+            if isinstance(part, NewAudio) and part.audio is not None:
+                samples = media[part.path]
+                assert isinstance(samples, np.ndarray)
+                self.turns.transcribe(item.id, index, samples, now)
+
+    def _is_taken(self, item_id: str) -> bool:
+        return (
+            item_id in self._conversation
+            or self.turns.owns(item_id)
+            or self.responses.owns(item_id)
+        )
+
+    def add_item(self, item: Item, after: str | None = None) -> None:
+        """Its pictures are held from now on; so are those of the items it pushes out no more."""
+        for forgotten in self._conversation.add(item, after):
+            self._let_go(forgotten)
+        for picture in item.pictures:
+            self._store.keep(picture)
+            self._has_news = True
+
+    def delete(self, command: DeleteItem) -> None:
+        """Raises ProtocolError if there is no such item."""
+        item = self._conversation.delete(command.item_id)
+        if item is None:
+            raise no_item(command.item_id, command.event_id)
+        self._let_go(item)
+        self._emitter.send(ItemDeleted(item.id))
+        self.responses.forget(item)
+        self.responses.settled()
+
+    def _let_go(self, item: Item) -> None:
+        self._left_out.discard(item.id)
+        for picture in item.pictures:
+            self._store.release(picture)
+
+    def truncate(self, command: TruncateItem) -> None:
+        """There is never audio to cut."""
+        if command.item_id not in self._conversation:
+            raise no_item(command.item_id, command.event_id)
+        raise nothing_to_cut(command)
+
+    # --- the camera ------------------------------------------------------------------------------
+
+    def check_frame(self, command: AppendFrame) -> Checked | None:
+        """None: it comes too soon after the one before. Raises ProtocolError."""
+        if not self._card.can("video"):
+            raise cannot_see("image", self._card.id, command.event_id)
+        newest = self._camera.newest_ms
+        if newest is not None and command.timestamp_ms < newest:
+            raise backwards(command.timestamp_ms, newest, command.event_id)
+        settings = self._converse.camera
+        if not self._camera.is_due(command.timestamp_ms, settings.max_fps):
+            return None
+        request = FrameRequest("image", command.url, settings.max_pixels)
+        return Checked([request], lambda media, _: self._see(command, media))
+
+    def _see(self, command: AppendFrame, media: Media) -> None:
+        seen = media["image"]
+        assert isinstance(seen, DecodedFrame)
+        self._store.check_room([(seen.picture, "image")], command.event_id)
+        settings = self._converse.camera
+        # What comes while an answer is being given is behind it.
+        active = self.responses.default
+        after = self._conversation.last_answer_id if active is None else active.item.id
+        if not self._camera.see(seen, command.timestamp_ms, after, settings.min_change):
+            return
+        self._store.keep(seen.picture)
+        for frame in self._camera.thin(settings.max_frames):
+            self._store.release(frame.picture)
+        self._has_news = True
+        if settings.report:
+            self._emitter.send(FrameKept(command.timestamp_ms, len(self._camera.frames)))
+
+    def clear_frames(self) -> None:
+        """Forget what the camera showed."""
+        for frame in self._camera.clear():
+            self._store.release(frame.picture)
+        self._emitter.send(FramesCleared())
+
+    # --- responses -------------------------------------------------------------------------------
+
+    def check_response(self, command: CreateResponse) -> Checked:
+        """Until it is carried out or given up, no other response begins in its place. Raises
+        ProtocolError."""
+        plan, event_id = command.plan(self._converse), command.event_id
+        self.responses.check_room(is_default=plan.in_conversation, event_id=event_id)
+        checks, given = self._checks, command.context
+        if given is None:
+            checks.check_sight(self._in_context(), event_id)
+            return Checked([], lambda _, __: self._respond(plan, None))
+        context = checks.check_context(given, self._conversation, event_id)
+
+        def create(media: Media, _: float) -> None:
+            checks.check_room(given, media, event_id)
+            # New items are called by their path.
+            made = [make_item(x, media, x.path) if isinstance(x, NewItem) else x for x in context]
+            self._respond(plan, made)
+
+        return Checked(checks.requests(given), create, reserves=plan.in_conversation)
+
+    def _respond(self, plan: ResponsePlan, items: list[Item] | None) -> None:
+        """items: a context of its own; None: the conversation's."""
+        conversation = self._id if plan.in_conversation else None
+        response = Response(
+            head=ResponseHead(self._ids("resp"), plan.settings, conversation, plan.metadata),
+            item=Item(self._ids("item"), "assistant", status="in_progress"),
+            items=self._in_context() if items is None else items,
+            frames=self._frames() if items is None else [],
+            sees_all=items is None,
+            after=self._conversation.last_id or ROOT,
+        )
+        self.responses.create(response)
+
+    def cancel_response(self, command: CancelResponse) -> None:
+        """Raises ProtocolError if it is not under way."""
+        named = command.response_id
+        response = self.responses.default if named is None else self.responses.get(named)
+        if response is None:
+            raise no_response(command)
+        self.responses.cancel(response, "client_cancelled")
+
+    def _in_context(self) -> list[Item]:
+        return [item for item in self._conversation if item.id not in self._left_out]
+
+    def _frames(self) -> list[CameraFrame]:
+        return list(self._camera.frames) if self._card.can("video") else []
+
+    # --- as the Speaker of responses -------------------------------------------------------------
+
+    def insert_answer(self, response: Response) -> str | None:
+        """The answer joins the conversation behind what it answers, see `Speaker`."""
+        after = response.after
+        if after != ROOT and after not in self._conversation:
+            after = None
+        self.add_item(response.item, after)
+        response.after = self._conversation.before(response.item)
+        return response.after
+
+    def on_shortened(self, response: Response) -> None:
+        """What did not fit stays out from now on, so that the next prompts begin alike."""
+        gone = (item.id for item in response.left_out)
+        self._left_out.update(id for id in gone if id in self._conversation)
+        if response.frames_left_out:
+            self._camera.capacity = len(response.frames)
+        for frame in self._camera.forget(response.frames_left_out):
+            self._store.release(frame.picture)
+
+    # --- as the Listener of speech ---------------------------------------------------------------
+
+    def on_speech(self) -> None:
+        """An answer that may be interrupted is."""
+        detection = self._settings.turn_detection
+        active = self.responses.default
+        if active is not None and detection is not None and detection.interrupt_response:
+            self.responses.cancel(active, "turn_detected")
+
+    def on_settled(self, turn: Turn) -> None:
+        """A turn of the voice's is to be answered, unless the answer under way knows it."""
+        active = self.responses.default
+        is_asked = active is not None and any(item.id == turn.item for item in active.items)
+        has_text = turn.failure is None and bool("".join(turn.text).strip())
+        if turn.wants_answer and has_text and not is_asked:
+            self._owed = True
+        self.responses.settled()
+
+    # --- after every event -----------------------------------------------------------------------
+
+    def settle(self, *, is_reserved: bool) -> None:
+        """What is to be done once an event has been dealt with. is_reserved: the place of the
+        conversation's response is another's."""
+        converse = self._settings.converse
+        if converse is None:
+            self._owed = False
+        else:
+            is_quiet = not self.turns.is_speaking and not self.turns.pending
+            is_free = self.responses.default is None and not is_reserved
+            if self._owed and is_quiet and is_free:
+                self._owed = False
+                self._respond(ResponsePlan(converse, True, None), None)
+            if self._has_news and not len(self.responses):
+                self._has_news = False
+                self._read_ahead()
+        if not len(self.responses):
+            self._store.stay_with(converse.model if converse is not None else None)
+        self._store.sweep()
+
+    def _read_ahead(self) -> None:
+        """Let the engine look at new pictures while nobody waits for an answer."""
+        items = self._in_context()
+        known = next((i for i, item in enumerate(items) if item.is_pending), len(items))
+        prompt = build_prompt(self._converse.instructions, items[:known], self._frames())
+        if prompt.pictures and self._card.can("image"):
+            self._store.show(prompt.pictures, self._card.id)
+            self._emitter.submit(ReadAhead(self._session, self._card.id, prompt.messages))

@@ -1,0 +1,147 @@
+"""What a client puts into a conversation: checked against the model and the limits, then made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from lookhear.engine.messages import ModelCard
+from lookhear.gateway.fetching.pictures import Picture
+from lookhear.gateway.realtime.pictures.media_requests import (
+    AudioRequest,
+    ImageRequest,
+    Media,
+    MediaRequest,
+)
+from lookhear.gateway.realtime.pictures.picture_store import PictureStore
+from lookhear.gateway.realtime.protocol.commands import (
+    ItemReference,
+    NewAudio,
+    NewImage,
+    NewItem,
+    NewPart,
+    NewText,
+)
+from lookhear.gateway.realtime.protocol.conversation import (
+    AudioContent,
+    Content,
+    Conversation,
+    ImageContent,
+    Item,
+    TextContent,
+)
+from lookhear.gateway.realtime.protocol.refusals import (
+    cannot_hear,
+    cannot_see,
+    no_item,
+    no_new_audio,
+    too_much_text,
+)
+from lookhear.gateway.realtime.settings.settings import SessionSettings
+
+Entry = NewItem | ItemReference
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A command that may be carried out once its `requests` are loaded. Nothing is checked twice:
+    what the client does next waits, and what the engine does meanwhile is provided for.
+
+    carry_out: told what was loaded, by path, and the time. It raises ProtocolError if there is no
+    room for that. reserves: the place of the conversation's response.
+    """
+
+    requests: Sequence[MediaRequest]
+    carry_out: Callable[[Media, float], None]
+    reserves: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ItemChecks:
+    """How items are taken now. Methods raise ProtocolError."""
+
+    card: ModelCard  # of the model that answers
+    settings: SessionSettings
+    store: PictureStore
+    max_characters: int  # of a whole conversation
+
+    def check(self, new: NewItem, characters: int, event_id: str | None) -> None:
+        """characters: those that the conversation holds already."""
+        for part in new.parts:
+            match part:
+                case NewImage() if not self.card.can("image"):
+                    raise cannot_see(part.path, self.card.id, event_id)
+                case NewAudio(audio=bytes()) if self.settings.model is None:
+                    raise cannot_hear(part.path, event_id)
+                case NewText():
+                    characters += len(part.text)
+                    if characters > self.max_characters:
+                        raise too_much_text(self.max_characters, part.path, event_id)
+                case _:
+                    pass
+
+    def check_context(
+        self, entries: Sequence[Entry], conversation: Conversation, event_id: str | None
+    ) -> list[NewItem | Item]:
+        """The context of a response: new items without audio, and references to items -> the new
+        ones, and those that are meant."""
+        found: list[NewItem | Item] = []
+        for entry in entries:
+            if isinstance(entry, NewItem):
+                self.check(entry, 0, event_id)
+                for part in entry.parts:
+                    if isinstance(part, NewAudio) and part.audio is not None:
+                        raise no_new_audio(part.path, event_id)
+                found.append(entry)
+            elif (item := conversation.get(entry.id)) is None:
+                raise no_item(entry.id, event_id, f"{entry.path}.id")
+            else:
+                self.check_sight([item], event_id)
+                found.append(item)
+        return found
+
+    def check_sight(self, items: Iterable[Item], event_id: str | None) -> None:
+        """The model may have been changed since the items were made."""
+        if self.card.can("image"):
+            return
+        for item in items:
+            for index, part in enumerate(item.content):
+                if isinstance(part, ImageContent):
+                    path = f"{item.id}.content[{index}].image_url"
+                    raise cannot_see(path, self.card.id, event_id)
+
+    def requests(self, entries: Iterable[Entry]) -> list[MediaRequest]:
+        """What has to be loaded before they are made."""
+        requests: list[MediaRequest] = []
+        for entry in entries:
+            for part in entry.parts if isinstance(entry, NewItem) else ():
+                if isinstance(part, NewImage):
+                    requests.append(ImageRequest(part.path, part.url))
+                elif isinstance(part, NewAudio) and part.audio is not None:
+                    requests.append(AudioRequest(part.path, part.audio, self.settings.format))
+        return requests
+
+    def check_room(self, entries: Iterable[Entry], media: Media, event_id: str | None) -> None:
+        """For the pictures of all of them together, which are known once they are loaded."""
+        paths = [r.path for r in self.requests(entries) if isinstance(r, ImageRequest)]
+        loaded = [(media[path], path) for path in paths]
+        pictures = [(p, path) for p, path in loaded if isinstance(p, Picture)]
+        self.store.check_room(pictures, event_id)
+
+
+def make_item(new: NewItem, media: Media, id: str) -> Item:
+    """The item that was checked, of what was loaded for it."""
+    return Item(id, new.role, [_content(part, media) for part in new.parts])
+
+
+def _content(part: NewPart, media: Media) -> Content:
+    match part:
+        case NewText():
+            return TextContent(part.text)
+        case NewImage():
+            picture = media[part.path]
+            assert isinstance(picture, Picture)
+            url = None if part.url[:5].lower() == "data:" else part.url
+            return ImageContent(picture, part.detail, url)
+        case NewAudio():
+            return AudioContent(None if part.audio is not None else part.transcript)

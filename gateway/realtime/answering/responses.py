@@ -1,0 +1,300 @@
+"""The responses of a realtime session: from `ResponseCreated` to exactly one `ResponseDone`.
+
+A response waits until all speech that it is about is transcribed; then its prompt goes to the
+engine, and with the engine's first token its item opens. However it ends, what was opened is closed
+and what was said stays. One at a time writes to the conversation, others run beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lookhear.engine.messages import (
+    AnswerCompleted,
+    AnswerFailed,
+    AnswerStarted,
+    AnswerText,
+    AnswerUsage,
+    CancelAnswer,
+    StartAnswer,
+)
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.pictures.camera import CameraFrame
+from lookhear.gateway.realtime.pictures.picture_store import PictureStore
+from lookhear.gateway.realtime.pictures.prompts import Prompt, build_prompt
+from lookhear.gateway.realtime.protocol.conversation import Item, TextContent
+from lookhear.gateway.realtime.protocol.events import (
+    ResponseCreated,
+    ResponseDelta,
+    ResponseDone,
+    ResponseHead,
+    ResponseStarted,
+    ResponseStatus,
+)
+from lookhear.gateway.realtime.protocol.outputs import Emitter, ResponseFinished
+from lookhear.gateway.realtime.protocol.refusals import (
+    busy,
+    nothing_to_answer,
+    too_many_responses,
+    untranscribed,
+)
+
+MAX_RESPONSES = 16  # under way at once, out-of-band ones among them
+TOO_LONG = "context_length_exceeded"
+
+AnswerEvent = AnswerStarted | AnswerText | AnswerCompleted | AnswerFailed
+
+
+@dataclass(slots=True, eq=False)
+class Response:
+    """items, frames: what it answers, oldest first. after: the item that its own comes behind, if
+    it joins the conversation. sees_all: its context is the conversation's, not one of its own."""
+
+    head: ResponseHead
+    item: Item
+    items: list[Item]
+    frames: list[CameraFrame]
+    sees_all: bool
+    after: str | None
+    left_out: list[Item] = field(default_factory=list)  # older ones, as the context was too long
+    frames_left_out: list[CameraFrame] = field(default_factory=list)
+    answer: str | None = None  # the engine's name of it, once it is asked
+    tries: int = 0
+    prompt: Prompt | None = None
+    started: bool = False  # its item is open
+    text: list[str] = field(default_factory=list)
+    pieces: int = 0
+    usage: AnswerUsage = AnswerUsage()
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is of the conversation, not out-of-band."""
+        return self.head.conversation is not None
+
+
+class Speaker(Protocol):
+    """The conversation that responses write to."""
+
+    def insert_answer(self, response: Response) -> str | None:
+        """Its item joins the conversation. -> the id of the item before it."""
+
+    def on_shortened(self, response: Response) -> None:
+        """An answer came once something was left out of its context."""
+
+
+class Responses:
+    """Those of one session that are under way. seeds: draws one for who named none."""
+
+    def __init__(
+        self,
+        session: str,
+        emitter: Emitter,
+        store: PictureStore,
+        speaker: Speaker,
+        *,
+        seeds: Callable[[], int],
+    ) -> None:
+        self._session = session
+        self._emitter = emitter
+        self._store = store
+        self._speaker = speaker
+        self._seeds = seeds
+        self._running: dict[str, Response] = {}
+
+    @property
+    def default(self) -> Response | None:
+        """The one that writes to the conversation."""
+        return next((r for r in self._running.values() if r.is_default), None)
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def get(self, response_id: str) -> Response | None:
+        """The one under way of that id."""
+        return self._running.get(response_id)
+
+    def owns(self, item_id: str) -> bool:
+        """Whether the item of a response under way has this id."""
+        return any(response.item.id == item_id for response in self._running.values())
+
+    def check_room(self, *, is_default: bool, event_id: str | None) -> None:
+        """Raises ProtocolError if no other response can be started."""
+        if is_default and (active := self.default) is not None:
+            raise busy(active.head.id, event_id)
+        if len(self) >= MAX_RESPONSES:
+            raise too_many_responses(MAX_RESPONSES, event_id)
+
+    def create(self, response: Response) -> None:
+        """Announce it, and ask the engine as soon as everything is transcribed."""
+        self._running[response.head.id] = response
+        self._keep(response)
+        self._emitter.send(ResponseCreated(response.head))
+        self._ask_if_ready(response)
+
+    def settled(self) -> None:
+        """A transcript came, or failed, or its item was deleted: who waits for it may go on."""
+        for response in [r for r in self._running.values() if r.answer is None]:
+            self._ask_if_ready(response)
+
+    def forget(self, item: Item) -> None:
+        """The item was deleted: who has not asked yet does without it."""
+        for response in [r for r in self._running.values() if r.answer is None]:
+            if item in response.items:
+                response.items.remove(item)
+                for picture in item.pictures:
+                    self._store.release(picture)
+
+    def cancel(self, response: Response, reason: str) -> None:
+        """reason: "client_cancelled" or "turn_detected"."""
+        if response.answer is not None:
+            self._emitter.submit(CancelAnswer(self._session, response.answer))
+        self._finish(response, ResponseStatus.CANCELLED, reason=reason)
+
+    def fail_all(self, problem: ProtocolError) -> None:
+        """The engine is gone."""
+        for response in list(self._running.values()):
+            self._finish(response, ResponseStatus.FAILED, problem=problem)
+
+    def engine(self, event: AnswerEvent) -> None:
+        """About an answer that was cancelled meanwhile: ignored."""
+        running = self._running.values()
+        response = next((r for r in running if r.answer == event.answer), None)
+        if response is None:
+            return
+        match event:
+            case AnswerStarted():
+                response.usage = event.usage
+                self._open(response)
+            case AnswerText():
+                self._text(response, event)
+            case AnswerCompleted():
+                response.usage = event.usage
+                if event.reason == "length":
+                    self._finish(response, ResponseStatus.INCOMPLETE, reason="max_output_tokens")
+                else:
+                    self._finish(response, ResponseStatus.COMPLETED)
+            case AnswerFailed():
+                self._failed(response, event)
+
+    # --- the way of one response -----------------------------------------------------------------
+
+    def _ask_if_ready(self, response: Response) -> None:
+        if any(item.is_pending for item in response.items):
+            return
+        last = response.items[-1] if response.items else None
+        if last is not None and last.has_failed:
+            self._finish(response, ResponseStatus.FAILED, problem=untranscribed(last.id))
+            return
+        self._ask(response)
+
+    def _ask(self, response: Response) -> None:
+        settings = response.head.settings
+        prompt = build_prompt(settings.instructions, response.items, response.frames)
+        response.prompt = prompt
+        if not prompt.messages:
+            self._finish(response, ResponseStatus.FAILED, problem=nothing_to_answer())
+            return
+        response.tries += 1
+        # A second try is another answer to the engine.
+        id, tries = response.head.id, response.tries
+        response.answer = id if tries == 1 else f"{id}.{tries}"
+        self._store.show(prompt.pictures, settings.model)
+        answer = settings.answer(self._seeds())
+        self._emitter.submit(StartAnswer(self._session, response.answer, answer, prompt.messages))
+
+    def _open(self, response: Response) -> None:
+        response.started = True
+        if response.left_out or response.frames_left_out:
+            self._speaker.on_shortened(response)
+        previous = self._speaker.insert_answer(response) if response.is_default else None
+        self._emitter.send(ResponseStarted(response.head, response.item, previous))
+
+    def _text(self, response: Response, event: AnswerText) -> None:
+        assert response.started, "text of an answer that has not started"
+        response.pieces += 1
+        if not event.text:
+            return
+        head, is_reasoning = response.head, event.is_reasoning
+        if not is_reasoning:
+            response.text.append(event.text)
+        if not is_reasoning or head.settings.sampling.reasoning:
+            self._emitter.send(ResponseDelta(head, response.item, event.text, is_reasoning))
+
+    def _failed(self, response: Response, event: AnswerFailed) -> None:
+        if event.code == TOO_LONG and not response.started and self._shorten(response):
+            self._ask(response)
+            return
+        place = response.prompt and response.prompt.place(event.message_index, event.part_index)
+        message = f"{place}: {event.message}" if place else event.message
+        problem = ProtocolError(message, code=event.code, type=_error_type(event.code))
+        self._finish(response, ResponseStatus.FAILED, problem=problem)
+
+    def _shorten(self, response: Response) -> bool:
+        """Leave out the older half of what was said before the present question, and of the frames.
+        False: there is nothing to leave out, or the client does not want it."""
+        if response.head.settings.truncation == "disabled" or not response.sees_all:
+            return False
+        items, frames = response.items, response.frames
+        answers = [index for index, item in enumerate(items) if item.role == "assistant"]
+        past = items[: answers[-1] + 1] if answers else []
+        past = [item for item in past if item.role != "system"]
+        gone, frames_gone = past[: (len(past) + 1) // 2], frames[: len(frames) // 2]
+        self._release(response)
+        response.items = [item for item in items if item not in gone]
+        response.frames = frames[len(frames_gone) :]
+        response.left_out += gone
+        response.frames_left_out += frames_gone
+        self._keep(response)
+        return bool(gone or frames_gone)
+
+    def _finish(
+        self,
+        response: Response,
+        status: ResponseStatus,
+        *,
+        reason: str | None = None,
+        problem: ProtocolError | None = None,
+    ) -> None:
+        """What was said stays, in its item if it has one."""
+        head = response.head
+        del self._running[head.id]
+        self._release(response)
+        item = response.item
+        if response.started:
+            item.content = [TextContent("".join(response.text))]
+            is_whole = status is ResponseStatus.COMPLETED
+            item.status = "completed" if is_whole else "incomplete"
+        if response.usage.output == 0 and response.pieces:
+            usage = response.usage  # cut off, so the engine does not say: about a token each
+            response.usage = AnswerUsage(
+                usage.prompt, usage.cached, usage.image, usage.video, response.pieces
+            )
+        said = item if response.started else None
+        usage = response.usage
+        self._emitter.send(ResponseDone(head, said, response.after, status, usage, reason, problem))
+        self._emitter.put(ResponseFinished(head.id, status))
+
+    # --- pictures --------------------------------------------------------------------------------
+
+    def _keep(self, response: Response) -> None:
+        """An engine may read a picture until the answer is done, whatever is deleted meanwhile."""
+        for item in response.items:
+            for picture in item.pictures:
+                self._store.keep(picture)
+        for frame in response.frames:
+            self._store.keep(frame.picture)
+
+    def _release(self, response: Response) -> None:
+        for item in response.items:
+            for picture in item.pictures:
+                self._store.release(picture)
+        for frame in response.frames:
+            self._store.release(frame.picture)
+
+
+def _error_type(code: str) -> str:
+    is_mine = code.startswith(("invalid_", "unsupported_", "unknown_", "too_many_"))
+    is_mine = is_mine or code.endswith(("_too_long", "_too_large", "_exceeded"))
+    return "invalid_request_error" if is_mine else "server_error"

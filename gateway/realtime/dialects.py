@@ -1,0 +1,8 @@
+"""The wire dialects that are served. Adding one: its file, and a line here."""
+
+from __future__ import annotations
+
+from lookhear.gateway.realtime.openai.dialect import OpenAIDialect
+from lookhear.gateway.realtime.protocol.dialect import Dialect
+
+DIALECTS: tuple[type[Dialect], ...] = (OpenAIDialect,)

@@ -1,0 +1,93 @@
+"""One turn: an utterance on its way from the first sample to its transcript."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, TurnFailed
+from lookhear.gateway.realtime.settings.settings import SessionSettings
+
+Samples = NDArray[np.float32]
+_NOTHING: Samples = np.zeros(0, dtype=np.float32)
+
+
+@dataclass(slots=True)
+class Turn:
+    """item: the conversation item it becomes, with content_index the part. start: its first
+    sample on the session's clock. name: what the engine calls it; `item` unless set.
+
+    Open until it is committed; then it waits for the engine, and is forgotten once it completed
+    or failed. A failure before the commit is kept and told after it.
+    """
+
+    item: str
+    start: int
+    settings: SessionSettings
+    content_index: int = 0
+    name: str = ""
+    length: int = 0  # samples given to the engine
+    voiced_until: int = 0  # samples from `start`
+    announced: bool = False  # speech_started was sent, speech_stopped not yet
+    overflowed: bool = False  # audio beyond the limit was refused, and the client told
+    committed_at: float | None = None  # seconds, on the caller's clock
+    wants_answer: bool = False  # a realtime session's: answer it once it is transcribed
+    failure: TurnFailed | None = None
+    text: list[str] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.name = self.name or self.item
+
+    @property
+    def end(self) -> int:
+        """The session sample after its last one."""
+        return self.start + self.length
+
+    @property
+    def seconds(self) -> float:
+        """Of audio given to the engine."""
+        return self.length / SAMPLE_RATE
+
+
+class RecentAudio:
+    """The samples up to now, as far back as a turn may still begin."""
+
+    def __init__(self) -> None:
+        self.start = self.end = 0  # the session's clock: samples heard so far
+        self._chunks: deque[Samples] = deque()  # as they came; the first may begin before `start`
+
+    def append(self, samples: Samples) -> None:
+        """The next samples."""
+        self._chunks.append(samples)
+        self.end += len(samples)
+
+    def slice(self, start: int, end: int) -> Samples:
+        """Session samples [start, end), which must still be here."""
+        assert self.start <= start <= end <= self.end, (self.start, start, end, self.end)
+        found: list[Samples] = []
+        last = self.end
+        for chunk in reversed(self._chunks):  # usually the newest is all that is wanted
+            first = last - len(chunk)
+            if first < end:
+                found.append(chunk[max(start - first, 0) : end - first])
+            if first <= start:
+                break
+            last = first
+        return found[0] if len(found) == 1 else np.concatenate([_NOTHING, *reversed(found)])
+
+    def keep_from(self, start: int) -> None:
+        """Forget what came before session sample `start`."""
+        self.start = max(self.start, min(start, self.end))
+        held = sum(len(chunk) for chunk in self._chunks)
+        while self._chunks and self.end - held + len(self._chunks[0]) <= self.start:
+            held -= len(self._chunks.popleft())
+
+
+def pieces(samples: Samples, limit: int) -> Sequence[Samples]:
+    """[n] in order, in pieces of at most `limit` samples."""
+    return [samples[i : i + limit] for i in range(0, len(samples), limit)]

@@ -1,0 +1,342 @@
+"""Speech in a session: heard audio becomes turns, turns become items with transcripts.
+
+With voice detection a turn opens when speech starts (padding included) and is committed when it
+stops; with turn_detection null it opens with the first appended audio and is committed by the
+client. Either way the engine gets the audio as it comes and text flows back while the person
+speaks, under the id of the future item.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Protocol
+
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    AppendAudio,
+    CancelTurn,
+    EndTurn,
+    StartTurn,
+    TextCommitted,
+    TextProvisional,
+    TurnCompleted,
+    TurnFailed,
+)
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.listening.audio_intake import Heard
+from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn, pieces
+from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
+from lookhear.gateway.realtime.protocol.events import (
+    AudioCleared,
+    Refused,
+    SpeakingStarted,
+    SpeakingStopped,
+    TranscriptDelta,
+    TranscriptDone,
+    TranscriptFailed,
+    TranscriptProvisional,
+    TranscriptWords,
+    TurnCommitted,
+)
+from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
+from lookhear.gateway.realtime.protocol.refusals import empty_commit, too_long, turn_refused
+from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.telemetry.ids import IdFactory
+from lookhear.media.voice.vad import SpeechStarted
+
+# A turn begins up to the prefix padding before its first voiced window, which the detector reports
+# some windows later. This much more than the padding is kept.
+DETECTION_SECONDS = 0.5
+PIECE_SECONDS = 30.0  # longest piece of audio in one message to the engine
+
+
+class Listener(Protocol):
+    """Who wants to know what becomes of turns."""
+
+    def add_item(self, item: Item) -> None:
+        """A turn was committed."""
+
+    def on_speech(self) -> None:
+        """Somebody begins to speak."""
+
+    def on_settled(self, turn: Turn) -> None:
+        """A committed turn has its transcript, or has failed, and the client knows."""
+
+
+class Turns:
+    """The turns of one session."""
+
+    def __init__(
+        self,
+        session: str,
+        settings: SessionSettings,
+        conversation: Conversation,
+        emitter: Emitter,
+        listener: Listener,
+        *,
+        ids: IdFactory,
+        max_turn_seconds: float,
+    ) -> None:
+        self.turns_committed = 0
+        self.seconds_heard = 0.0
+        self._session = session
+        self._settings = settings
+        self._conversation = conversation
+        self._emitter = emitter
+        self._listener = listener
+        self._ids = ids
+        self._max_turn = int(max_turn_seconds * SAMPLE_RATE)
+        self._recent = RecentAudio()
+        self._voiced_until = 0  # end of the last window with speech, on the session's clock
+        self._speaking = False  # the detector's view, also while turn_detection is null
+        self._floor = 0  # no turn may begin before this sample: it was committed or cleared
+        self._turn: Turn | None = None  # the open one
+        self._turns: dict[str, Turn] = {}  # all that the engine knows, by name
+
+    @property
+    def pending(self) -> int:
+        """Committed turns whose transcript is not known yet."""
+        return len(self._turns) - (self._turn is not None)
+
+    @property
+    def is_speaking(self) -> bool:
+        """Whether somebody speaks who was announced to the client."""
+        return self._turn is not None and self._turn.announced
+
+    def owns(self, item_id: str) -> bool:
+        """Whether a turn under way has this id, or will become the item of it."""
+        return any(item_id in (turn.item, turn.name) for turn in self._turns.values())
+
+    def tune(self, settings: SessionSettings) -> None:
+        """Settings for the turns to come; whether the voice is detected applies at once."""
+        was_manual, self._settings = self._settings.turn_detection is None, settings
+        # Switched on in mid-speech: the open turn goes on, and is announced now so that the
+        # coming speech_stopped has its speech_started.
+        if was_manual and settings.turn_detection is not None:
+            if self._turn is not None and self._speaking:
+                self._speech_started(self._turn.start)
+
+    # --- audio -----------------------------------------------------------------------------------
+
+    def hear(self, heard: Heard, *, now: float, event_id: str | None) -> None:
+        """The next samples of the session. event_id: of the append they came with."""
+        self._recent.append(heard.samples)
+        self.seconds_heard += len(heard.samples) / SAMPLE_RATE
+        self._voiced_until = heard.voiced_until
+        if self._settings.turn_detection is None:
+            if self._turn is None and len(heard.samples):
+                self._open(max(self._recent.start, self._floor))
+        else:
+            for event in heard.events:
+                if isinstance(event, SpeechStarted):
+                    self._speech_started(event.sample)
+                elif self._turn is not None:
+                    self._feed(self._turn, event.sample, now, event_id)
+                    self._commit(event.sample, now, by_voice=True)
+        self._speaking = heard.speaking
+        if self._turn is not None:
+            self._feed(self._turn, self._recent.end, now, event_id)
+        self._forget_old_audio()
+
+    def _speech_started(self, sample: int) -> None:
+        if self._turn is None:
+            self._open(max(sample, self._recent.start, self._floor))
+        turn = self._turn
+        assert turn is not None
+        if not turn.announced:  # a turn left open by manual mode is announced late
+            turn.announced = True
+            self._emitter.send(SpeakingStarted(turn.item, _milliseconds(turn.start)))
+            self._listener.on_speech()
+
+    def _open(self, start: int) -> None:
+        turn = Turn(self._ids("item"), start, self._settings)
+        self._turn = self._turns[turn.name] = turn
+        settings = turn.settings.transcription()
+        self._emitter.submit(StartTurn(self._session, turn.name, settings))
+
+    def _feed(self, turn: Turn, upto: int, now: float, event_id: str | None) -> None:
+        """Give the engine the turn's audio up to session sample `upto`, within the limit."""
+        if turn.overflowed:
+            return
+        while turn.length + upto - turn.end > self._max_turn:
+            self._give(turn, turn.start + self._max_turn)
+            if not turn.announced:  # the client's to commit: keep what there is, refuse more
+                turn.overflowed = True
+                problem = too_long(self._max_turn / SAMPLE_RATE, event_id)
+                self._emitter.send(Refused(problem))
+                return
+            # Speech that never pauses: cut it here and go on in a new turn, losing nothing.
+            cut = turn.end
+            self._commit(cut, now, by_voice=True)
+            self._speech_started(cut)
+            assert self._turn is not None
+            turn = self._turn
+        self._give(turn, upto)
+
+    def _give(self, turn: Turn, upto: int) -> None:
+        self._pass_on(turn, self._recent.slice(turn.end, max(upto, turn.end)), self._voiced_until)
+
+    def _pass_on(self, turn: Turn, samples: Samples, voiced_until: int) -> None:
+        """voiced_until: on the clock that the turn's start is on."""
+        for piece in pieces(samples, int(PIECE_SECONDS * SAMPLE_RATE)):
+            turn.length += len(piece)
+            voiced = min(max(voiced_until - turn.start, turn.voiced_until), turn.length)
+            turn.voiced_until = max(voiced, 0)
+            if turn.failure is None:
+                self._emitter.submit(
+                    AppendAudio(self._session, turn.name, piece, turn.voiced_until)
+                )
+
+    def _forget_old_audio(self) -> None:
+        end = self._recent.end
+        if self._turn is not None:
+            self._recent.keep_from(end)
+            return
+        padding = self._settings.vad().prefix_padding_ms / 1000 + DETECTION_SECONDS
+        self._recent.keep_from(max(end - int(padding * SAMPLE_RATE), min(self._floor, end)))
+
+    def transcribe(self, item: str, content_index: int, samples: Samples, now: float) -> None:
+        """The audio of an item that the client made: a turn of its own, complete at once."""
+        turn = Turn(
+            item, 0, self._settings, content_index, name=self._ids("turn"), committed_at=now
+        )
+        self._turns[turn.name] = turn
+        settings = turn.settings.transcription()
+        self._emitter.submit(StartTurn(self._session, turn.name, settings))
+        self._pass_on(turn, samples, len(samples))
+        self._emitter.submit(EndTurn(self._session, turn.name))
+        self.turns_committed += 1
+
+    # --- commit and clear ------------------------------------------------------------------------
+
+    def commit_by_hand(self, event_id: str | None, now: float) -> None:
+        """Raises ProtocolError if there is nothing to commit."""
+        if self._turn is None and self._settings.model is not None:
+            # No speech was found since the last turn, but a word may just have begun.
+            start = max(self._recent.start, self._floor)
+            if start < self._recent.end:
+                self._open(start)
+                assert self._turn is not None
+                self._give(self._turn, self._recent.end)
+        if self._turn is None or self._turn.length == 0:
+            raise empty_commit(event_id)
+        self._commit(self._recent.end, now, by_voice=False)
+        self._end_listening()
+
+    def finish(self, now: float) -> None:
+        """Commit what there is, if anything."""
+        with contextlib.suppress(ProtocolError):
+            self.commit_by_hand(None, now)
+
+    def _commit(self, end: int, now: float, *, by_voice: bool) -> None:
+        """The open turn becomes an item."""
+        turn, self._turn = self._turn, None
+        assert turn is not None
+        turn.committed_at = now
+        detection = self._settings.turn_detection
+        turn.wants_answer = by_voice and detection is not None and detection.create_response
+        self._floor = max(self._floor, turn.end)
+        if turn.announced:
+            self._emitter.send(SpeakingStopped(turn.item, _milliseconds(end)))
+        if turn.failure is None:
+            self._emitter.submit(EndTurn(self._session, turn.name))
+        item, previous = Item(turn.item, content=[AudioContent()]), self._conversation.last_id
+        self._listener.add_item(item)
+        start = turn.start / SAMPLE_RATE
+        self._emitter.send(TurnCommitted(item, previous, start, turn.seconds))
+        self.turns_committed += 1
+        if turn.failure is not None:
+            self._failed(turn, turn.failure)
+
+    def clear(self) -> None:
+        """Forget the open turn."""
+        if self._turn is not None:
+            if self._turn.failure is None:
+                self._emitter.submit(CancelTurn(self._session, self._turn.name))
+            del self._turns[self._turn.name]
+            self._turn = None
+        self._end_listening()
+        self._emitter.send(AudioCleared())
+
+    def _end_listening(self) -> None:
+        self._floor = self._recent.end
+        self._recent.keep_from(self._floor)
+        self._speaking = False
+        self._emitter.put(ResetIntake())
+
+    # --- text ------------------------------------------------------------------------------------
+
+    def engine(
+        self, event: TextCommitted | TextProvisional | TurnCompleted | TurnFailed, now: float
+    ) -> None:
+        """About a turn that was cleared meanwhile: ignored."""
+        turn = self._turns.get(event.turn)
+        if turn is None:
+            return
+        match event:
+            case TextCommitted():
+                self._text(turn, event)
+            case TextProvisional():
+                if turn.settings.provisional:
+                    place = turn.item, turn.content_index
+                    self._emitter.send(TranscriptProvisional(*place, event.text))
+            case TurnCompleted():
+                self._completed(turn, event, now)
+            case TurnFailed():
+                turn.failure = event
+                if turn.committed_at is not None:
+                    self._failed(turn, event)
+
+    def _text(self, turn: Turn, event: TextCommitted) -> None:
+        wanted = turn.settings.logprobs
+        place = turn.item, turn.content_index
+        if event.text:
+            turn.text.append(event.text)
+            logprobs = event.logprobs or []
+            if wanted:
+                turn.logprobs.extend(logprobs)
+            told = logprobs if wanted else None
+            self._emitter.send(TranscriptDelta(*place, event.text, told))
+        if event.words and turn.settings.words:
+            self._emitter.send(TranscriptWords(*place, event.words))
+
+    def _completed(self, turn: Turn, event: TurnCompleted, now: float) -> None:
+        transcript = "".join(turn.text)
+        assert transcript == event.text, (transcript, event.text)
+        assert turn.committed_at is not None, "the engine completed a turn that was not ended"
+        del self._turns[turn.name]
+        if (part := self._part(turn)) is not None:
+            part.transcript = transcript
+        self._emitter.send(
+            TranscriptDone(
+                turn.item,
+                turn.content_index,
+                transcript,
+                turn.seconds,
+                event.language,
+                turn.logprobs if turn.settings.logprobs else None,
+            )
+        )
+        self._emitter.put(TurnFinished(turn.item, turn.seconds, now - turn.committed_at))
+        self._listener.on_settled(turn)
+
+    def _failed(self, turn: Turn, failure: TurnFailed) -> None:
+        del self._turns[turn.name]
+        if (part := self._part(turn)) is not None:
+            part.failed = True
+        problem = turn_refused(failure)
+        self._emitter.send(TranscriptFailed(turn.item, turn.content_index, problem))
+        self._emitter.put(TurnFinished(turn.item, turn.seconds, None))
+        self._listener.on_settled(turn)
+
+    def _part(self, turn: Turn) -> AudioContent | None:
+        """The part whose transcript it is, unless its item was deleted."""
+        item = self._conversation.get(turn.item)
+        if item is None or turn.content_index >= len(item.content):
+            return None
+        part = item.content[turn.content_index]
+        return part if isinstance(part, AudioContent) else None
+
+
+def _milliseconds(sample: int) -> int:
+    return sample * 1000 // SAMPLE_RATE

@@ -1,0 +1,53 @@
+"""OpenAI's Realtime API (GA), the dialect that everything here was first made for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from lookhear.engine.messages import ModelCard
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.openai.parsing import binary_frame, parse_client_event
+from lookhear.gateway.realtime.openai.rendering import server_events
+from lookhear.gateway.realtime.openai.session_updates import first_settings
+from lookhear.gateway.realtime.protocol.commands import ClientCommand
+from lookhear.gateway.realtime.protocol.dialect import Json
+from lookhear.gateway.realtime.protocol.events import SessionEvent
+from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.sockets.frames import WireFrame
+from lookhear.gateway.telemetry.ids import IdFactory
+
+
+class OpenAIDialect:
+    """See `Dialect`. The URL may name a model, and ask for a transcription session."""
+
+    path: ClassVar[str] = "/v1/realtime"
+
+    def __init__(self, query: Mapping[str, str], ids: IdFactory) -> None:
+        self.requested_model = query.get("model") or None
+        self._transcribes = query.get("intent") == "transcription"
+        self._ids = ids
+
+    @staticmethod
+    def recognises(frame: WireFrame) -> bool:
+        """It greets, so whoever is not recognised by another dialect is taken to speak it."""
+        return True
+
+    def first_settings(
+        self, models: Sequence[ModelCard]
+    ) -> tuple[SessionSettings, ProtocolError | None]:
+        """As the URL asks."""
+        return first_settings(models, self.requested_model, transcribes=self._transcribes)
+
+    def parse(self, frame: WireFrame) -> Sequence[ClientCommand]:
+        """One client event is one command. Raises ProtocolError."""
+        if isinstance(frame, bytes):
+            raise binary_frame(len(frame))
+        return (parse_client_event(frame),)
+
+    def render(self, event: SessionEvent) -> Sequence[Json]:
+        """type and event_id come first: it is what a person looks for in a log of frames."""
+        return [
+            {"type": frame["type"], "event_id": self._ids("event"), **frame}
+            for frame in server_events(event)
+        ]

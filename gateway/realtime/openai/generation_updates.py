@@ -1,0 +1,209 @@
+"""How a `realtime` session answers, as clients set it: for good, or for one response.
+
+As everywhere in a session, a field that is absent keeps its value and null sets it back. What
+OpenAI's format has no field for (temperature, top_p, seed, ...) is in the extension object
+`lookhear`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from lookhear.engine.messages import ModelCard
+from lookhear.gateway.checks.checks import Text, WireModel, invalid, shown
+from lookhear.gateway.checks.models import chat_model
+from lookhear.gateway.checks.response_format import CheckedFormat
+from lookhear.gateway.checks.sampling import INT32, Stops, TemplateVariables
+from lookhear.gateway.realtime.protocol.commands import ResponsePlan
+from lookhear.gateway.realtime.settings.generation import (
+    CameraSettings,
+    ConverseSettings,
+    Sampling,
+    Truncation,
+)
+
+T = TypeVar("T", Sampling, CameraSettings)
+
+MAX_INSTRUCTIONS = 1_000_000  # characters
+
+
+def _length(value: Any) -> int | None:
+    """None: as many as fit."""
+    if value is None or value == "inf":
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value < INT32:
+        return value
+    raise ValueError(f'expected a whole number from 1 to {INT32 - 1} or "inf", got {shown(value)}')
+
+
+def _text_only(value: list[str]) -> list[str]:
+    """Clients that always ask for audio, as the agents SDKs do, are told and given text."""
+    if not value or not all(kind in ("text", "audio") for kind in value):
+        raise ValueError(f'expected ["text"] or ["audio"], got {shown(value)}')
+    return ["text"]
+
+
+def _no_tools(value: Any) -> Any:
+    if value not in (None, []):
+        raise ValueError(f"expected no tools, models here cannot call any yet; got {shown(value)}")
+    return value
+
+
+def _no_tool_choice(value: Any) -> Any:
+    if value not in (None, "auto", "none"):
+        raise ValueError(f'expected "auto" or "none", there are no tools yet; got {shown(value)}')
+    return value
+
+
+def _no_template(value: Any) -> Any:
+    if value is not None:
+        raise ValueError(
+            "expected null, prompt templates are not stored here (use instructions); "
+            f"got {shown(value)}"
+        )
+    return value
+
+
+def _truncation(value: Any) -> Truncation:
+    if value is None or value == "auto" or isinstance(value, dict):
+        return "auto"  # with a retention ratio too: what is dropped then is up to us
+    if value == "disabled":
+        return "disabled"
+    raise ValueError(f'expected "auto" or "disabled", got {shown(value)}')
+
+
+class SamplingPatch(WireModel):
+    """The part of `lookhear` that is about decoding; ranges as in OpenAI's and vLLM's APIs."""
+
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=-1, lt=INT32)] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    seed: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
+    stop: Stops | None = None
+    chat_template_kwargs: TemplateVariables | None = None
+    response_format: CheckedFormat | None = None
+    reasoning: bool | None = None
+
+
+class CameraPatch(WireModel):
+    """What may be set of the camera."""
+
+    max_frames: Annotated[int, Field(ge=1, le=128)] | None = None
+    min_change: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_pixels: Annotated[int, Field(ge=1024, le=1 << 22)] | None = None
+    max_fps: Annotated[float, Field(gt=0, le=60)] | None = None
+    report: bool | None = None
+
+
+class GenerationPatch(WireModel):
+    """What sessions and single responses have in common."""
+
+    instructions: Annotated[Text, Field(max_length=MAX_INSTRUCTIONS)] | None = None
+    output_modalities: Annotated[list[Any], AfterValidator(_text_only)] | None = None
+    max_output_tokens: Annotated[Any, AfterValidator(_length)] = None
+    tools: Annotated[Any, AfterValidator(_no_tools)] = None
+    tool_choice: Annotated[Any, AfterValidator(_no_tool_choice)] = None
+    prompt: Annotated[Any, AfterValidator(_no_template)] = None
+    lookhear: SamplingPatch | None = None
+
+
+class ConversePatch(GenerationPatch):
+    """What a session of type `realtime` has beyond a transcription session."""
+
+    model: Text | None = None
+    truncation: Annotated[Any, AfterValidator(_truncation)] = "auto"
+
+
+class CameraHolder(WireModel):
+    """The part of `lookhear` that only sessions have."""
+
+    camera: CameraPatch | None = None
+
+
+class CameraOfSession(WireModel):
+    """A session, read for its camera."""
+
+    lookhear: CameraHolder | None = None
+
+
+class ResponsePatch(GenerationPatch):
+    """`response` of `response.create`, apart from its input."""
+
+    conversation: Literal["auto", "none"] | None = None
+    metadata: (
+        Annotated[
+            dict[
+                Annotated[Text, Field(max_length=64)],
+                Annotated[Text, Field(max_length=512)],
+            ],
+            Field(max_length=16),
+        ]
+        | None
+    ) = None
+
+
+def converse_updated(
+    settings: ConverseSettings,
+    session: dict[str, Any],
+    models: Sequence[ModelCard],
+    event_id: str | None,
+) -> ConverseSettings:
+    """The settings after a `session.update`. Raises ProtocolError."""
+    try:
+        patch = ConversePatch.model_validate(session)
+        camera = CameraOfSession.model_validate(session).lookhear
+    except ValidationError as error:
+        raise invalid(error, prefix="session", event_id=event_id) from None
+    new = _with(settings, patch)
+    given = patch.model_fields_set
+    if "model" in given:
+        new = replace(new, model=chat_model(patch.model, models, event_id).id)
+    if "truncation" in given:
+        new = replace(new, truncation=patch.truncation)
+    if "lookhear" in given and patch.lookhear is None:
+        new = replace(new, camera=CameraSettings())
+    if camera is not None and "camera" in camera.model_fields_set:
+        new = replace(new, camera=_merged(new.camera, CameraSettings(), camera.camera))
+    return new
+
+
+def response_plan(
+    settings: ConverseSettings, response: dict[str, Any], event_id: str | None
+) -> ResponsePlan:
+    """The settings for one `response.create` that changes them. Raises ProtocolError."""
+    try:
+        patch = ResponsePatch.model_validate(response)
+    except ValidationError as error:
+        raise invalid(error, prefix="response", event_id=event_id) from None
+    return ResponsePlan(_with(settings, patch), patch.conversation != "none", patch.metadata)
+
+
+def _with(settings: ConverseSettings, patch: GenerationPatch) -> ConverseSettings:
+    new = settings
+    given = patch.model_fields_set
+    if "instructions" in given:
+        new = replace(new, instructions=patch.instructions or "")
+    if "max_output_tokens" in given:
+        new = replace(new, max_output_tokens=patch.max_output_tokens)
+    if "lookhear" in given:
+        new = replace(new, sampling=_merged(new.sampling, Sampling(), patch.lookhear))
+    return new
+
+
+def _merged(settings: T, default: T, patch: WireModel | None) -> T:
+    """What the patch names is changed, and to the default where it names null; None: all is."""
+    if patch is None:
+        return default
+    given = {name: getattr(patch, name) for name in patch.model_fields_set}
+    return replace(
+        settings,
+        **{name: getattr(default, name) if v is None else v for name, v in given.items()},
+    )

@@ -1,0 +1,173 @@
+"""The objects inside server events: sessions, items, responses, usage, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+from lookhear.engine.messages import AnswerUsage, TokenLogprob
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.openai.session_updates import LOGPROBS
+from lookhear.gateway.realtime.protocol.conversation import (
+    AudioContent,
+    Content,
+    ImageContent,
+    Item,
+    TextContent,
+)
+from lookhear.gateway.realtime.protocol.dialect import Json
+from lookhear.gateway.realtime.protocol.events import ResponseDone, ResponseHead
+from lookhear.gateway.realtime.settings.generation import ConverseSettings, Sampling
+from lookhear.gateway.realtime.settings.settings import SessionSettings, TurnDetection
+
+
+def session(settings: SessionSettings, session_id: str, expires_at: int | None) -> Json:
+    """The whole effective configuration, as `session.created` and `session.updated` show it."""
+    format: Json = {"type": settings.format.kind}
+    if settings.format.kind == "audio/pcm":
+        format["rate"] = settings.format.rate
+    audio: Json = {"format": format}
+    converse = settings.converse
+    if settings.model is not None:
+        transcription: Json = {"model": settings.model}
+        if settings.language is not None:
+            transcription["language"] = settings.language
+        if settings.prompt:
+            transcription["prompt"] = settings.prompt
+        audio["transcription"] = transcription
+    if settings.turn_detection is not None:
+        audio["turn_detection"] = _detection(settings.turn_detection, answers=converse is not None)
+    session: Json = {
+        "type": "transcription",
+        "id": session_id,
+        "object": "realtime.transcription_session",
+        "audio": {"input": audio},
+    }
+    if converse is not None:
+        session |= {"type": "realtime", "object": "realtime.session", **_converse(converse)}
+    if settings.logprobs:
+        session["include"] = [LOGPROBS]
+    if expires_at is not None:
+        session["expires_at"] = expires_at
+    if settings.extended:
+        extensions: Json = {"provisional": settings.provisional, "words": settings.words}
+        if converse is not None:
+            extensions |= _sampling(converse.sampling)
+            extensions["camera"] = asdict(converse.camera)
+        session["lookhear"] = extensions
+    return session
+
+
+def _detection(settings: TurnDetection, *, answers: bool) -> Json:
+    names = ["type"]
+    if settings.type == "semantic_vad":
+        names.append("eagerness")
+    else:
+        names += ["threshold", "prefix_padding_ms", "silence_duration_ms"]
+    if answers:
+        names += ["create_response", "interrupt_response"]
+    return {name: getattr(settings, name) for name in names}
+
+
+def _converse(settings: ConverseSettings) -> Json:
+    """The fields that a transcription session has not."""
+    return {
+        "model": settings.model,
+        "output_modalities": ["text"],
+        "instructions": settings.instructions,
+        "max_output_tokens": settings.max_output_tokens or "inf",
+        "tools": [],
+        "tool_choice": "auto",
+        "truncation": settings.truncation,
+    }
+
+
+def _sampling(sampling: Sampling) -> Json:
+    """What differs from the defaults."""
+    default = Sampling()
+    values = {f.name: getattr(sampling, f.name) for f in fields(sampling)}
+    changed = {name: v for name, v in values.items() if v != getattr(default, name)}
+    if "response_format" in changed:
+        changed["response_format"] = sampling.response_format.on_wire()
+    return changed
+
+
+def item(item: Item) -> Json:
+    """An item as it is now."""
+    return {
+        "id": item.id,
+        "object": "realtime.item",
+        "type": "message",
+        "status": item.status,
+        "role": item.role,
+        "content": [_part(part, item.role) for part in item.content],
+    }
+
+
+def _part(part: Content, role: str) -> Json:
+    match part:
+        case TextContent():
+            return {
+                "type": "output_text" if role == "assistant" else "input_text",
+                "text": part.text,
+            }
+        case ImageContent():
+            wire = {"type": "input_image", "detail": part.detail}
+            return wire if part.url is None else {**wire, "image_url": part.url}
+        case AudioContent():
+            return {"type": "input_audio", "transcript": part.transcript}
+
+
+def response(head: ResponseHead, status: str, output: Sequence[Json] = ()) -> Json:
+    """A response that has said `output` so far."""
+    response: Json = {
+        "object": "realtime.response",
+        "id": head.id,
+        "status": status,
+        "output": list(output),
+        "output_modalities": ["text"],
+        "max_output_tokens": head.settings.max_output_tokens or "inf",
+    }
+    if head.conversation is not None:
+        response["conversation_id"] = head.conversation
+    if head.metadata is not None:
+        response["metadata"] = head.metadata
+    return response
+
+
+def status_details(done: ResponseDone) -> Json:
+    """Why a response ended as it did."""
+    details: Json = {"type": done.status}
+    if done.reason is not None:
+        details["reason"] = done.reason
+    if done.problem is not None:
+        details["error"] = failure(done.problem)
+    return details
+
+
+def usage(usage: AnswerUsage) -> Json:
+    """Tokens; frames of videos are counted with the images."""
+    seen = usage.image + usage.video
+    return {
+        "total_tokens": usage.prompt + usage.output,
+        "input_tokens": usage.prompt,
+        "output_tokens": usage.output,
+        "input_token_details": {
+            "text_tokens": usage.prompt - seen,
+            "audio_tokens": 0,
+            "image_tokens": seen,
+            "cached_tokens": usage.cached,
+        },
+        "output_token_details": {"text_tokens": usage.output, "audio_tokens": 0},
+    }
+
+
+def failure(problem: ProtocolError) -> dict[str, Any]:
+    """What every error says."""
+    return {"type": problem.type, "code": problem.code, "message": problem.message}
+
+
+def logprobs(logprobs: Sequence[TokenLogprob]) -> list[Json]:
+    """Of the tokens of a text."""
+    return [{"token": p.token, "logprob": p.logprob, "bytes": list(p.bytes)} for p in logprobs]

@@ -1,0 +1,206 @@
+"""Session events as server events of the Realtime wire format, built as plain dicts.
+
+The dialect adds `event_id`. Absent optional fields are left out (strict clients drop an event over
+a stray null), except `previous_item_id` and the `transcript` of an audio part, which clients want
+to see as null.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from lookhear.gateway.realtime.openai import objects
+from lookhear.gateway.realtime.protocol import events
+from lookhear.gateway.realtime.protocol.conversation import Item
+from lookhear.gateway.realtime.protocol.dialect import Json
+from lookhear.gateway.realtime.protocol.events import SessionEvent
+
+_TRANSCRIPTION = "conversation.item.input_audio_transcription"
+_EXTENSION = "lookhear.input_audio_transcription"
+
+# Where the session sets what an engine's refusal of a turn may name.
+_SETTINGS = {
+    "language": "session.audio.input.transcription.language",
+    "prompt": "session.audio.input.transcription.prompt",
+    "model": "session.audio.input.transcription.model",
+    "words": "session.lookhear.words",
+    "logprobs": "session.include",
+}
+
+
+def server_events(event: SessionEvent) -> list[Json]:
+    """The server events that tell it, in order, without their ids."""
+    match event:
+        case events.TranscriptDelta() | events.TranscriptProvisional() | events.TranscriptWords():
+            return [_transcript(event)]
+        case events.TranscriptDone():
+            return [_transcript_done(event)]
+        case events.TranscriptFailed():
+            return [_transcript_failed(event)]
+        case events.SpeakingStarted(item, milliseconds):
+            return [_speaking("started", item, "audio_start_ms", milliseconds)]
+        case events.SpeakingStopped(item, milliseconds):
+            return [_speaking("stopped", item, "audio_end_ms", milliseconds)]
+        case events.TurnCommitted(item, previous):
+            committed = {"item_id": item.id, "previous_item_id": previous}
+            return [
+                {"type": "input_audio_buffer.committed", **committed},
+                *_added_and_done(item, previous),
+            ]
+        case events.AudioCleared():
+            return [{"type": "input_audio_buffer.cleared"}]
+        case events.ItemAdded(item, previous):
+            return _added_and_done(item, previous)
+        case events.ItemRetrieved(item):
+            return [{"type": "conversation.item.retrieved", "item": objects.item(item)}]
+        case events.ItemDeleted(item_id):
+            return [{"type": "conversation.item.deleted", "item_id": item_id}]
+        case events.ResponseCreated(head):
+            response = objects.response(head, "in_progress")
+            return [{"type": "response.created", "response": response}]
+        case events.ResponseStarted():
+            return _response_started(event)
+        case events.ResponseDelta(head, item, text, is_reasoning):
+            # Extension, only on request: the thinking is no part of the answer.
+            name = "lookhear.response.reasoning" if is_reasoning else "response.output_text"
+            return [{**_of_part(f"{name}.delta", head.id, item.id), "delta": text}]
+        case events.ResponseDone():
+            return _response_done(event)
+        case events.FrameKept(timestamp_ms, frames):
+            kept = {"timestamp_ms": timestamp_ms, "frames": frames}
+            return [{"type": "lookhear.input_video_frame.kept", **kept}]
+        case events.FramesCleared():
+            return [{"type": "lookhear.input_video_frame.cleared"}]
+        case events.SessionUpdated(id, settings, expires_at):
+            session = objects.session(settings, id, expires_at)
+            return [{"type": "session.updated", "session": session}]
+        case events.SessionCreated(id, settings, expires_at):
+            session = objects.session(settings, id, expires_at)
+            return [{"type": "session.created", "session": session}]
+        case events.Refused(problem):
+            where = {"param": problem.param, "event_id": problem.event_id}
+            return [{"type": "error", "error": {**objects.failure(problem), **where}}]
+        case events.SessionFinished():
+            return []
+        case _:
+            assert_never(event)
+
+
+# --- speech --------------------------------------------------------------------------------------
+
+
+def _speaking(what: str, item: str, field: str, milliseconds: int) -> Json:
+    return {"type": f"input_audio_buffer.speech_{what}", "item_id": item, field: milliseconds}
+
+
+def _of_transcript(type: str, item: str, part: int) -> Json:
+    return {"type": type, "item_id": item, "content_index": part}
+
+
+def _transcript(
+    event: events.TranscriptDelta | events.TranscriptProvisional | events.TranscriptWords,
+) -> Json:
+    place = event.item, event.part
+    match event:
+        case events.TranscriptDelta():
+            delta = _of_transcript(f"{_TRANSCRIPTION}.delta", *place)
+            delta["delta"] = event.text
+            if event.logprobs is not None:
+                delta["logprobs"] = objects.logprobs(event.logprobs)
+            return delta
+        case events.TranscriptProvisional():
+            return {**_of_transcript(f"{_EXTENSION}.provisional", *place), "text": event.text}
+        case events.TranscriptWords():
+            words = [
+                {
+                    "word": w.word,
+                    "start": round(w.start, 3),
+                    "end": round(w.end, 3),
+                    "probability": round(w.probability, 4),
+                }
+                for w in event.words
+            ]
+            return {**_of_transcript(f"{_EXTENSION}.words", *place), "words": words}
+
+
+def _transcript_done(event: events.TranscriptDone) -> Json:
+    completed = _of_transcript(f"{_TRANSCRIPTION}.completed", event.item, event.part)
+    completed["transcript"] = event.text
+    completed["usage"] = {"type": "duration", "seconds": round(event.seconds, 3)}
+    if event.language is not None:
+        completed["languages"] = [{"code": event.language}]
+    if event.logprobs is not None:
+        completed["logprobs"] = objects.logprobs(event.logprobs)
+    return completed
+
+
+def _transcript_failed(event: events.TranscriptFailed) -> Json:
+    error = objects.failure(event.problem)
+    if event.problem.param is not None:
+        error["param"] = _SETTINGS[event.problem.param]
+    failed = _of_transcript(f"{_TRANSCRIPTION}.failed", event.item, event.part)
+    return {**failed, "error": error}
+
+
+# --- items and responses -------------------------------------------------------------------------
+
+
+def _of_item(what: str, item: Item, previous: str | None) -> Json:
+    return {
+        "type": f"conversation.item.{what}",
+        "item": objects.item(item),
+        "previous_item_id": previous,
+    }
+
+
+def _added_and_done(item: Item, previous: str | None) -> list[Json]:
+    return [_of_item("added", item, previous), _of_item("done", item, previous)]
+
+
+def _of_output(what: str, response_id: str, item: Item) -> Json:
+    return {
+        "type": f"response.output_item.{what}",
+        "response_id": response_id,
+        "output_index": 0,
+        "item": objects.item(item),
+    }
+
+
+def _of_part(type: str, response_id: str, item_id: str) -> Json:
+    """A response has one item, the item one part."""
+    return {
+        "type": type,
+        "response_id": response_id,
+        "item_id": item_id,
+        "output_index": 0,
+        "content_index": 0,
+    }
+
+
+def _response_started(event: events.ResponseStarted) -> list[Json]:
+    head, item = event.head, event.item
+    out = [_of_output("added", head.id, item)]
+    if head.conversation is not None:
+        out.append(_of_item("added", item, event.previous))
+    part = _of_part("response.content_part.added", head.id, item.id)
+    return [*out, {**part, "part": {"type": "text", "text": ""}}]
+
+
+def _response_done(event: events.ResponseDone) -> list[Json]:
+    """All that was opened is closed first."""
+    head, item = event.head, event.item
+    out: list[Json] = []
+    if item is not None:
+        text = item.text
+        done = _of_part("response.output_text.done", head.id, item.id)
+        out.append({**done, "text": text})
+        part = _of_part("response.content_part.done", head.id, item.id)
+        out.append({**part, "part": {"type": "text", "text": text}})
+        if head.conversation is not None:
+            out.append(_of_item("done", item, event.previous))
+        out.append(_of_output("done", head.id, item))
+    said = [objects.item(item)] if item is not None else []
+    response = objects.response(head, event.status, said)
+    response["status_details"] = objects.status_details(event)
+    response["usage"] = objects.usage(event.usage)
+    return [*out, {"type": "response.done", "response": response}]

@@ -1,0 +1,282 @@
+"""How `session.update` changes a session, and how its URL lets it begin.
+
+An update is a partial merge: an absent field keeps its value, null clears it, "" clears the prompt
+and the language. It is checked as a whole first, so a refused update changes nothing. Tuning fields
+that we do not have (noise_reduction, delay, keywords, languages, idle_timeout_ms, strength) are
+accepted and ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from lookhear.engine.messages import ModelCard
+from lookhear.gateway.checks.checks import ProtocolError, Text, WireModel, invalid, shown
+from lookhear.gateway.checks.models import (
+    chat_model,
+    chat_models,
+    check_language,
+    find_model,
+    language_code,
+    speech_models,
+)
+from lookhear.gateway.realtime.openai.generation_updates import converse_updated
+from lookhear.gateway.realtime.settings.generation import ConverseSettings
+from lookhear.gateway.realtime.settings.settings import (
+    Eagerness,
+    SessionSettings,
+    TurnDetection,
+    default_settings,
+)
+from lookhear.media.audio.pcm import AudioFormat, AudioFormatError
+
+LOGPROBS = "item.input_audio_transcription.logprobs"
+MAX_PROMPT = 8192  # characters; a model keeps the last few hundred tokens of it
+
+
+class FormatPatch(WireModel):
+    """Of the audio that comes."""
+
+    type: Text
+    rate: int | None = None
+
+
+class TranscriptionPatch(WireModel):
+    """How speech is transcribed."""
+
+    model: Text | None = None
+    language: Text | None = None
+    prompt: Annotated[Text, Field(max_length=MAX_PROMPT)] | None = None
+
+
+class TurnDetectionPatch(WireModel):
+    """When a turn begins and ends; fields of the other type are ignored."""
+
+    type: Literal["server_vad", "semantic_vad"]
+    threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    prefix_padding_ms: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    silence_duration_ms: Annotated[int, Field(ge=0, le=60_000)] | None = None
+    eagerness: Eagerness | None = None
+    create_response: bool | None = None
+    interrupt_response: bool | None = None
+
+
+class InputPatch(WireModel):
+    """How the session hears."""
+
+    format: FormatPatch | None = None
+    transcription: TranscriptionPatch | None = None
+    turn_detection: TurnDetectionPatch | None = None
+
+
+class AudioPatch(WireModel):
+    """There is no output to set."""
+
+    input: InputPatch | None = None
+
+
+class LookhearPatch(WireModel):
+    """Extensions: what may come besides."""
+
+    provisional: bool | None = None
+    words: bool | None = None
+
+
+class SessionPatch(WireModel):
+    """What both types of session have."""
+
+    type: Text
+    audio: AudioPatch | None = None
+    include: list[Text] | None = None
+    lookhear: LookhearPatch | None = None
+
+
+def first_settings(
+    models: Sequence[ModelCard], requested: str | None, *, transcribes: bool
+) -> tuple[SessionSettings, ProtocolError | None]:
+    """How a session begins, and what is wrong with what its URL asked for.
+
+    requested: the model in the URL; one that answers makes it a session of type `realtime`.
+    transcribes: the URL says that it is to be a transcription session.
+    """
+    speech, settings = speech_models(models), default_settings(models)
+    problem = None
+    if transcribes and not speech:
+        why = "no served model transcribes, this server answers"
+        problem = _unsupported_type("transcription", "realtime", why, None)
+    if requested is None:
+        return settings, problem
+    try:
+        card = find_model(requested, speech if transcribes else models, "model", None)
+    except ProtocolError as error:
+        return settings, problem or error
+    if card.can("transcribe"):
+        return replace(settings, model=card.id), problem
+    return replace(settings, converse=ConverseSettings(card.id)), problem
+
+
+def updated(
+    settings: SessionSettings,
+    models: Sequence[ModelCard],
+    *,
+    session: dict[str, Any],
+    event_id: str | None,
+) -> SessionSettings:
+    """The settings after a `session.update`. Raises ProtocolError, naming the field."""
+    try:
+        patch = SessionPatch.model_validate(session)
+    except ValidationError as error:
+        raise invalid(error, prefix="session", event_id=event_id) from None
+    new = _typed(settings, patch.type, session, models, event_id)
+    given = patch.model_fields_set
+    if patch.audio is not None and patch.audio.input is not None:
+        new = _with_input(new, patch.audio.input, models, event_id)
+    if "include" in given:
+        new = replace(new, logprobs=_includes_logprobs(patch.include or [], event_id))
+    if "lookhear" in given:
+        wanted = patch.lookhear or LookhearPatch(provisional=False, words=False)
+        new = replace(
+            new,
+            extended=patch.lookhear is not None,
+            provisional=new.provisional if wanted.provisional is None else wanted.provisional,
+            words=new.words if wanted.words is None else wanted.words,
+        )
+    if new.words and new.model is not None:
+        card = find_model(new.model, models, "session", event_id)
+        if not card.has_word_times:
+            raise ProtocolError(
+                f"session.lookhear.words: expected false, {shown(card.id)} has no word times;"
+                " got true",
+                code="invalid_words",
+                param="session.lookhear.words",
+                event_id=event_id,
+            )
+    return new
+
+
+def _typed(
+    settings: SessionSettings,
+    type: str,
+    session: dict[str, Any],
+    models: Sequence[ModelCard],
+    event_id: str | None,
+) -> SessionSettings:
+    if type == "transcription":
+        if settings.model is None:
+            raise _unsupported_type(
+                type, "realtime", "no served model transcribes, this server answers", event_id
+            )
+        return replace(settings, converse=None)
+    if type != "realtime":
+        raise ProtocolError(
+            f'session.type: expected "transcription" or "realtime", got {shown(type)}',
+            code="invalid_value",
+            param="session.type",
+            event_id=event_id,
+        )
+    cards = chat_models(models)
+    if not cards:
+        raise _unsupported_type(
+            type, "transcription", "no served model answers, this server transcribes", event_id
+        )
+    converse = settings.converse or ConverseSettings(chat_model(None, cards, event_id).id)
+    return replace(settings, converse=converse_updated(converse, session, models, event_id))
+
+
+def _with_input(
+    settings: SessionSettings, patch: InputPatch, models: Sequence[ModelCard], event_id: str | None
+) -> SessionSettings:
+    new = settings
+    given = patch.model_fields_set
+    if "format" in given:
+        new = replace(new, format=_format(patch.format, event_id))
+    if "transcription" in given:
+        new = _with_transcription(new, patch.transcription, models, event_id)
+    if "turn_detection" in given:
+        detection = patch.turn_detection
+        merged = None
+        if detection is not None:
+            merged = _detection(new.turn_detection or TurnDetection(), detection)
+        new = replace(new, turn_detection=merged)
+    return new
+
+
+def _with_transcription(
+    settings: SessionSettings,
+    patch: TranscriptionPatch | None,
+    models: Sequence[ModelCard],
+    event_id: str | None,
+) -> SessionSettings:
+    speech = speech_models(models)
+    if patch is None:  # "off", which no session can be: back to the defaults
+        first = speech[0].id if speech else None
+        return replace(settings, model=first, language=None, prompt="")
+    new = settings
+    given = patch.model_fields_set
+    path = "session.audio.input.transcription"
+    if patch.model is not None:
+        card = find_model(patch.model, speech, f"{path}.model", event_id)
+        new = replace(new, model=card.id)
+    elif "model" in given:
+        new = replace(new, model=speech[0].id if speech else None)
+    if "prompt" in given:
+        new = replace(new, prompt=patch.prompt or "")
+    if "language" in given:
+        new = replace(new, language=language_code(patch.language))
+    if new.model is not None and new.language is not None:
+        if not given.isdisjoint({"language", "model"}):
+            card = find_model(new.model, speech, f"{path}.model", event_id)
+            check_language(new.language, card, f"{path}.language", event_id)
+    return new
+
+
+def _detection(settings: TurnDetection, patch: TurnDetectionPatch) -> TurnDetection:
+    """An update of the same type keeps what it does not name; another type begins anew."""
+    default = TurnDetection(type=patch.type)
+    old = settings if patch.type == settings.type else default
+    changes: dict[str, Any] = {}
+    for name in patch.model_fields_set - {"type"}:
+        value = getattr(patch, name)
+        changes[name] = getattr(default, name) if value is None else value
+    return replace(old, **changes)
+
+
+def _format(patch: FormatPatch | None, event_id: str | None) -> AudioFormat:
+    if patch is None:
+        return AudioFormat()
+    try:
+        return AudioFormat.parse(patch.type, patch.rate)
+    except AudioFormatError as error:
+        param = f"session.audio.input.format.{error.field}"
+        raise ProtocolError(
+            f"{param}: expected {error.expected}; got {shown(error.got)}",
+            code="invalid_value",
+            param=param,
+            event_id=event_id,
+        ) from None
+
+
+def _includes_logprobs(include: list[str], event_id: str | None) -> bool:
+    for index, entry in enumerate(include):
+        if entry != LOGPROBS:
+            param = f"session.include[{index}]"
+            raise ProtocolError(
+                f"{param}: expected {shown(LOGPROBS)}, got {shown(entry)}",
+                code="invalid_value",
+                param=param,
+                event_id=event_id,
+            )
+    return bool(include)
+
+
+def _unsupported_type(type: str, expected: str, why: str, event_id: str | None) -> ProtocolError:
+    return ProtocolError(
+        f"session.type: expected {shown(expected)}, got {shown(type)}; {why}",
+        code="unsupported_session_type",
+        param="session.type",
+        event_id=event_id,
+    )

@@ -1,0 +1,120 @@
+"""What client events point at, and how it is loaded: fetched on the event loop, decoded in threads.
+
+The protocol says what it needs before it carries out a command, and gets it by its path in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as pillow
+
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.fetching.fetcher import InThread
+from lookhear.gateway.fetching.pictures import Picture, PictureBudget
+from lookhear.gateway.http.errors import ApiError
+from lookhear.gateway.realtime.pictures.camera import DecodedFrame
+from lookhear.media.audio.pcm import AudioFormat, PcmStream
+from lookhear.media.pictures.similarity import thumbnail
+
+Samples = NDArray[np.float32]
+Media = Mapping[str, Picture | DecodedFrame | Samples]
+"""By path in the event: images, frames of the camera, [n] samples at 16 kHz."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRequest:
+    """url: data:, http(s): or, if the server allows, file:."""
+
+    path: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class FrameRequest:
+    """Of the camera: at most max_pixels, and with its thumbnail."""
+
+    path: str
+    url: str
+    max_pixels: int
+
+
+@dataclass(frozen=True, slots=True)
+class AudioRequest:
+    """Speech in an item: bytes of this format."""
+
+    path: str
+    audio: bytes
+    format: AudioFormat
+
+
+MediaRequest = ImageRequest | FrameRequest | AudioRequest
+
+
+class Loader(Protocol):
+    """`gateway.fetching.pictures.Pictures.image`."""
+
+    def __call__(self, url: str, path: str) -> Awaitable[Picture]:
+        """Load it; path: of the URL in the command. Raises ApiError."""
+
+
+async def load(
+    requests: Sequence[MediaRequest],
+    load_image: Loader,
+    budget: PictureBudget,
+    in_thread: InThread,
+    event_id: str | None,
+) -> Media:
+    """One after the other, so that no more than the budget is ever in memory. Raises ProtocolError,
+    which names the path of what cannot be used."""
+    media: dict[str, Picture | DecodedFrame | Samples] = {}
+    for request in requests:
+        if isinstance(request, AudioRequest):
+            media[request.path] = await in_thread(_decoding(request))
+            continue
+        try:
+            picture = await load_image(request.url, request.path)
+            budget.take([picture], request.path)
+        except ApiError as error:
+            raise ProtocolError(
+                error.message,
+                code=error.code or "invalid_image",
+                param=error.param,
+                event_id=event_id,
+            ) from None
+        if isinstance(request, FrameRequest):
+            media[request.path] = await in_thread(_seeing(picture, request.max_pixels))
+        else:
+            media[request.path] = picture
+    return media
+
+
+def _decoding(request: AudioRequest) -> Callable[[], Samples]:
+    def decode() -> Samples:
+        stream = PcmStream(request.format)
+        return np.concatenate([stream.feed(request.audio), stream.flush()])
+
+    return decode
+
+
+def _seeing(picture: Picture, max_pixels: int) -> Callable[[], DecodedFrame]:
+    def see() -> DecodedFrame:
+        small = scaled(picture, max_pixels)
+        return DecodedFrame(small, thumbnail(small.pixels))
+
+    return see
+
+
+def scaled(picture: Picture, max_pixels: int) -> Picture:
+    """The picture itself if it is small enough, else a smaller one with a name of its own."""
+    if picture.num_pixels <= max_pixels:
+        return picture
+    height, width = picture.pixels.shape[:2]
+    factor = (max_pixels / picture.num_pixels) ** 0.5
+    size = max(1, int(width * factor)), max(1, int(height * factor))
+    image = pillow.fromarray(picture.pixels).resize(size, pillow.Resampling.BOX)
+    return Picture(f"{picture.name}-{size[0]}x{size[1]}", np.asarray(image, dtype=np.uint8))

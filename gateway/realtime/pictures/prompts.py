@@ -1,0 +1,123 @@
+"""Items and frames as the messages that an engine answers.
+
+The order is that of the conversation, instructions first, so that a prompt begins as the one
+before it ended wherever nothing was inserted or deleted: what is cached is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from lookhear.engine.messages import ChatMessage, ImagePart, Part, TextPart, VideoPart
+from lookhear.gateway.fetching.pictures import Picture
+from lookhear.gateway.realtime.pictures.camera import CameraFrame
+from lookhear.gateway.realtime.protocol.conversation import (
+    AudioContent,
+    Content,
+    ImageContent,
+    Item,
+    TextContent,
+)
+
+CAMERA = "lookhear.input_video_frame"
+
+
+@dataclass(slots=True)
+class Prompt:
+    """places: of each part of each message, in words of the client."""
+
+    messages: list[ChatMessage] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+    places: list[list[str]] = field(default_factory=list)
+
+    def place(self, message: int | None, part: int | None) -> str | None:
+        """What the client calls a part that an engine cannot use."""
+        if message is None or not 0 <= message < len(self.places):
+            return None
+        places = self.places[message]
+        return places[part] if part is not None and 0 <= part < len(places) else places[0]
+
+
+def build_prompt(instructions: str, items: Sequence[Item], frames: Sequence[CameraFrame]) -> Prompt:
+    """Items without text or pictures are left out; what a user said in a row is one message.
+    Frames stand where `camera` says."""
+    prompt = Prompt()
+    if instructions:
+        _add(prompt, "system", [(TextPart(instructions), "instructions")])
+    groups = _by_answer(items, frames)
+    waiting = groups.get(None, [])  # frames that no message holds yet
+    for item in items:
+        parts = _parts(item)
+        if item.role == "user" and parts:
+            parts, waiting = _videos(waiting, prompt) + parts, []
+        elif item.role == "assistant" and waiting:
+            _add(prompt, "user", _videos(waiting, prompt))
+            waiting = []
+        _add(prompt, item.role, parts)
+        prompt.pictures += item.pictures
+        waiting = waiting + groups.get(item.id, [])
+    _add(prompt, "user", _videos(waiting, prompt))
+    return prompt
+
+
+def _add(prompt: Prompt, role: str, parts: list[tuple[Part, str]]) -> None:
+    if not parts:
+        return
+    if role != "user" or not prompt.messages or prompt.messages[-1].role != role:
+        prompt.messages.append(ChatMessage(role, []))
+        prompt.places.append([])
+    # A picture, and then a question about it, are one turn, as in every model's training.
+    held, places = prompt.messages[-1].parts, prompt.places[-1]
+    if held and isinstance(held[-1], TextPart) and isinstance(parts[0][0], TextPart):
+        held.append(TextPart("\n"))
+        places.append(parts[0][1])
+    held += [part for part, _ in parts]
+    places += [place for _, place in parts]
+
+
+def _by_answer(
+    items: Iterable[Item], frames: Iterable[CameraFrame]
+) -> dict[str | None, list[CameraFrame]]:
+    """Frames behind an answer that is gone join those before it."""
+    answers = {item.id for item in items if item.role == "assistant"}
+    groups: dict[str | None, list[CameraFrame]] = {}
+    answer: str | None = None
+    for frame in frames:
+        if frame.after in answers:
+            answer = frame.after
+        groups.setdefault(answer, []).append(frame)
+    return groups
+
+
+def _videos(frames: Sequence[CameraFrame], prompt: Prompt) -> list[tuple[Part, str]]:
+    """One part for each stretch of frames of one size, seconds counted from its first."""
+    videos: list[tuple[Part, str]] = []
+    for _, stretch in groupby(frames, key=lambda frame: frame.picture.pixels.shape):
+        run = list(stretch)
+        names = [frame.picture.name for frame in run]
+        seconds = [round(frame.seconds - run[0].seconds, 3) for frame in run]
+        videos.append((VideoPart(names, seconds, live=True), CAMERA))
+        prompt.pictures += [frame.picture for frame in run]
+    return videos
+
+
+def _parts(item: Item) -> list[tuple[Part, str]]:
+    parts: list[tuple[Part, str]] = []
+    for index, content in enumerate(item.content):
+        part = _part(content)
+        if part is not None:
+            field = "image_url" if isinstance(content, ImageContent) else "text"
+            parts.append((part, f"{item.id}.content[{index}].{field}"))
+    return parts
+
+
+def _part(content: Content) -> Part | None:
+    match content:
+        case ImageContent():
+            return ImagePart(content.picture.name, content.detail)
+        case TextContent():
+            return TextPart(content.text) if content.text else None
+        case AudioContent():
+            return TextPart(content.transcript) if content.transcript else None

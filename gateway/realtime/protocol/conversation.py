@@ -1,0 +1,143 @@
+"""The items of a session, in order: what was said, shown and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from lookhear.gateway.fetching.pictures import Picture
+
+ROOT = "root"  # instead of an item's id: the beginning of the conversation
+
+
+@dataclass(slots=True)
+class TextContent:
+    """Something written, by anyone."""
+
+    text: str
+
+
+@dataclass(slots=True)
+class ImageContent:
+    """url: what the client gave, if it is an address; the bytes of data URLs are not kept."""
+
+    picture: Picture
+    detail: str
+    url: str | None
+
+
+@dataclass(slots=True)
+class AudioContent:
+    """transcript: None until it is known; it stays so if the transcription failed."""
+
+    transcript: str | None = None
+    failed: bool = False
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the transcript is still to come."""
+        return self.transcript is None and not self.failed
+
+
+Content = TextContent | ImageContent | AudioContent
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """A message. status: "in_progress" (an answer being written), "completed", "incomplete"."""
+
+    id: str
+    role: str = "user"
+    content: list[Content] = field(default_factory=list)
+    status: str = "completed"
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a transcript of it is still to come."""
+        return any(isinstance(part, AudioContent) and part.is_pending for part in self.content)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether speech in it could not be transcribed."""
+        return any(isinstance(part, AudioContent) and part.failed for part in self.content)
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """Those that it shows, in order."""
+        return [part.picture for part in self.content if isinstance(part, ImageContent)]
+
+    @property
+    def characters(self) -> int:
+        """Of what is written in it."""
+        return len(self.text)
+
+    @property
+    def text(self) -> str:
+        """What is written in it."""
+        return "".join(part.text for part in self.content if isinstance(part, TextContent))
+
+
+class Conversation:
+    """At most `limit` items: `add` forgets the oldest, so that memory stays bounded."""
+
+    def __init__(self, limit: int) -> None:
+        assert limit >= 1, limit
+        self.limit = limit
+        self._items: list[Item] = []
+        self._by_id: dict[str, Item] = {}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    def __contains__(self, item_id: object) -> bool:
+        return item_id in self._by_id
+
+    @property
+    def last_id(self) -> str | None:
+        """The item that the next one follows."""
+        return self._items[-1].id if self._items else None
+
+    @property
+    def last_answer_id(self) -> str | None:
+        """The newest message of an assistant."""
+        answers = (item.id for item in reversed(self._items) if item.role == "assistant")
+        return next(answers, None)
+
+    @property
+    def characters(self) -> int:
+        """Of all that is written."""
+        return sum(item.characters for item in self._items)
+
+    def add(self, item: Item, after: str | None = None) -> list[Item]:
+        """after: an item's id, `ROOT`, or None for the end. -> the items that were forgotten."""
+        assert item.id not in self._by_id, item.id
+        place = len(self._items)
+        if after is not None:
+            place = 0 if after == ROOT else self._items.index(self._by_id[after]) + 1
+        self._items.insert(place, item)
+        self._by_id[item.id] = item
+        forgotten = []
+        while len(self._items) > self.limit:
+            oldest = self._items[0] if self._items[0] is not item else self._items[1]
+            forgotten.append(oldest)
+            self.delete(oldest.id)
+        return forgotten
+
+    def get(self, item_id: str) -> Item | None:
+        """The item, None if there is no such."""
+        return self._by_id.get(item_id)
+
+    def before(self, item: Item) -> str | None:
+        """The id of the item that it follows."""
+        place = self._items.index(item)
+        return self._items[place - 1].id if place else None
+
+    def delete(self, item_id: str) -> Item | None:
+        """The item, None if there is no such."""
+        item = self._by_id.pop(item_id, None)
+        if item is not None:
+            self._items.remove(item)
+        return item

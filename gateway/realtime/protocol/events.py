@@ -1,0 +1,247 @@
+"""What a session tells its client, whatever words the client's dialect has for it.
+
+Items are the session's own and change later: an event is to be read at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lookhear.engine.messages import AnswerUsage, TokenLogprob, Word
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.protocol.conversation import Item
+from lookhear.gateway.realtime.settings.generation import ConverseSettings
+from lookhear.gateway.realtime.settings.settings import SessionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCreated:
+    """The socket is open. expires_at: Unix seconds, None: it does not."""
+
+    session: str
+    settings: SessionSettings
+    expires_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionUpdated(SessionCreated):
+    """The client changed the settings; these are all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFinished:
+    """All is said, after `Finish`; the socket closes next. seconds: of audio heard."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Something is wrong; the session goes on unless it closes next."""
+
+    problem: ProtocolError
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakingStarted:
+    """Somebody speaks. item: what the turn will be; milliseconds: on the session's clock."""
+
+    item: str
+    milliseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakingStopped:
+    """The speech of the turn has ended; milliseconds: on the session's clock."""
+
+    item: str
+    milliseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCommitted:
+    """A turn became an item of the conversation. start, seconds: where on the session's clock it
+    begins and how long it is, in seconds."""
+
+    item: Item
+    previous: str | None
+    start: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AudioCleared:
+    """The open turn was forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptDelta:
+    """Text that is never taken back. part: the place of the audio in the item, here and below.
+    logprobs: None if not asked for, here and below."""
+
+    item: str
+    part: int
+    text: str
+    logprobs: Sequence[TokenLogprob] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptProvisional:
+    """Text behind all deltas that may still change; replaces the last provisional text. Only on
+    request."""
+
+    item: str
+    part: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptWords:
+    """When the words of the delta before were said, from the start of the turn. Only on request."""
+
+    item: str
+    part: int
+    words: Sequence[Word]
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptDone:
+    """The whole text of a turn, its deltas joined. seconds: of its audio."""
+
+    item: str
+    part: int
+    text: str
+    seconds: float
+    language: str | None
+    logprobs: Sequence[TokenLogprob] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptFailed:
+    """A turn could not be transcribed. problem: its param is the setting to blame, if one is, by
+    its name in SessionSettings."""
+
+    item: str
+    part: int
+    problem: ProtocolError
+
+
+@dataclass(frozen=True, slots=True)
+class ItemAdded:
+    """An item of the client's is in the conversation, behind the item `previous`."""
+
+    item: Item
+    previous: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRetrieved:
+    """The item that was asked for."""
+
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDeleted:
+    """The item is gone."""
+
+    item_id: str
+
+
+class ResponseStatus(StrEnum):
+    """How a response ended."""
+
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    INCOMPLETE = "incomplete"
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """What does not change of a response. conversation: the one that it writes to, if any."""
+
+    id: str
+    settings: ConverseSettings
+    conversation: str | None
+    metadata: dict[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseCreated:
+    """An answer is on its way."""
+
+    head: ResponseHead
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseStarted:
+    """The answer's first token is there; its item, still empty, follows the item `previous`."""
+
+    head: ResponseHead
+    item: Item
+    previous: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseDelta:
+    """More text of the answer, or of the thinking before it."""
+
+    head: ResponseHead
+    item: Item
+    text: str
+    is_reasoning: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseDone:
+    """The one end of every response. item: None if it never started. reason: of a status that is
+    neither completed nor failed; problem: of a failure."""
+
+    head: ResponseHead
+    item: Item | None
+    previous: str | None
+    status: ResponseStatus
+    usage: AnswerUsage
+    reason: str | None = None
+    problem: ProtocolError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FrameKept:
+    """A frame differed enough from the one before; so many are held now. Only on request."""
+
+    timestamp_ms: int
+    frames: int
+
+
+@dataclass(frozen=True, slots=True)
+class FramesCleared:
+    """What the camera showed is forgotten."""
+
+
+SessionEvent = (
+    SessionCreated
+    | SessionFinished
+    | Refused
+    | SpeakingStarted
+    | SpeakingStopped
+    | TurnCommitted
+    | AudioCleared
+    | TranscriptDelta
+    | TranscriptProvisional
+    | TranscriptWords
+    | TranscriptDone
+    | TranscriptFailed
+    | ItemAdded
+    | ItemRetrieved
+    | ItemDeleted
+    | ResponseCreated
+    | ResponseStarted
+    | ResponseDelta
+    | ResponseDone
+    | FrameKept
+    | FramesCleared
+)

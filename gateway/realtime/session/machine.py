@@ -1,0 +1,310 @@
+"""The Realtime session as a pure state machine: no sockets, no clocks, no threads.
+
+In go commands of the client, heard audio, loaded media and engine events; out come `Output`s, in
+order. Ids come from the injected factory and time from the arguments, so the same script always
+gives the same frames. Order of the calls is the order of the client's frames: all audio before a
+commit has been passed to `hear` when the commit is passed to `receive`, and what a command points
+at (`requests`) comes to `loaded`, or its refusal to `not_loaded`, before the next command.
+
+Speech is `Turns`', what is said and shown `Dialogue`'s; here they are put together, and the
+session's settings and type are kept: a transcription session only listens. What the client is told
+are plain events; how they look on the wire is the dialect's alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from lookhear.engine.messages import (
+    AnswerCompleted,
+    AnswerFailed,
+    AnswerStarted,
+    AnswerText,
+    EngineFailed,
+    Event,
+    ModelCard,
+    TextCommitted,
+    TextProvisional,
+    TurnCompleted,
+    TurnFailed,
+)
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.answering.dialogue import Dialogue, DialogueLimits
+from lookhear.gateway.realtime.answering.item_checks import Checked
+from lookhear.gateway.realtime.listening.audio_intake import Heard
+from lookhear.gateway.realtime.listening.turns import Turns
+from lookhear.gateway.realtime.pictures.media_requests import Media, MediaRequest
+from lookhear.gateway.realtime.protocol.commands import (
+    Append,
+    AppendFrame,
+    CancelResponse,
+    Clear,
+    ClearFrames,
+    ClearOutput,
+    ClientCommand,
+    Commit,
+    Configure,
+    CreateItem,
+    CreateResponse,
+    DeleteItem,
+    Finish,
+    RetrieveItem,
+    TruncateItem,
+)
+from lookhear.gateway.realtime.protocol.conversation import Conversation
+from lookhear.gateway.realtime.protocol.dialect import Dialect
+from lookhear.gateway.realtime.protocol.events import (
+    ItemRetrieved,
+    Refused,
+    SessionCreated,
+    SessionFinished,
+    SessionUpdated,
+)
+from lookhear.gateway.realtime.protocol.outputs import Close, Emitter, Output, Tune, UseModel
+from lookhear.gateway.realtime.protocol.refusals import (
+    cannot_hear,
+    engine_stopped,
+    no_conversation,
+    no_item,
+    still_answering,
+)
+from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.telemetry.ids import IdFactory
+
+
+class RealtimeProtocol:
+    """One session. Every method returns what is to be done, in order."""
+
+    def __init__(
+        self,
+        *,
+        session: str,
+        models: Sequence[ModelCard],
+        dialect: Dialect,
+        ids: IdFactory,
+        max_turn_seconds: float,
+        max_items: int,
+        expires_at: int | None = None,
+        limits: DialogueLimits | None = None,
+        seeds: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """dialect: of the client. seeds: draws those of answers."""
+        assert models, "an engine serves at least one model"
+        self.session = session
+        self._models = models
+        self._expires_at = expires_at
+        self._settings, self._problem = dialect.first_settings(models)
+        self._emitter = Emitter(dialect)
+        self._conversation = Conversation(max_items)
+        self._dialogue = Dialogue(
+            session,
+            self._settings,
+            models,
+            self._conversation,
+            self._emitter,
+            ids=ids,
+            seeds=seeds,
+            limits=limits or DialogueLimits(),
+        )
+        self._turns = Turns(
+            session,
+            self._settings,
+            self._conversation,
+            self._emitter,
+            self._dialogue,
+            ids=ids,
+            max_turn_seconds=max_turn_seconds,
+        )
+        self._dialogue.turns = self._turns
+        self._checked: Checked | None = None  # what waits until its media are loaded
+        self._told_deaf = False
+        self._is_finishing = False
+
+    @property
+    def settings(self) -> SessionSettings:
+        """As they are now."""
+        return self._settings
+
+    @property
+    def pending_turns(self) -> int:
+        """Committed turns whose transcript is not known yet."""
+        return self._turns.pending
+
+    @property
+    def turns_committed(self) -> int:
+        """Since the session began."""
+        return self._turns.turns_committed
+
+    @property
+    def seconds_heard(self) -> float:
+        """Of audio, since the session began."""
+        return self._turns.seconds_heard
+
+    @property
+    def can_hear(self) -> bool:
+        """Whether any served model transcribes; else audio is refused, not heard."""
+        return self._settings.model is not None
+
+    # --- inputs ----------------------------------------------------------------------------------
+
+    def start(self) -> list[Output]:
+        """The socket is open. What its URL asked for and cannot be had is an error."""
+        self._emitter.put(UseModel(self._settings.main_model))
+        self._tune()
+        self._emitter.send(SessionCreated(self.session, self._settings, self._expires_at))
+        if self._problem is not None:
+            self._emitter.send(Refused(self._problem))
+        return self._take()
+
+    def speak(self, dialect: Dialect) -> list[Output]:
+        """Instead of the first command: the client turned out to speak this one, and begins with
+        its settings."""
+        self._emitter.dialect = dialect
+        self._settings, problem = dialect.first_settings(self._models)
+        self._emitter.put(UseModel(self._settings.main_model))
+        self._take_over_settings()
+        if problem is not None:
+            self._emitter.send(Refused(problem))
+        return self._take()
+
+    def receive(self, command: ClientCommand, *, now: float) -> list[Output]:
+        """A command other than an append, whose audio comes through `hear`."""
+        assert self._checked is None, "the media of the command before are not there yet"
+        try:
+            self._receive(command, now)
+        except ProtocolError as problem:
+            self._emitter.send(Refused(problem))
+        return self._take()
+
+    def _receive(self, command: ClientCommand, now: float) -> None:
+        match command:
+            case Configure():
+                self._configure(command)
+            case Commit():
+                self._turns.commit_by_hand(command.event_id, now)
+            case Clear():
+                self._turns.clear()
+            case Finish():
+                self._turns.finish(now)
+                self._is_finishing = True
+            case RetrieveItem():
+                item = self._conversation.get(command.item_id)
+                if item is None:
+                    raise no_item(command.item_id, command.event_id)
+                self._emitter.send(ItemRetrieved(item))
+            case DeleteItem():
+                self._dialogue.delete(command)
+            case ClearOutput():
+                pass  # nothing is ever played
+            case Append():
+                raise AssertionError("audio is heard, not received")
+            case _ if self._settings.converse is None:
+                raise no_conversation(command)
+            case CreateItem():
+                self._carry_out(self._dialogue.check_item(command), now)
+            case TruncateItem():
+                self._dialogue.truncate(command)
+            case CreateResponse():
+                self._carry_out(self._dialogue.check_response(command), now)
+            case CancelResponse():
+                self._dialogue.cancel_response(command)
+            case AppendFrame():
+                self._carry_out(self._dialogue.check_frame(command), now)
+            case ClearFrames():
+                self._dialogue.clear_frames()
+            case _:
+                assert_never(command)
+
+    def _carry_out(self, checked: Checked | None, now: float) -> None:
+        if checked is not None and checked.requests:
+            self._checked = checked
+        elif checked is not None:
+            checked.carry_out({}, now)
+
+    @property
+    def requests(self) -> Sequence[MediaRequest]:
+        """What the last command waits for; nothing if it was refused, or is done."""
+        return self._checked.requests if self._checked is not None else ()
+
+    def loaded(self, media: Media, *, now: float) -> list[Output]:
+        """What was requested, by path."""
+        checked, self._checked = self._checked, None
+        assert checked is not None, "nothing was requested"
+        try:
+            checked.carry_out(media, now)
+        except ProtocolError as problem:
+            self._emitter.send(Refused(problem))
+        return self._take()
+
+    def not_loaded(self, problem: ProtocolError) -> list[Output]:
+        """Something requested cannot be had: the command is given up."""
+        self._checked = None
+        return self.refuse(problem)
+
+    def refuse(self, problem: ProtocolError) -> list[Output]:
+        """A frame that was no usable event: tell the client, go on."""
+        self._emitter.send(Refused(problem))
+        return self._take()
+
+    def refuse_audio(self, event_id: str | None) -> list[Output]:
+        """Audio came and nobody hears it: told once."""
+        if not self._told_deaf:
+            self._told_deaf = True
+            self._emitter.send(Refused(cannot_hear("audio", event_id)))
+        return self._take()
+
+    def hear(self, heard: Heard, *, now: float, event_id: str | None = None) -> list[Output]:
+        """The next samples of the session. event_id: of the append they came with."""
+        assert self.can_hear
+        self._turns.hear(heard, now=now, event_id=event_id)
+        return self._take()
+
+    def engine(self, event: Event, *, now: float) -> list[Output]:
+        """An event of the engine. About what was cleared or cancelled meanwhile: ignored."""
+        match event:
+            case TextCommitted() | TextProvisional() | TurnCompleted() | TurnFailed():
+                self._turns.engine(event, now)
+            case AnswerStarted() | AnswerText() | AnswerCompleted() | AnswerFailed():
+                self._dialogue.responses.engine(event)
+            case EngineFailed():
+                problem = engine_stopped(event)
+                self._dialogue.responses.fail_all(problem)
+                self._emitter.send(Refused(problem))
+                self._emitter.put(Close(1012, "engine restart"))
+                return self._emitter.take()  # and nothing new is begun
+            case _:
+                pass
+        return self._take()
+
+    # --- settings --------------------------------------------------------------------------------
+
+    def _configure(self, command: Configure) -> None:
+        old = self._settings
+        new = command.change(old, self._models)
+        if new.converse is None and len(self._dialogue.responses):
+            raise still_answering(command.event_id)
+        self._settings = new
+        if new.main_model != old.main_model:
+            self._emitter.put(UseModel(new.main_model))
+        self._take_over_settings(told=True)
+
+    def _take_over_settings(self, *, told: bool = False) -> None:
+        self._tune()
+        if told:
+            self._emitter.send(SessionUpdated(self.session, self._settings, self._expires_at))
+        self._dialogue.tune(self._settings)
+        self._turns.tune(self._settings)
+
+    def _tune(self) -> None:
+        self._emitter.put(Tune(self._settings.format, self._settings.vad()))
+
+    def _take(self) -> list[Output]:
+        checked = self._checked
+        self._dialogue.settle(is_reserved=checked is not None and checked.reserves)
+        is_quiet = not self._turns.pending and not len(self._dialogue.responses)
+        if self._is_finishing and is_quiet:
+            self._is_finishing = False
+            self._emitter.send(SessionFinished(self.seconds_heard))
+            self._emitter.put(Close(1000, ""))
+        return self._emitter.take()

@@ -1,0 +1,336 @@
+"""One WebSocket session: the asyncio shell around the pure protocol.
+
+The connection fills the inbox, with pauses (see `gateway.sockets.frames`); the worker takes all
+that waits, does the media work and moves the protocol; the writer empties the outbox. Engine events
+move the protocol on the event loop as they come. Every queue is bounded: while the inbox is full
+the socket is not read (`hold`), and when the outbox is full the session is closed (`overflow`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+
+from starlette.websockets import WebSocket
+
+from lookhear.engine.client.client import EngineUnavailable
+from lookhear.engine.messages import SAMPLE_RATE, DropPicture, EngineFailed, Event
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.answering.dialogue import DialogueLimits
+from lookhear.gateway.realtime.listening.audio_intake import AudioIntake
+from lookhear.gateway.realtime.pictures.media_requests import AudioRequest, load
+from lookhear.gateway.realtime.protocol.commands import (
+    Append,
+    ClientCommand,
+    Commit,
+    Finish,
+    RareCommand,
+)
+from lookhear.gateway.realtime.protocol.dialect import Dialect
+from lookhear.gateway.realtime.protocol.outputs import (
+    Close,
+    Output,
+    ResetIntake,
+    ResponseFinished,
+    Send,
+    Submit,
+    Tune,
+    TurnFinished,
+    UseModel,
+)
+from lookhear.gateway.realtime.session.machine import RealtimeProtocol
+from lookhear.gateway.realtime.session.outbox import Outbox, State
+from lookhear.gateway.realtime.session.queues import BATCH, ByteQueue
+from lookhear.gateway.realtime.session.tally import Tally
+from lookhear.gateway.services.services import Engine, Services
+from lookhear.gateway.sockets.frames import EXTENSION, PacedProtocol, WireFrame
+from lookhear.gateway.telemetry.log import LOGGER
+
+INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
+INLINE_AUDIO = 32 * 1024  # bytes: more than this is decoded in a thread, which costs a hop
+
+
+class RealtimeSession:
+    """Runs one accepted WebSocket to its end.
+
+    dialects: those of the URL's path; the first one greets. query: of the URL.
+    """
+
+    def __init__(
+        self,
+        websocket: WebSocket,
+        engine: Engine,
+        services: Services,
+        *,
+        dialects: Sequence[type[Dialect]],
+        query: Mapping[str, str],
+        expires_at: int | None,
+    ) -> None:
+        """expires_at: Unix seconds, for the client to know."""
+        config = services.config
+        self.id = services.ids("sess")
+        self.ended = asyncio.Event()
+        self._websocket = websocket
+        self._engine = engine
+        self._services = services
+        self._query = query
+        self._dialect = dialects[0](query, services.ids)
+        self._others = dialects[1:]  # until the first frame has come
+        self._protocol = RealtimeProtocol(
+            session=self.id,
+            models=engine.models,
+            dialect=self._dialect,
+            ids=services.ids,
+            max_turn_seconds=config.max_turn_seconds,
+            max_items=config.max_items,
+            expires_at=expires_at,
+            limits=DialogueLimits(config.max_pictures, config.max_request_pixels),
+            seeds=lambda: secrets.randbits(63),
+        )
+        settings = self._protocol.settings
+        self._intake = AudioIntake(services.silero, settings.format, settings.vad())
+        self._inbox: ByteQueue[WireFrame] = ByteQueue(config.max_inbox_bytes)
+        self._outbox = Outbox(websocket, config.max_outbox_bytes)
+        self._connection: PacedProtocol | None = None
+        self._progress = asyncio.Event()  # the engine said something
+        self._tally = Tally(self.id, services.metrics, services.clock)
+
+    async def run(self) -> None:
+        """Returns when the socket is closed, whoever closed it. The engine's rows are then free."""
+        services = self._services
+        services.sessions.add(self)
+        services.metrics.sessions_active.inc()
+        expiry: asyncio.TimerHandle | None = None
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            self._engine.open_session(self.id, self._on_engine_event)
+            self._apply(self._protocol.start())
+            if seconds := services.config.max_session_seconds:
+                expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
+            reader = asyncio.create_task(self._read())
+            writer = asyncio.create_task(self._outbox.write())
+            worker = asyncio.create_task(self._work())
+            overflow = asyncio.create_task(self._outbox.give_up())
+            tasks = [reader, writer, worker, overflow]
+            await asyncio.wait({reader, writer, overflow}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if expiry is not None:
+                expiry.cancel()
+            self._outbox.state = State.ENDED
+            with contextlib.suppress(EngineUnavailable):  # then it has forgotten us anyway
+                self._engine.close_session(self.id)
+            for task in tasks:
+                task.cancel()
+            services.sessions.discard(self)
+            services.metrics.sessions_active.dec()
+            self._tally.end(
+                self._websocket,
+                self._outbox.close_code,
+                bytes_out=self._outbox.bytes_sent,
+                model=self._protocol.settings.main_model,
+                turns=self._protocol.turns_committed,
+                audio_seconds=round(self._protocol.seconds_heard, 3),
+                close_reason=self._outbox.reason,
+            )
+            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(outcome, Exception):
+                    self._log_bug(outcome)
+            self.ended.set()
+
+    def shut_down(self) -> None:
+        """The server stops: a clean close after what is already queued."""
+        self._outbox.close(Close(1001, "server shutting down"))
+
+    # --- tasks -----------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        connection = self._websocket.scope.get("extensions", {}).get(EXTENSION)
+        if isinstance(connection, PacedProtocol):  # else a server that is not ours
+            self._connection = connection
+            connection.attach(self._take, self._gathering_time)
+        while True:
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                self._outbox.was_closed(message.get("code") or 1005)
+                return
+            text: str | None = message.get("text")
+            self._take(text if text is not None else message.get("bytes") or b"")
+            await self._inbox.room()
+
+    def _take(self, frame: WireFrame) -> None:
+        self._tally.bytes_in += len(frame)
+        self._inbox.put(frame, len(frame) + 1)
+        if self._connection is not None and self._inbox.full:
+            self._connection.hold()
+
+    async def _work(self) -> None:
+        try:
+            while True:
+                frames = await self._inbox.take(BATCH)
+                if self._connection is not None and not self._inbox.full:
+                    self._connection.release()
+                if self._others:
+                    self._choose_dialect(frames[0])
+                await self._handle(await self._parse(frames))
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self._fail(error)
+
+    # --- frames to protocol ----------------------------------------------------------------------
+
+    def _choose_dialect(self, frame: WireFrame) -> None:
+        others, self._others = self._others, ()
+        other = next((dialect for dialect in others if dialect.recognises(frame)), None)
+        if other is not None:
+            self._dialect = other(self._query, self._services.ids)
+            self._apply(self._protocol.speak(self._dialect))
+
+    async def _parse(self, frames: Sequence[WireFrame]) -> list[ClientCommand | ProtocolError]:
+        if sum(len(frame) for frame in frames) <= INLINE_PARSE:
+            return _parsed(self._dialect, frames)
+        return await self._services.in_thread(lambda: _parsed(self._dialect, frames))
+
+    async def _handle(self, commands: Sequence[ClientCommand | ProtocolError]) -> None:
+        """In order; appends that follow one another are one piece of media work."""
+        appends: list[Append] = []
+        for command in commands:
+            if isinstance(command, Append):
+                appends.append(command)
+                continue
+            await self._hear(appends, flush=isinstance(command, Commit | Finish))
+            appends = []
+            if isinstance(command, ProtocolError):
+                self._apply(self._protocol.refuse(command))
+            else:
+                await self._receive(command)
+        await self._hear(appends, flush=False)
+
+    async def _receive(self, command: RareCommand) -> None:
+        """What the command points at is loaded before it goes on; later frames wait for it."""
+        services, protocol = self._services, self._protocol
+        self._apply(protocol.receive(command, now=services.clock()))
+        requests = protocol.requests
+        if not requests:
+            return
+        if any(isinstance(request, AudioRequest) for request in requests):
+            await self._room_for_turns()
+        pictures = services.pictures
+        try:
+            media = await load(
+                requests, pictures.image, pictures.budget(), services.in_thread, command.event_id
+            )
+        except ProtocolError as problem:
+            self._apply(protocol.not_loaded(problem))
+        else:
+            self._apply(protocol.loaded(media, now=services.clock()))
+
+    async def _hear(self, appends: Sequence[Append], *, flush: bool) -> None:
+        if not appends and not flush:
+            return
+        if not self._protocol.can_hear:
+            if appends:
+                self._apply(self._protocol.refuse_audio(appends[0].event_id))
+            return
+        await self._room_for_turns()
+        services, intake = self._services, self._intake
+        chunks = [append.audio for append in appends]
+        if sum(len(chunk) for chunk in chunks) <= INLINE_AUDIO:
+            samples = intake.decode(chunks, flush=flush)
+            windows = intake.windows(samples)
+        else:
+            samples = await services.in_thread(lambda: intake.decode(chunks, flush=flush))
+            windows = await services.in_thread(lambda: intake.windows(samples))
+        probabilities = await services.vad.judge(intake.voice, windows)
+        services.metrics.heard(len(samples) / SAMPLE_RATE)
+        event_id = appends[-1].event_id if appends else None
+        for part in intake.judge(samples, probabilities):
+            self._apply(self._protocol.hear(part, now=services.clock(), event_id=event_id))
+
+    def _gathering_time(self) -> float:
+        return self._services.gathering.seconds(len(self._services.sessions))
+
+    async def _room_for_turns(self) -> None:
+        """A client far ahead of the engine waits here, and so in the end in its own send."""
+        while self._protocol.pending_turns >= self._services.config.max_pending_turns:
+            self._progress.clear()
+            await self._progress.wait()
+
+    # --- protocol to socket, engine and media ----------------------------------------------------
+
+    def _on_engine_event(self, event: Event) -> None:
+        if self._outbox.state is not State.OPEN:
+            return
+        self._tally.said(event)
+        try:
+            self._apply(self._protocol.engine(event, now=self._services.clock()))
+        except Exception as error:
+            self._fail(error)
+        self._progress.set()
+
+    def _apply(self, outputs: Sequence[Output]) -> None:
+        for output in outputs:
+            if self._outbox.state is not State.OPEN:
+                return
+            match output:
+                case Send():
+                    if output.problem is not None:
+                        self._tally.error(output.problem)
+                    self._outbox.send(output.event)
+                case Submit():
+                    self._tally.submitted(output.message)
+                    try:
+                        self._engine.send(output.message)
+                    except EngineUnavailable as error:
+                        if isinstance(output.message, DropPicture):
+                            continue  # it has none of them any more
+                        failed = EngineFailed("engine_unavailable", str(error))
+                        self._apply(self._protocol.engine(failed, now=self._services.clock()))
+                case UseModel():
+                    self._engine.use_model(self.id, output.model)
+                case Tune():
+                    self._intake.tune(output.format, output.vad)
+                case ResetIntake():
+                    self._intake.end_turn()
+                case TurnFinished():
+                    self._tally.turn(output)
+                case ResponseFinished():
+                    self._tally.response(output)
+                case Close():
+                    self._outbox.close(output)
+
+    def _fail(self, error: Exception) -> None:
+        """Our own bug: the client is told and closed, other sessions go on."""
+        self._log_bug(error)
+        problem = ProtocolError(
+            "the server failed while handling this session; connect again",
+            code="internal_error",
+            type="server_error",
+        )
+        self._apply(self._protocol.refuse(problem))
+        self._outbox.close(Close(1011, "internal error"))
+
+    def _log_bug(self, error: Exception) -> None:
+        logging.getLogger(LOGGER).error("session %s failed", self.id, exc_info=error)
+
+    def _expire(self) -> None:
+        limit = self._services.config.max_session_seconds
+        problem = ProtocolError(
+            f"session: expected to last at most {limit:g} seconds, which are over; connect again",
+            code="session_expired",
+        )
+        self._apply(self._protocol.refuse(problem))
+        self._outbox.close(Close(1001, "session expired"))
+
+
+def _parsed(dialect: Dialect, frames: Sequence[WireFrame]) -> list[ClientCommand | ProtocolError]:
+    commands: list[ClientCommand | ProtocolError] = []
+    for frame in frames:
+        try:
+            commands += dialect.parse(frame)
+        except ProtocolError as problem:
+            commands.append(problem)
+    return commands

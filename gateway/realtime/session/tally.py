@@ -1,0 +1,100 @@
+"""What one session adds to the metrics, and its line in the log when it ends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from starlette.websockets import WebSocket
+
+from lookhear.engine.messages import (
+    AnswerFailed,
+    AnswerStarted,
+    CancelAnswer,
+    Event,
+    Message,
+    StartAnswer,
+)
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.protocol.outputs import ResponseFinished, TurnFinished
+from lookhear.gateway.telemetry.log import log_event
+from lookhear.gateway.telemetry.metrics import Metrics
+
+LOGGED_ERRORS = 10  # of one session; the rest are only counted
+OUTCOMES = {"completed": "stop", "incomplete": "length"}  # the others are called as they are
+
+
+class Tally:
+    """clock: seconds, monotonic."""
+
+    def __init__(self, session: str, metrics: Metrics, clock: Callable[[], float]) -> None:
+        self.bytes_in = 0
+        self._session = session
+        self._metrics = metrics
+        self._clock = clock
+        self._began = clock()
+        self._turns_failed = 0
+        self._responses = 0
+        self._errors = 0
+        self._asked: dict[str, float] = {}  # when, of answers that have not begun
+
+    def submitted(self, message: Message) -> None:
+        """The engine was sent this."""
+        if isinstance(message, StartAnswer):
+            self._asked[message.answer] = self._clock()
+        elif isinstance(message, CancelAnswer):
+            self._asked.pop(message.answer, None)
+
+    def said(self, event: Event) -> None:
+        """The engine said this."""
+        if isinstance(event, AnswerStarted | AnswerFailed):
+            asked = self._asked.pop(event.answer, None)
+            if asked is not None and isinstance(event, AnswerStarted):
+                self._metrics.first_token.observe(self._clock() - asked)
+
+    def turn(self, finished: TurnFinished) -> None:
+        """A turn was transcribed, or was not."""
+        outcome = "failed" if finished.lag is None else "completed"
+        self._metrics.turns.labels(outcome).inc()
+        if finished.lag is None:
+            self._turns_failed += 1
+        else:
+            self._metrics.commit_lag.observe(finished.lag)
+
+    def response(self, finished: ResponseFinished) -> None:
+        """A response ended."""
+        self._metrics.answers.labels(OUTCOMES.get(finished.status, finished.status)).inc()
+        self._responses += 1
+
+    def error(self, problem: ProtocolError) -> None:
+        """The client is told of it."""
+        self._metrics.errors.labels(problem.code).inc()
+        self._errors += 1
+        if self._errors <= LOGGED_ERRORS:
+            log_event(
+                "session.error",
+                level=logging.WARNING,
+                session=self._session,
+                code=problem.code,
+                reason=problem.message,
+            )
+
+    def end(self, websocket: WebSocket, close_code: int, *, bytes_out: int, **facts: Any) -> None:
+        """The one line about the whole session."""
+        self._metrics.count_session(close_code)
+        client = websocket.client
+        log_event(
+            "session.end",
+            session=self._session,
+            client=f"{client.host}:{client.port}" if client else None,
+            user_agent=websocket.headers.get("user-agent"),
+            **facts,
+            turns_failed=self._turns_failed,
+            responses=self._responses,
+            errors=self._errors,
+            seconds=round(self._clock() - self._began, 3),
+            close_code=close_code,
+            bytes_in=self.bytes_in,
+            bytes_out=bytes_out,
+        )

@@ -1,0 +1,33 @@
+"""The collector while a gateway runs: the timer finds cycles, and at the end all is undone."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+
+from lookhear.gateway.app.garbage import THRESHOLDS, tended
+
+
+class Session:
+    """Something that refers to itself."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+async def test_what_refers_to_itself_is_found_by_the_timer() -> None:
+    loop, gone = asyncio.get_running_loop(), asyncio.Event()
+    with tended(loop, full_every=0.01):
+        weakref.finalize(Session(), gone.set)
+        async with asyncio.timeout(60):
+            await gone.wait()
+
+
+async def test_the_settings_are_those_of_before_afterwards() -> None:
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    with tended(asyncio.get_running_loop()):
+        assert gc.get_threshold() == THRESHOLDS
+        assert gc.get_freeze_count() > frozen
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0

@@ -1,0 +1,406 @@
+"""The plain HTTP side: files, models, health, metrics, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import wave
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from lookhear.engine.client.client import EngineRequestError
+from lookhear.engine.messages import Pong
+from lookhear.gateway.app import browser
+from lookhear.gateway.config import GatewayConfig
+from tests.gateway.fake_engine import FakeEngine
+from tests.gateway.running import MANUAL, Running, running, tone
+
+
+def wav(seconds: float) -> bytes:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as out:
+        out.setnchannels(1)
+        out.setsampwidth(2)
+        out.setframerate(24_000)
+        out.writeframes(tone(seconds))
+    return file.getvalue()
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def http(shared: Running) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=shared.http, trust_env=False, timeout=60) as client:
+        shared.engine.be_well()
+        yield client
+
+
+async def post(
+    http: httpx.AsyncClient, path: str = "transcriptions", file: bytes | None = None, **data: Any
+) -> httpx.Response:
+    audio = wav(1.0) if file is None else file
+    return await http.post(f"/v1/audio/{path}", files={"file": ("a.wav", audio)}, data=data)
+
+
+async def test_every_format(http: httpx.AsyncClient) -> None:
+    text = "transcribe 1.0 seconds."
+    answer = await post(http)
+    assert answer.json() == {
+        "text": text,
+        "usage": {"type": "duration", "seconds": 1},
+        "languages": [{"code": "en"}],
+    }
+    assert answer.headers["x-request-id"].startswith("req_")
+    answer = await post(http, response_format="text")
+    assert (answer.text, answer.headers["content-type"]) == (
+        text + "\n",
+        "text/plain; charset=utf-8",
+    )
+    answer = await post(http, response_format="srt")
+    assert answer.text == f"1\n00:00:00,000 --> 00:00:01,000\n{text}\n"
+    answer = await post(http, response_format="vtt")
+    assert answer.text == f"WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n{text}\n"
+    assert answer.headers["content-type"].startswith("text/vtt")
+    answer = await post(http, response_format="verbose_json")
+    body = answer.json()
+    assert "words" not in body
+    assert set(body["segments"][0]) == {
+        "id", "seek", "start", "end", "text", "tokens", "temperature", "avg_logprob",
+        "compression_ratio", "no_speech_prob",
+    }  # fmt: skip
+
+
+async def test_silence_of_no_length_gives_empty_text(http: httpx.AsyncClient) -> None:
+    answer = await post(http, file=wav(0))
+    assert answer.status_code in (200, 400)  # an empty file may count as no audio, never as 500
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "param", "words"),
+    [
+        ({"model": "whisper-9"}, 404, "model", ["fake/whisper", "whisper-9"]),
+        ({"response_format": "mp3"}, 400, "response_format", ["verbose_json", "mp3"]),
+        ({"language": "xx"}, 400, "language", ["de, en, fr", "xx"]),
+        ({"temperature": "hot"}, 400, "temperature", ["0 to 1", "hot"]),
+        ({"temperature": "nan"}, 400, "temperature", ["0 to 1", "nan"]),
+        ({"temperature": "2"}, 400, "temperature", ["0 to 1", "2"]),
+        ({"stream": "maybe"}, 400, "stream", ["true or false", "maybe"]),
+        (
+            {"timestamp_granularities[]": "page"}, 400, "timestamp_granularities[]",
+            ["segment or word", "page"],
+        ),
+        (
+            {"timestamp_granularities[]": "word"}, 400, "timestamp_granularities[]",
+            ["verbose_json", "json"],
+        ),
+    ],
+)  # fmt: skip
+async def test_bad_fields(
+    http: httpx.AsyncClient, data: dict[str, Any], status: int, param: str, words: list[str]
+) -> None:
+    answer = await post(http, **data)
+    assert answer.status_code == status
+    error = answer.json()["error"]
+    assert error["param"] == param
+    assert error["type"] == "invalid_request_error"
+    assert error["message"].startswith(param)
+    assert "expected" in error["message"]
+    for word in words:
+        assert word in error["message"]
+
+
+@pytest.mark.parametrize("file", [b"", b"not audio at all", wav(1.0)[:30], b"\x00" * 5000])
+async def test_what_is_no_audio(http: httpx.AsyncClient, file: bytes) -> None:
+    answer = await post(http, file=file)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "invalid_audio"
+    assert "expected" in answer.json()["error"]["message"]
+
+
+async def test_bad_bodies(http: httpx.AsyncClient) -> None:
+    path = "/v1/audio/transcriptions"
+    answers = [
+        await http.post(path, json={"file": "x"}),
+        await http.post(path, files={"other": ("a", b"x")}),
+        await http.post(path, data={"file": "x"}, files={"other": ("a", b"x")}),
+        await http.post(
+            path, content=b"--x\r\nbroken", headers={"content-type": "multipart/form-data"}
+        ),
+        await http.post(
+            path,
+            content=b"--x\r\nbro",
+            headers={"content-type": "multipart/form-data; boundary=x"},
+        ),
+    ]
+    for answer in answers:
+        assert answer.status_code == 400, answer.text
+        assert "expected" in answer.json()["error"]["message"]
+
+
+async def test_too_large_uploads() -> None:
+    async with (
+        running(GatewayConfig(port=0, max_upload_bytes=10_000)) as gateway,
+        httpx.AsyncClient(base_url=gateway.http, trust_env=False, timeout=60) as http,
+    ):
+        declared = await post(http, file=bytes(20_000))
+
+        async def body() -> AsyncIterator[bytes]:  # without a length
+            yield b"--x\r\ncontent-disposition: form-data; name=file; filename=a\r\n\r\n"
+            for _ in range(20):
+                yield bytes(1000)
+
+        chunked = await http.post(
+            "/v1/audio/transcriptions",
+            content=body(),
+            headers={"content-type": "multipart/form-data; boundary=x"},
+        )
+        for answer in (declared, chunked):
+            assert answer.status_code == 413
+            assert answer.json()["error"]["code"] == "file_too_large"
+            assert "10000" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "status", "param"),
+    [
+        ("audio_too_long", "file: expected at most 5 s of audio", 400, "file"),
+        ("invalid_language", "language: expected de, en; got 'fr'", 400, "language"),
+        ("invalid_task", "task: m has one language and cannot translate", 400, None),
+        ("invalid_words", "words: m gives no word times", 400, "timestamp_granularities[]"),
+        ("server_error", "asked to fail", 500, None),
+    ],
+)
+async def test_engine_refusals(
+    shared: Running,
+    http: httpx.AsyncClient,
+    code: str,
+    message: str,
+    status: int,
+    param: str | None,
+) -> None:
+    shared.engine.file_error = EngineRequestError(code, message)
+    answer = await post(http)
+    assert answer.status_code == status
+    error = answer.json()["error"]
+    assert (error["code"], error["message"], error["param"]) == (code, message, param)
+
+
+async def test_a_translation_goes_to_a_model_that_translates(
+    shared: Running, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared.engine, "models", list(reversed(shared.engine.models)))
+    answer = await post(http, "translations")
+    assert answer.status_code == 200
+    assert shared.engine.files[-1].settings.model == "fake/whisper"
+    refused = await post(http, "translations", model="fake-english")
+    assert refused.status_code == 400
+    expected = "model: expected one that can translate ('fake/whisper'), got 'fake-english'"
+    assert refused.json()["error"]["message"] == expected
+
+
+async def test_a_file_goes_to_the_model_it_names(shared: Running, http: httpx.AsyncClient) -> None:
+    await post(http)
+    await post(http, model="fake-english")
+    await post(http, model="")
+    used = [file.settings.model for file in shared.engine.files]
+    assert used == ["fake/whisper", "fake-english", "fake/whisper"]
+    shared.engine.down.add("fake/whisper")
+    refused = await post(http)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "engine_not_ready")
+    assert "fake/whisper" in refused.json()["error"]["message"]
+    assert (await post(http, model="fake-english")).status_code == 200
+
+
+async def test_a_client_that_hangs_up_stops_its_work(
+    shared: Running, http: httpx.AsyncClient
+) -> None:
+    shared.engine.file_gate = asyncio.Event()
+    request = asyncio.create_task(post(http))
+    await shared.engine.wait_for(lambda: bool(shared.engine.files))
+    request.cancel()
+    await asyncio.gather(request, return_exceptions=True)
+    await shared.engine.wait_for(lambda: bool(shared.engine.cancelled_files))
+
+
+@pytest.mark.parametrize("path", ["/v1/audio/transcriptions", "/v1/chat/completions"])
+async def test_a_client_that_hangs_up_while_it_sends(shared: Running, path: str) -> None:
+    pieces: list[Any] = [
+        {"type": "http.request", "body": b"--x\r\ncontent-", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return pieces.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": b"",
+        "headers": [
+            (b"host", b"127.0.0.1"),
+            (b"content-type", b"multipart/form-data; boundary=x"),
+        ],
+    }
+    await shared.app(scope, receive, send)  # and nothing is raised: it is nobody's bug
+    assert sent[0]["status"] == 499
+
+
+async def test_our_bugs_have_a_request_id_too(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser, "browser_folder", lambda: [][0])
+    answer = await http.get("/")
+    assert answer.status_code == 500
+    assert answer.headers["x-request-id"].startswith("req_")
+
+
+async def test_health_ready_and_errors(shared: Running, http: httpx.AsyncClient) -> None:
+    assert (await http.get("/health")).json() == {"status": "ok"}
+    ready = await http.get("/ready")
+    assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+    shared.engine.down.add("fake-english")
+    down = await http.get("/ready")
+    assert (down.status_code, down.headers["retry-after"]) == (503, "1")
+    assert down.json() == {
+        "status": "engine_down",
+        "models": [
+            {"name": "fake/whisper", "state": "ready", "stage": "", "progress": 1.0},
+            {
+                "name": "fake-english",
+                "state": "restarting",
+                "stage": "loading weights",
+                "progress": 0.25,
+            },
+        ],
+    }
+    shared.engine.ready = False
+    assert (await http.get("/health")).status_code == 200
+    refused = await post(http)
+    assert refused.status_code == 503
+    assert refused.headers["retry-after"] == "1"
+    for method, path, status, code in (
+        ("GET", "/v1/live/sessions", 404, "not_found"),
+        ("POST", "/v1/realtime/calls", 404, "not_found"),
+        ("GET", "/v1/audio/transcriptions", 405, "method_not_allowed"),
+        ("GET", "/../etc/passwd", 404, "not_found"),
+    ):
+        answer = await http.request(method, path)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+        assert "x-request-id" in answer.headers
+
+
+async def test_models_with_a_slash(http: httpx.AsyncClient) -> None:
+    for path in ("fake/whisper", "fake%2Fwhisper"):
+        card = (await http.get(f"/v1/models/{path}")).json()
+        assert (card["id"], card["object"]) == ("fake/whisper", "model")
+
+
+async def test_metrics() -> None:
+    async with (
+        running() as gateway,
+        httpx.AsyncClient(base_url=gateway.http, trust_env=False, timeout=60) as http,
+    ):
+        async with gateway.client() as client:
+            await client.until("session.created")
+            await client.update(MANUAL)
+            await client.append(tone(0.5))
+            await client.send("input_audio_buffer.commit")
+            await client.until(".completed")
+            text = (await http.get("/metrics")).text
+            assert "lookhear_sessions_active 1.0" in text
+            assert 'lookhear_turns_total{outcome="completed"} 1.0' in text
+            assert 'lookhear_audio_seconds_total{way="realtime"} 0.5' in text
+            assert "lookhear_commit_lag_seconds_count 1.0" in text
+            assert 'lookhear_engine_ready{model="fake-english"} 1.0' in text
+            gateway.engine.stats["m"] = Pong(
+                1,
+                {"requests": 7, "accepted_tokens": 30, "live_turns": 2, "unheard_of": 1},
+                busy_seconds=1.5,
+            )
+            text = (await http.get("/metrics")).text
+            assert 'lookhear_engine_requests{model="m"} 7.0' in text
+            assert 'lookhear_engine_busy_seconds{model="m"} 1.5' in text
+            assert 'lookhear_engine_accepted_tokens{model="m"} 30.0' in text
+            gateway.engine.stats.clear()  # its engine died
+            gateway.engine.down.add("fake-english")
+            text = (await http.get("/metrics")).text
+            assert 'lookhear_engine_live_turns{model="m"}' not in text
+            assert 'lookhear_engine_ready{model="fake-english"} 0.0' in text
+            assert 'lookhear_engine_ready{model="fake/whisper"} 1.0' in text
+        await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
+        text = (await http.get("/metrics")).text
+        assert "lookhear_sessions_active 0.0" in text
+        assert 'lookhear_sessions_total{code="1000"} 1.0' in text
+
+
+async def test_keys_guard_the_api_only() -> None:
+    config = GatewayConfig(port=0, api_keys=("secret",))
+    async with (
+        running(config, FakeEngine()) as gateway,
+        httpx.AsyncClient(base_url=gateway.http, trust_env=False, timeout=60) as http,
+    ):
+        for path, status in (("/v1/models", 401), ("/metrics", 401), ("/ready", 200)):
+            assert (await http.get(path)).status_code == status
+        good = await http.get("/v1/models", headers={"authorization": "Bearer secret"})
+        assert good.status_code == 200
+
+
+async def test_foreign_pages_and_allowed_ones() -> None:
+    config = GatewayConfig(port=0, allow_origins=("https://app.example",))
+    async with (
+        running(config) as gateway,
+        httpx.AsyncClient(base_url=gateway.http, trust_env=False, timeout=60) as http,
+    ):
+        evil = await http.get("/v1/models", headers={"origin": "https://evil.example"})
+        assert evil.status_code == 403
+        good = await http.get("/v1/models", headers={"origin": "https://app.example"})
+        assert good.headers["access-control-allow-origin"] == "https://app.example"
+        preflight = await http.options(
+            "/v1/audio/transcriptions",
+            headers={
+                "origin": "https://app.example",
+                "access-control-request-method": "POST",
+                "access-control-request-headers": "authorization,x-stainless-lang",
+            },
+        )
+        assert preflight.status_code == 200
+
+
+async def test_the_browser_page(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setattr(browser, "browser_folder", lambda: None)
+    assert (await http.get("/")).status_code == 404
+    (tmp_path / "browser").mkdir()
+    (tmp_path / "browser" / "index.html").write_text("<!doctype html>")
+    (tmp_path / "browser" / "app.js").write_text("1")
+    (tmp_path / "secret.txt").write_text("no")
+    monkeypatch.setattr(browser, "browser_folder", lambda: tmp_path / "browser")
+    page = await http.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert page.headers["content-security-policy"].startswith("default-src 'self'")
+    assert "javascript" in (await http.get("/app.js")).headers["content-type"]
+    long = "/" + "a" * 300
+    for path in ("/..%2Fsecret.txt", "/%2e%2e/secret.txt", "/missing.js", long, "/%00"):
+        assert (await http.get(path)).status_code == 404
+
+
+async def test_the_sample_recording(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    sample = await http.get("/sample.opus")
+    assert sample.headers["content-type"] == "audio/ogg"
+    assert sample.content.startswith(b"OggS")
+    for folder in (None, tmp_path):
+        monkeypatch.setattr(browser, "packaged_folder", lambda folder=folder: folder)
+        assert (await http.get("/sample.opus")).status_code == 404

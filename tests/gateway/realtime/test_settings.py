@@ -1,0 +1,136 @@
+"""Partial updates: absent keeps, null clears, "" clears; the echo is the whole configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lookhear.engine.messages import ModelCard
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.openai import objects
+from lookhear.gateway.realtime.openai.session_updates import updated
+from lookhear.gateway.realtime.settings.settings import SessionSettings
+from tests.gateway.fake_engine import CARDS
+
+START = SessionSettings(model="fake/whisper")
+
+
+def changed(
+    settings: SessionSettings, session: dict[str, Any], cards: Sequence[ModelCard] = CARDS
+) -> SessionSettings:
+    return updated(settings, cards, session=session, event_id=None)
+
+
+def merged(settings: SessionSettings, **input: Any) -> SessionSettings:
+    session = {"type": "transcription", "audio": {"input": input}}
+    return changed(settings, session)
+
+
+def transcription(settings: SessionSettings, **fields: Any) -> SessionSettings:
+    return merged(settings, transcription=fields)
+
+
+def test_nothing_given_changes_nothing() -> None:
+    sessions: list[dict[str, Any]] = [
+        {},
+        {"audio": None},
+        {"audio": {}},
+        {"audio": {"input": None}},
+    ]
+    for session in sessions:
+        assert changed(START, {"type": "transcription", **session}) == START
+    assert merged(START) == START
+    assert transcription(START) == START
+
+
+def test_each_field_stays_until_it_is_named() -> None:
+    settings = transcription(START, language="de", prompt="Hut")
+    settings = merged(settings, turn_detection={"type": "server_vad", "threshold": 0.7})
+    settings = merged(settings, turn_detection={"type": "server_vad", "silence_duration_ms": 200})
+    settings = merged(settings, format={"type": "audio/pcma"})
+    wire = objects.session(settings, "sess_1", None)["audio"]["input"]
+    assert wire == {
+        "format": {"type": "audio/pcma"},
+        "transcription": {"model": "fake/whisper", "language": "de", "prompt": "Hut"},
+        "turn_detection": {
+            "type": "server_vad",
+            "threshold": 0.7,
+            "prefix_padding_ms": 300,
+            "silence_duration_ms": 200,
+        },
+    }
+
+
+def test_null_and_empty_clear() -> None:
+    full = transcription(START, language="de", prompt="Hut", model="fake/whisper")
+    assert transcription(full, language=None).language is None
+    assert transcription(full, language="").language is None
+    assert transcription(full, prompt="").prompt == ""
+    assert transcription(full, prompt=None).prompt == ""
+    assert merged(full, transcription=None) == START
+    assert merged(full, turn_detection=None).turn_detection is None
+    changed = merged(START, turn_detection={"type": "server_vad", "threshold": 0.9})
+    assert merged(changed, turn_detection={"type": "server_vad", "threshold": None}) == START
+    pcma = merged(START, format={"type": "audio/pcma"})
+    assert merged(pcma, format=None) == START
+
+
+def test_another_kind_of_turn_detection_begins_anew() -> None:
+    tuned = merged(START, turn_detection={"type": "server_vad", "threshold": 0.9})
+    semantic = merged(tuned, turn_detection={"type": "semantic_vad", "eagerness": "high"})
+    assert semantic.vad().silence_duration_ms == 500
+    assert objects.session(semantic, "s", None)["audio"]["input"]["turn_detection"] == {
+        "type": "semantic_vad",
+        "eagerness": "high",
+    }
+    slow = merged(semantic, turn_detection={"type": "semantic_vad", "eagerness": "low"})
+    assert slow.vad().silence_duration_ms > semantic.vad().silence_duration_ms
+    assert merged(semantic, turn_detection={"type": "server_vad"}) == START
+
+
+@pytest.mark.parametrize(("given", "code"), [("EN", "en"), ("en-US", "en"), ("de_DE", "de")])
+def test_language_tags_are_reduced(given: str, code: str) -> None:
+    assert transcription(START, language=given).language == code
+
+
+def test_a_language_must_suit_the_model_it_ends_up_with() -> None:
+    german = transcription(START, language="de")
+    # A model that lists no languages has one, and does not mind what it is called.
+    assert transcription(german, model="fake-english").language == "de"
+    with pytest.raises(ProtocolError, match="xx"):
+        transcription(START, language="xx")
+    odd = transcription(START, model="fake-english", language="xx")
+    with pytest.raises(ProtocolError, match="xx"):
+        transcription(odd, model="fake/whisper")
+
+
+def test_logprobs_and_extensions() -> None:
+    include = ["item.input_audio_transcription.logprobs"]
+    on = changed(START, {"type": "transcription", "include": include})
+    assert objects.session(on, "s", None)["include"] == include
+    assert changed(on, {"type": "transcription", "include": []}) == START
+    assert changed(on, {"type": "transcription", "include": None}) == START
+    asked = changed(START, {"type": "transcription", "lookhear": {"words": True}})
+    assert objects.session(asked, "s", None)["lookhear"] == {"provisional": False, "words": True}
+    assert changed(asked, {"type": "transcription", "lookhear": None}) == START
+
+
+def test_other_sample_rates_are_taken() -> None:
+    sixteen = merged(START, format={"type": "audio/pcm", "rate": 16_000})
+    assert objects.session(sixteen, "s", None)["audio"]["input"]["format"]["rate"] == 16_000
+
+
+def test_word_times_of_a_model_that_has_none_are_refused_at_once() -> None:
+    cards = [replace(CARDS[0], has_word_times=False), CARDS[1]]
+    update = {"type": "transcription", "lookhear": {"words": True}}
+    with pytest.raises(ProtocolError, match='expected false, "fake/whisper"') as caught:
+        changed(START, update, cards)
+    assert (caught.value.code, caught.value.param) == ("invalid_words", "session.lookhear.words")
+    other = {"audio": {"input": {"transcription": {"model": CARDS[1].id}}}}
+    words = changed(START, {**update, **other}, cards)
+    with pytest.raises(ProtocolError, match=r"session\.lookhear\.words"):
+        back = {"input": {"transcription": {"model": CARDS[0].id}}}
+        changed(words, {"type": "transcription", "audio": back}, cards)

@@ -1,0 +1,322 @@
+"""A paced connection hands over what uvicorn's own would, however the bytes are split."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from uvicorn import Config
+from uvicorn.server import ServerState
+from websockets.frames import Frame, Opcode
+
+from lookhear.gateway.realtime.session.session import RealtimeSession
+from lookhear.gateway.sockets import frames
+from lookhear.gateway.sockets.frames import PLENTY, PacedProtocol
+from lookhear.gateway.sockets.frames import WireFrame as Message
+from tests.gateway.running import Running
+
+MAX_SIZE = 70_000
+HANDSHAKE = (
+    b"GET /v1/realtime HTTP/1.1\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+
+
+class Wire(asyncio.Transport):
+    """A transport without a socket."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.paused = self.closed = self.aborted = False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return default
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def pause_reading(self) -> None:
+        assert not self.paused
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        assert self.paused
+        self.paused = False
+
+
+class Connection:
+    """A protocol whose session is attached. pause: what the session says to pauses."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, pause: float = 0.0) -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await receive()
+            await send({"type": "websocket.accept"})
+            with contextlib.suppress(asyncio.CancelledError):
+                await loop.create_future()
+
+        config = Config(app, ws_max_size=MAX_SIZE, ws_per_message_deflate=False, log_config=None)
+        config.load()
+        self.loop = loop
+        self.wire = Wire()
+        self.taken: list[Message] = []
+        self.protocol = PacedProtocol(config, ServerState(), {}, loop)
+        self.protocol.connection_made(self.wire)
+        self.protocol.data_received(HANDSHAKE)
+        while not self.wire.written:
+            self.step()
+        assert b" 101 " in self.wire.written
+        self.wire.written = b""
+        self.protocol.attach(self.taken.append, lambda: pause)
+
+    def step(self) -> None:
+        self.loop.run_until_complete(asyncio.sleep(0))
+
+    def feed(self, data: bytes, cuts: Sequence[int] = ()) -> None:
+        bounds = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+        for a, b in zip(bounds, bounds[1:], strict=False):
+            if b > a:
+                self.protocol.data_received(data[a:b])
+
+    def disconnects(self) -> list[int]:
+        """Close codes that the application is told."""
+        queue = self.protocol.queue
+        found: list[Any] = [queue.get_nowait() for _ in range(queue.qsize())]
+        return [message["code"] for message in found]
+
+    def end(self) -> None:
+        self.protocol.connection_lost(None)
+        for task in self.protocol.tasks:
+            task.cancel()
+        self.step()
+
+
+@contextlib.contextmanager
+def connected(pause: float = 0.0) -> Iterator[Connection]:
+    loop = asyncio.new_event_loop()
+    connection = Connection(loop, pause)
+    try:
+        yield connection
+    finally:
+        connection.end()
+        loop.close()
+
+
+@pytest.fixture
+def connection() -> Iterator[Connection]:
+    with connected() as it:
+        yield it
+
+
+@pytest.fixture
+def paced() -> Iterator[Connection]:
+    with connected(pause=0.001) as it:
+        yield it
+
+
+def masked(opcode: Opcode, data: bytes, fin: bool = True) -> bytes:
+    return Frame(opcode, data, fin).serialize(mask=True)
+
+
+def of(message: Message) -> bytes:
+    if isinstance(message, bytes):
+        return masked(Opcode.BINARY, message)
+    return masked(Opcode.TEXT, message.encode())
+
+
+messages = st.lists(
+    st.one_of(
+        st.text(max_size=40),
+        st.binary(max_size=40),
+        st.integers(100, 66_000).map(lambda n: "é" * (n // 2)),
+    ),
+    max_size=6,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(messages, st.lists(st.integers(0, 3000), max_size=8), st.randoms())
+def test_any_split_gives_the_same_messages(
+    script: list[Message], cuts: list[int], draw: random.Random
+) -> None:
+    """Some come in fragments, with pings between."""
+    data, pings = b"", 0
+    for message in script:
+        body = message if isinstance(message, bytes) else message.encode()
+        kind = Opcode.BINARY if isinstance(message, bytes) else Opcode.TEXT
+        if draw.random() < 0.3:
+            half = len(body) // 2
+            data += masked(kind, body[:half], fin=False) + masked(Opcode.PING, b"?")
+            data += masked(Opcode.CONT, body[half:])
+            pings += 1
+        else:
+            data += of(message)
+    with connected() as connection:
+        connection.feed(data, cuts)
+        assert connection.taken == script
+        assert connection.wire.written == b"\x8a\x01?" * pings
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"\x81\x05hello", 1002),  # not masked
+        (b"\xc1\x80\0\0\0\0", 1002),  # a reserved bit
+        (b"\x83\x80\0\0\0\0", 1002),  # an unknown kind
+        (masked(Opcode.CONT, b"x"), 1002),  # of nothing
+        (masked(Opcode.TEXT, b"x", fin=False) + masked(Opcode.TEXT, b"y"), 1002),
+        (masked(Opcode.TEXT, b"\xff\xfe"), 1007),  # no UTF-8
+        (masked(Opcode.TEXT, b"\xff", fin=False) + masked(Opcode.CONT, b"\xfe"), 1007),
+        (b"\x81\xff" + struct.pack("!Q", MAX_SIZE + 1) + bytes(4), 1009),
+        (masked(Opcode.CLOSE, struct.pack("!H", 1001)), 1001),
+    ],
+    ids=lambda value: str(value) if isinstance(value, int) else "",  # masks are drawn anew
+)
+@pytest.mark.parametrize("cuts", [[], [1], [2, 3, 9]])
+def test_what_is_broken_closes_as_ever(
+    connection: Connection,
+    data: bytes,
+    code: int,
+    cuts: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(frames, "QUIET", 0.001)
+    connection.feed(of("before") + data + of("after"), [len(of("before")) + cut for cut in cuts])
+    assert connection.taken == ["before"]
+    while not connection.wire.closed:
+        connection.step()
+    assert connection.wire.written[:4] == b"\x88" + connection.wire.written[1:2] + struct.pack(
+        "!H", code
+    )
+    assert set(connection.disconnects()) == {code}
+
+
+def test_the_rest_of_what_is_broken_is_read_and_thrown_away(
+    paced: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paced.feed(of("before"))
+    paced.protocol.hold()
+    paced.feed(b"\x81\xff" + struct.pack("!Q", MAX_SIZE + 1) + bytes(4))
+    said = paced.wire.written
+    paced.feed(of("after"))
+    assert not paced.wire.paused and not paced.wire.closed
+    monkeypatch.setattr(frames, "QUIET", 0.001)
+    paced.feed(of("after"))
+    while not paced.wire.closed:
+        paced.step()
+    assert paced.wire.written == said and paced.taken == ["before"]
+    assert paced.disconnects() == [1009]
+
+
+async def test_who_sends_too_much_is_told_and_not_reset(
+    gateway: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "QUIET", 600.0)  # here the client's own end comes first
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    writer.write(HANDSHAKE.replace(b"Host: test", b"Host: localhost"))
+    assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+    limit = gateway.services.config.max_message_bytes
+    writer.write(b"\x81\xff" + struct.pack("!Q", limit + 1) + bytes(4) + bytes(4_000_000))
+    writer.write_eof()
+    said = await reader.read()  # raises if the connection is reset
+    assert b"\x88" in said and struct.pack("!H", 1009) in said
+    writer.close()
+    await writer.wait_closed()
+    await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
+
+
+def test_who_is_not_read_or_was_just_heard_is_not_taken_for_dead(connection: Connection) -> None:
+    protocol, wire = connection.protocol, connection.wire
+    protocol.send_keepalive_ping()
+    protocol.hold()
+    protocol.keepalive_timeout()
+    assert not wire.closed
+    protocol.release()
+    connection.feed(of("much")[:3])
+    protocol.keepalive_timeout()
+    assert not wire.closed
+    protocol.keepalive_timeout()
+    assert wire.closed and struct.pack("!H", 1011) in wire.written
+    assert wire.aborted, "what waits to be written would wait for ever"
+
+
+def test_who_takes_nothing_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "LINGER", 0.001)
+    with connected() as connection:
+        [task] = connection.protocol.tasks
+        task.cancel()  # the application ends, and what it has written does not go out
+        while not connection.wire.aborted:
+            connection.step()
+        assert connection.wire.closed
+
+
+def test_the_socket_rests_after_messages_only(paced: Connection) -> None:
+    paced.feed(masked(Opcode.PING, b""))
+    assert not paced.wire.paused
+    one = of("one")
+    paced.feed(one[:4])
+    assert not paced.wire.paused
+    paced.feed(one[4:])
+    assert paced.wire.paused
+    while paced.wire.paused:
+        paced.step()
+    paced.feed(of("x" * 60_000) + of("y" * 60_000))
+    assert PLENTY < 120_000
+    assert len(paced.taken) == 3 and not paced.wire.paused, "so much is not paced"
+
+
+def test_held_until_released(paced: Connection) -> None:
+    paced.feed(of("one"))
+    paced.protocol.hold()
+    paced.loop.run_until_complete(asyncio.sleep(0.005))  # the pause is over
+    assert paced.wire.paused
+    paced.protocol.release()
+    assert not paced.wire.paused
+    paced.protocol.release()
+
+
+async def test_sessions_are_attached(gateway: Running) -> None:
+    """What a session was sent before it was there reaches it too, in order."""
+    async with gateway.client() as client:
+        for number in range(20):
+            await client.send("input_audio_buffer.clear", event_id=f"e{number}")
+        for _ in range(20):
+            await client.until("cleared")
+        [session] = gateway.services.sessions
+        assert isinstance(session, RealtimeSession)
+        assert isinstance(session._connection, PacedProtocol)
+
+
+def test_a_release_ends_the_pause_before(
+    paced: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its timer would cut a later pause short."""
+    timers: list[asyncio.TimerHandle] = []
+    call_later = paced.loop.call_later
+
+    def remembered(delay: float, callback: Any, *arguments: Any) -> asyncio.TimerHandle:
+        timers.append(call_later(delay, callback, *arguments))
+        return timers[-1]
+
+    monkeypatch.setattr(paced.loop, "call_later", remembered)
+    paced.feed(masked(Opcode.TEXT, b"one"))
+    [timer] = timers
+    paced.protocol.hold()
+    paced.protocol.release()
+    assert timer.cancelled() and not paced.wire.paused
