@@ -54,7 +54,7 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	@echo "installing the server and the benchmarks (minutes the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e tools/demo -e '.[server,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e tools/demo -e '.[server,bench,peers]'
 	@touch $@ $(VENV)/.server
 
 clean:

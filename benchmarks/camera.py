@@ -28,8 +28,8 @@ from rich.console import Console
 from rich.table import Table
 from websockets.sync.client import ClientConnection, connect
 
-from lookhear.benchmarks import machine
-from lookhear.benchmarks.result_file import add_file_arguments, write_result
+from lookhear.bench import machine
+from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.commands.private_server import ServerProcess
 from tools.recipes.scenes.clips import next_slide
 from tools.recipes.scenes.drawing import Canvas
@@ -229,9 +229,7 @@ def table(minutes: list[Minute], about: Json) -> Table:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="lookhear.benchmarks.camera", description=__doc__.split("\n\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="benchmarks.camera", description=__doc__.split("\n\n")[0])
     parser.add_argument("--model", default="demo-qwen3-vl")
     parser.add_argument("--minutes", type=int, default=30)
     parser.add_argument("--max-frames", type=int, default=4, help="kept in full, as many thinned")
@@ -241,7 +239,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     add_file_arguments(parser)
     options = parser.parse_args(argv)
-    about = machine.describe(["lookhear.benchmarks.camera", *argv])
+    about = machine.describe(["benchmarks.camera", *argv])
     with ServerProcess(0, ["--model", options.model]) as server:
         minutes = watch(server, options)
     result = summary(minutes)

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from lookhear.benchmarks import machine, metrics
-from lookhear.benchmarks.dataset import Audio, long_recordings
-from lookhear.benchmarks.result_file import add_file_arguments, write_result
-from lookhear.benchmarks.sessions import PIECE, Meter, Speech, block_errors
-from lookhear.benchmarks.trace import RATE, Trace
-from lookhear.benchmarks.utterances import latencies
+from benchmarks.in_process.sessions import PIECE, Meter, Speech, block_errors
+from lookhear.bench import machine
+from lookhear.bench.measures import metrics
+from lookhear.bench.measures.trace import RATE, Trace
+from lookhear.bench.measures.utterances import latencies
+from lookhear.bench.recordings.dataset import Audio, long_recordings
+from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families.build import build_core
@@ -243,7 +244,7 @@ def gained(core: EngineCore, before: dict[str, int]) -> dict[str, int]:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.crowd", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.crowd", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")
     parser.add_argument("--live", type=int, default=16, help="turns at once")
@@ -256,7 +257,7 @@ def main(argv: list[str]) -> int:
     add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
-    about = machine.describe(["lookhear.benchmarks.crowd", *argv])
+    about = machine.describe(["benchmarks.crowd", *argv])
     rows = max(16, options.live + options.files)
     config = EngineConfig(
         model=options.model,

@@ -27,9 +27,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from lookhear.benchmarks import machine
-from lookhear.benchmarks.flood import PACKET_SECONDS
-from lookhear.benchmarks.result_file import add_file_arguments, write_result
+from benchmarks.socket_load.flood import PACKET_SECONDS
+from lookhear.bench import machine
+from lookhear.bench.result_file import add_file_arguments, write_result
 
 Json = dict[str, Any]
 
@@ -94,7 +94,7 @@ def report(gateway: subprocess.Popen[str]) -> Json:
 def measure(sessions: int, mode: str, setting: Setting, profile: Path | None = None) -> Json:
     """One run -> its numbers; "carried" says whether it counts."""
     options = {"engine_cores": setting.others}
-    with process("lookhear.benchmarks.null_gateway", options, [setting.core]) as gateway:
+    with process("benchmarks.socket_load.null_gateway", options, [setting.core]) as gateway:
         port = line(gateway)["port"]
         wanted = {
             "port": port,
@@ -105,7 +105,7 @@ def measure(sessions: int, mode: str, setting: Setting, profile: Path | None = N
             "recording": 120.0,
             "seed": setting.seed,
         }
-        with process("lookhear.benchmarks.flood", wanted, setting.others) as flood:
+        with process("benchmarks.socket_load.flood", wanted, setting.others) as flood:
             line(flood)  # all are open
             time.sleep(setting.settle)
             report(gateway)
@@ -221,7 +221,7 @@ def table(runs: list[Json]) -> Table:
 def main(argv: list[str]) -> int:
     """Prints a table and writes the result file."""
     cores = sorted(os.sched_getaffinity(0))
-    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.gateway", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.gateway", description=__doc__)
     parser.add_argument("--sessions", type=int, nargs="*", help="only these, no search")
     parser.add_argument("--mode", choices=MODES, nargs="*", default=list(MODES))
     parser.add_argument("--seconds", type=float, default=20.0, help="counted, of each run")
@@ -236,7 +236,7 @@ def main(argv: list[str]) -> int:
     console = Console(highlight=False)
     others = [core for core in cores if core != options.core] or cores
     setting = Setting(options.core, others, options.seconds, options.settle, options.seed)
-    result = machine.describe(["lookhear.benchmarks.gateway", *argv])
+    result = machine.describe(["benchmarks.gateway", *argv])
     runs: list[Json] = []
     for mode in options.mode:
         if options.sessions:

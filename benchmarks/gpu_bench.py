@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from lookhear.benchmarks import gpu_load, gpu_peers
-from lookhear.benchmarks.gpu_check import device as describe_device
-from lookhear.benchmarks.gpu_load import Client
-from lookhear.benchmarks.gpu_models import (
+from benchmarks.gpu import load as gpu_load
+from benchmarks.gpu import peers as gpu_peers
+from benchmarks.gpu.load import Client
+from benchmarks.gpu.models import (
     GEOMETRIES,
     Geometry,
     build,
@@ -36,9 +36,10 @@ from lookhear.benchmarks.gpu_models import (
     random_weights,
     write_folder,
 )
-from lookhear.benchmarks.gpu_peers import synchronize
-from lookhear.benchmarks.gpu_tables import table
-from lookhear.benchmarks.machine import describe
+from benchmarks.gpu.peers import synchronize
+from benchmarks.gpu.tables import table
+from benchmarks.gpu_check import device as describe_device
+from lookhear.bench.machine import describe
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 RESULT = Path(__file__).resolve().parent / "results" / "gpu-bench.json"
@@ -69,7 +70,7 @@ class Bench:
         self._model_end = self._end
         self._folder = Path()
         self.result: dict[str, Any] = {
-            **describe(["lookhear.benchmarks.gpu_bench", *argv]),
+            **describe(["benchmarks.gpu_bench", *argv]),
             "device": describe_device(),
             "geometry": options.geometry,
             "models": {},

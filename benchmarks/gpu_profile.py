@@ -22,11 +22,12 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from lookhear.benchmarks import gpu_bench, gpu_load
-from lookhear.benchmarks.gpu_bench import Bench
-from lookhear.benchmarks.gpu_load import Client
-from lookhear.benchmarks.gpu_models import Geometry
-from lookhear.benchmarks.gpu_peers import synchronize
+from benchmarks import gpu_bench
+from benchmarks.gpu import load as gpu_load
+from benchmarks.gpu.load import Client
+from benchmarks.gpu.models import Geometry
+from benchmarks.gpu.peers import synchronize
+from benchmarks.gpu_bench import Bench
 
 RESULT = Path(__file__).resolve().parent / "results" / "gpu-profile.json"
 MODELS = ("whisper-large-v3-turbo", "qwen3-asr-0.6b")

@@ -3,7 +3,7 @@
 Gateway protocol, voice detector, policies, scheduler and model are the real ones; sockets and
 waiting are left out, and computing takes no time (the "computation-unaware" latencies of the
 literature). So it is deterministic, runs much faster than speech, and shows what a policy costs
-before the machine is added. For tuning; `benchmarks.live` measures the real thing.
+before the machine is added. For tuning; `lookhear bench live` measures the real thing.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.benchmarks import metrics
-from lookhear.benchmarks.dataset import DATA, Audio, Utterance, held_out, long_recordings
-from lookhear.benchmarks.trace import RATE, Trace
-from lookhear.benchmarks.utterances import latencies
+from lookhear.bench.measures import metrics
+from lookhear.bench.measures.trace import RATE, Trace
+from lookhear.bench.measures.utterances import latencies
+from lookhear.bench.recordings.dataset import DATA, Audio, Utterance, held_out, long_recordings
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families.build import build_core
@@ -134,7 +134,7 @@ def main() -> None:
     parser.add_argument("--segment", type=float, default=0.0, help="longest, seconds")
     parser.add_argument("--silence-ms", type=int, default=None)
     parser.add_argument("--limit", type=int, default=20, help="utterances per language and split")
-    parser.add_argument("--data", type=Path, default=DATA, help="made by engine.demo.fixtures")
+    parser.add_argument("--data", type=Path, default=DATA, help="recordings; default: tests/data")
     parser.add_argument("--long", action="store_true", help="the long recordings instead")
     parser.add_argument("--errors", action="store_true", help="print what was misheard")
     options = parser.parse_args()

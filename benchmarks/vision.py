@@ -30,10 +30,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from lookhear.benchmarks import machine
-from lookhear.benchmarks.result_file import add_file_arguments, write_result
-from lookhear.benchmarks.vision_engines import MODES, Answers, Ours, Theirs
-from lookhear.benchmarks.vision_inputs import EIGHT, GEOMETRY, SINGLE, Question, Vocabulary
+from benchmarks.in_process.vision_engines import MODES, Answers, Ours, Theirs
+from benchmarks.in_process.vision_inputs import EIGHT, GEOMETRY, SINGLE, Question, Vocabulary
+from lookhear.bench import machine
+from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.engine.device.allocator import keep_freed_memory
 from lookhear.engine.families.parts import chosen_dtype, half_decoder
 
@@ -204,14 +204,14 @@ def _second(name: str, found: Json) -> str:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.vision", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.vision", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--geometry", nargs="+", choices=GEOMETRY, default=list(GEOMETRY))
     parser.add_argument("--rounds", type=int, default=5, help="that count")
     add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
-    about = machine.describe(["lookhear.benchmarks.vision", *argv])
+    about = machine.describe(["benchmarks.vision", *argv])
     torch.set_num_threads(1)
     keep_freed_memory()  # as the engine's process does; transformers' gain too
     result: Json = {"scenario": "vision", **about, "threads": 1, "rounds": options.rounds}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lookhear.benchmarks.sessions import PIECE, Listener, Minutes, Speech, block_errors
-from lookhear.benchmarks.trace import SpokenWord
+from benchmarks.in_process.sessions import PIECE, Listener, Minutes, Speech, block_errors
+from lookhear.bench.measures.trace import SpokenWord
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from numpy.typing import NDArray
 
-from lookhear.benchmarks.dataset import Audio, Utterance, held_out
+from lookhear.bench.recordings.dataset import Audio, Utterance, held_out
 from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess
 from lookhear.engine.client.client import EngineClient
