@@ -30,7 +30,7 @@ from benchmarks.peers.checkpoints import ctranslate2_folder
 from benchmarks.peers.worker import Worker
 from lookhear.bench import machine
 from lookhear.bench.result_file import add_file_arguments, write_result
-from tests.checkpoints import EOT, build_random_whisper
+from tools.random_checkpoints.whisper import EOT, build_random_whisper
 
 GEOMETRY: dict[str, dict[str, Any]] = {
     "tiny": {"layers": 4, "width": 384, "heads": 6},

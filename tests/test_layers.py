@@ -92,6 +92,16 @@ def test_nothing_that_is_packaged_imports_what_only_the_repository_has() -> None
     assert not wrong
 
 
+def test_benchmarks_of_the_repository_import_no_tests() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in (ROOT / "benchmarks").rglob("*.py")
+        for module in imported(path, top_level_only=False)
+        if is_below(module, "tests") or is_below(module, "benchmarks.bench")
+    ]
+    assert not wrong
+
+
 @pytest.mark.parametrize("package", sorted(ABSENT))
 def test_packages_load_without_what_may_be_absent(package: str) -> None:
     wrong = [

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.checkpoints.loader import read_json
-from tests.checkpoints_vl import build_random_qwen3_vl
+from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
 
 FACTOR = 32  # pixels per visual token, both ways
 Size = tuple[int, int]  # of a picture: tokens down and across

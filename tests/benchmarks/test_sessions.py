@@ -16,7 +16,7 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.wer import total, word_errors
-from tests.checkpoints_qwen import build_served_qwen3_asr
+from tools.random_checkpoints.qwen3 import build_served_qwen3_asr
 
 WORDS = st.lists(st.sampled_from(["one", "two", "three", "four"]), max_size=30).map(" ".join)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tests.checkpoints import MERGES
+from tools.random_checkpoints.whisper import MERGES
 
 TEXT: dict[str, Any] = {
     "vocab_size": 160,
@@ -43,7 +43,7 @@ def build_random_qwen3(folder: Path, *, seed: int = 0, **text: Any) -> Any:
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     config = Qwen3Config(**{**TEXT, "eos_token_id": list(END_TOKENS), **text})
-    return _save(Qwen3ForCausalLM(config), folder, seed)
+    return save_model(Qwen3ForCausalLM(config), folder, seed)
 
 
 def build_random_qwen3_asr(
@@ -68,7 +68,7 @@ def build_random_qwen3_asr(
         pad_token_id=END_TOKENS[0],
         tie_word_embeddings=tied_head,
     )
-    return _save(Qwen3ASRForConditionalGeneration(config), folder, seed)
+    return save_model(Qwen3ASRForConditionalGeneration(config), folder, seed)
 
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|audio_start|>", "<|audio_end|>")
@@ -110,10 +110,10 @@ def build_served_qwen3_asr(folder: Path, *, seed: int = 0, **audio: Any) -> Any:
         pad_token_id=ids["<|endoftext|>"],
         tie_word_embeddings=True,
     )
-    return _save(Qwen3ASRForConditionalGeneration(config), folder, seed)
+    return save_model(Qwen3ASRForConditionalGeneration(config), folder, seed)
 
 
-def _save(model: Any, folder: Path, seed: int) -> Any:
+def save_model(model: Any, folder: Path, seed: int) -> Any:
     """Weights large enough for attention to choose and for logits to differ, then written."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

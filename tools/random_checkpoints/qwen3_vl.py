@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.checkpoints_qwen import END_TOKENS, TEXT, _save, write_qwen_tokenizer
+from tools.random_checkpoints.qwen3 import END_TOKENS, TEXT, save_model, write_qwen_tokenizer
 
 IMAGE_TOKEN, VIDEO_TOKEN, VISION_START, VISION_END = 155, 156, 157, 158
 VL_TEXT: dict[str, Any] = {
@@ -69,7 +69,7 @@ def build_random_qwen3_vl(
         pad_token_id=END_TOKENS[0],
         tie_word_embeddings=tied_head,
     )
-    return _save(Qwen3VLForConditionalGeneration(config), folder, seed)
+    return save_model(Qwen3VLForConditionalGeneration(config), folder, seed)
 
 
 VL_SPECIAL = (
@@ -108,7 +108,7 @@ def build_served_qwen3_vl(folder: Path, *, seed: int = 0, **vision: Any) -> Any:
         pad_token_id=ids["<|endoftext|>"],
         tie_word_embeddings=True,
     )
-    model = _save(Qwen3VLForConditionalGeneration(config), folder, seed)
+    model = save_model(Qwen3VLForConditionalGeneration(config), folder, seed)
     for name in ("preprocessor_config.json", "video_preprocessor_config.json"):
         (folder / name).write_text(json.dumps(PIXELS), encoding="utf-8")
     return model

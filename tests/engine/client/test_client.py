@@ -29,7 +29,7 @@ from lookhear.engine.messages import (
     TranscriptionSettings,
     TurnCompleted,
 )
-from tests.checkpoints import build_random_whisper
+from tools.random_checkpoints.whisper import build_random_whisper
 
 LIMIT = 60.0  # seconds for what takes one or two; a busy machine must not fail the test
 
