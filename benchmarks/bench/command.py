@@ -31,10 +31,10 @@ def bench(argv: list[str]) -> int:
     known = SUBCOMMANDS | IN_REPOSITORY
     if argv and argv[0] in known:
         name = argv[0]
-        if importlib.util.find_spec("psutil") is None:
-            return _refuse('needs pip install "lookhear[bench]" (psutil is missing)')
         if name in IN_REPOSITORY:
-            module = from_repository(IN_REPOSITORY[name][0], f"lookhear bench {name}")
+            module = from_repository(IN_REPOSITORY[name][0], f"bench {name}")
+        elif importlib.util.find_spec("psutil") is None:
+            return _refuse('needs pip install "lookhear[bench]" (psutil is missing)')
         else:
             module = importlib.import_module(SUBCOMMANDS[name][0])
         return cast(Callable[[list[str]], int], module.main)(argv[1:])

@@ -185,7 +185,7 @@ def main(argv: list[str]) -> int:
     result: Json = {"scenario": "offline", **about}
     if options.engine:
         options.language = options.language or "en"  # an engine's process hears one language
-        engines: Any = from_repository("peers.engines", "lookhear bench offline --engine")
+        engines: Any = from_repository("peers.engines", "bench offline --engine")
         sessions = chosen(options)
         found = engines.engines_numbers(sessions, options, aside)
         result |= {"threads": options.threads, "engines": found}

@@ -96,6 +96,11 @@ def sentences(session: Session) -> list[Session]:
 
 
 def _check(folder: Path, pattern: str) -> None:
+    if folder == DATA and not folder.is_dir():
+        raise SourceError(
+            "expected --data FOLDER with recordings (manifest.json, long_*.json and the audio that "
+            "they name): the package carries none, the repository has some in tests/data"
+        )
     if not any(folder.glob(pattern)):
         raise SourceError(
             f"{folder}: expected recordings ({pattern} and the audio it names); name their folder "
