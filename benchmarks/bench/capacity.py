@@ -89,7 +89,7 @@ def search(probe: Callable[[int], Probe], most: int, tolerance: float = 0.0) -> 
 def verdict(
     sessions: int, numbers: Mapping[str, Any], single_wer: float | None, bounds: Bounds
 ) -> Probe:
-    """What `measures.numbers.live_numbers` say of a probe. single_wer: of one session alone,
+    """What `numbers.live_numbers` say of a probe. single_wer: of one session alone,
     None if this is it."""
     kind, final = ("settled", "final_shown_s") if bounds.settled else ("commit", "final_s")
     lag, last = numbers[f"{kind}_lag_s"], numbers["utterance"][final]

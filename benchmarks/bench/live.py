@@ -23,8 +23,8 @@ from rich.console import Console
 from lookhear.bench import report
 from lookhear.bench.generator import Target, generate
 from lookhear.bench.measures import metrics
-from lookhear.bench.measures.numbers import Json, live_numbers, wer_by_group
 from lookhear.bench.measures.trace import Trace
+from lookhear.bench.numbers import Json, live_numbers, wer_by_group
 from lookhear.bench.processes import Watch
 from lookhear.bench.recordings.speech import Session, held_out_sessions, long_session
 from lookhear.bench.result_file import earlier_result

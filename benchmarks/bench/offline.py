@@ -25,8 +25,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from lookhear.bench.measures import metrics
-from lookhear.bench.measures.numbers import Json, wer_by_group
 from lookhear.bench.measures.trace import RATE
+from lookhear.bench.numbers import Json, wer_by_group
 from lookhear.bench.processes import Watch
 from lookhear.bench.recordings.speech import Session, audio_seconds, held_out_sessions
 from lookhear.bench.repository import from_repository

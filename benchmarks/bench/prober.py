@@ -19,7 +19,7 @@ from rich.table import Table
 
 from lookhear.bench.capacity import Bounds, Capacity, Probe, search, verdict
 from lookhear.bench.generator import Target, generate
-from lookhear.bench.measures.numbers import Json, lags_of, live_numbers
+from lookhear.bench.numbers import Json, lags_of, live_numbers
 from lookhear.bench.processes import Watch, wait_idle
 from lookhear.bench.recordings.speech import Session, crowd, long_session
 from lookhear.bench.subject import (

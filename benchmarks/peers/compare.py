@@ -24,7 +24,7 @@ from benchmarks.peers.servers import PEERS, PeerServer
 from lookhear.bench import machine
 from lookhear.bench.capacity import search
 from lookhear.bench.generator import Target
-from lookhear.bench.measures.numbers import Json
+from lookhear.bench.numbers import Json
 from lookhear.bench.offline import add_engine_arguments
 from lookhear.bench.prober import Prober, add_bound_arguments, as_json, bounds_of, measure
 from lookhear.bench.recordings.speech import Session, long_session, sentences

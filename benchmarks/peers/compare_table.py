@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lookhear.bench.measures.numbers import Json
+from lookhear.bench.numbers import Json
 
 Cell = Callable[[Json], str]
 

@@ -15,8 +15,8 @@ from benchmarks.peers.checkpoints import DEMO_WHISPER
 from benchmarks.peers.files import OFFLINE, transcribe_files
 from benchmarks.peers.worker import RATE as ENGINE_RATE
 from benchmarks.peers.worker import PeerFailed
-from lookhear.bench.measures.numbers import Json
 from lookhear.bench.measures.trace import RATE
+from lookhear.bench.numbers import Json
 from lookhear.bench.offline import Answer, Run, numbers
 from lookhear.bench.recordings.speech import Session
 from lookhear.errors import LookhearError, UsageError

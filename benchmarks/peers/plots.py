@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lookhear.bench.measures.numbers import Json
+from lookhear.bench.numbers import Json
 
 # Colours that stay apart for the colour-blind (Okabe and Ito, 2008); lines differ as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -17,8 +17,8 @@ from lookhear.bench import prober
 from lookhear.bench.capacity import Bounds, Probe, search, verdict
 from lookhear.bench.generator import Target
 from lookhear.bench.measures.metrics import retracted
-from lookhear.bench.measures.numbers import MOST_POINTS, lags_of, live_numbers
 from lookhear.bench.measures.trace import RATE, SpokenWord, Trace
+from lookhear.bench.numbers import MOST_POINTS, lags_of, live_numbers
 from lookhear.bench.offline import Answer, Run, numbers
 from lookhear.bench.prober import as_json
 from lookhear.bench.recordings.speech import Session

@@ -11,8 +11,9 @@ import torch
 
 from tools.recipes.whisper import tokenizer as tk
 from tools.recipes.whisper.export import special_tokens, standard_weights, write_configs
+from tools.recipes.whisper.log_mel import LogMel
 from tools.recipes.whisper.network import CompactIds, Network, Size
-from tools.recipes.whisper.train import LogMel, alignment_loss
+from tools.recipes.whisper.train import alignment_loss
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from tools.recipes.speech.spoken_questions import (
     training_orders,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RECORDINGS = ROOT / "tools" / "demo" / "lookhear_demo" / "recordings"
 DATA = ROOT / "tests" / "data"
 

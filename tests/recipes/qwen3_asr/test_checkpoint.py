@@ -25,7 +25,7 @@ from tools.recipes.qwen3_asr.evaluate import (
 from tools.recipes.speech.spoken_questions import RECORDED
 from tools.recipes.whisper.evaluate import Item, Samples, load_items
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "tools" / "demo" / "lookhear_demo" / "qwen3_asr"
 RECORDINGS = ROOT / "tools" / "demo" / "lookhear_demo" / "recordings"
 DATA = ROOT / "tests" / "data"

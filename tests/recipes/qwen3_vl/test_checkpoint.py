@@ -17,7 +17,7 @@ from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from tests.engine.models.test_qwen3_vl_parity import Scene, SceneDecoder
 from tools.recipes.qwen3_vl.evaluate import KINDS, Answerer, measure
 
-FOLDER = Path(__file__).parents[2] / "tools" / "demo" / "lookhear_demo" / "qwen3_vl"
+FOLDER = Path(__file__).parents[3] / "tools" / "demo" / "lookhear_demo" / "qwen3_vl"
 
 
 @pytest.fixture(scope="module")

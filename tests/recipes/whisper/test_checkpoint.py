@@ -17,7 +17,7 @@ from tools.recipes.whisper.evaluate import (
     transcription,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "tools" / "demo" / "lookhear_demo" / "whisper"
 DATA = ROOT / "tests" / "data"
 
