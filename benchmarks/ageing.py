@@ -35,6 +35,7 @@ def heard(listener: Listener, end: int) -> tuple[float, int]:
 
 
 def main(argv: list[str]) -> int:
+    """Measures, prints and writes; exit status 0. LookhearError for a model that is not there."""
     parser = argparse.ArgumentParser(prog="benchmarks.ageing", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")

@@ -59,6 +59,7 @@ class Minute:
 
     @property
     def is_right(self) -> bool:
+        """Whether the answer is the expected one, word for word."""
         return self.answer.strip() == self.expected
 
 
@@ -113,6 +114,7 @@ class Session:
         self._expect("session.updated")
 
     def show(self, image: str, timestamp_ms: int) -> None:
+        """One frame, as a data URL, with its time."""
         kind = "lookhear.input_video_frame.append"
         self._send({"type": kind, "image": image, "timestamp_ms": timestamp_ms})
 
@@ -216,6 +218,7 @@ def summary(minutes: list[Minute]) -> Json:
 
 
 def table(minutes: list[Minute], about: Json) -> Table:
+    """A line for each minute."""
     result = Table(title="a live camera, a question every minute", box=None, title_justify="left")
     for column in ("minute", "question", "answer", "first text s", "prompt", "read", "MiB"):
         result.add_column(column)
@@ -229,6 +232,7 @@ def table(minutes: list[Minute], about: Json) -> Table:
 
 
 def main(argv: list[str]) -> int:
+    """Measures, prints and writes; exit status 0. ServerFailed."""
     parser = argparse.ArgumentParser(prog="benchmarks.camera", description=__doc__.split("\n\n")[0])
     parser.add_argument("--model", default="demo-qwen3-vl")
     parser.add_argument("--minutes", type=int, default=30)

@@ -125,6 +125,7 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 
 def table(geometry: str, result: dict[str, Any]) -> Table:
+    """A line for each engine of one geometry."""
     title = f"\n{geometry}, one thread; ratio: to ours, within a round"
     shown = Table(title=title, title_justify="left", title_style="bold", box=None)
     for column in ("engine", "seconds", "min", "max", "CPU", "ratio", "min", "max"):
@@ -139,6 +140,7 @@ def table(geometry: str, result: dict[str, Any]) -> Table:
 
 
 def main(argv: list[str]) -> int:
+    """Measures, prints and writes; exit status 0."""
     parser = argparse.ArgumentParser(prog="benchmarks.cpu", description=__doc__)
     parser.add_argument("--geometry", nargs="+", choices=GEOMETRY, default=list(GEOMETRY))
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))

@@ -69,6 +69,7 @@ class Guest:
 
     @property
     def name(self) -> str:
+        """Of what it says."""
         return self.speech.name
 
     def messages(self, settings: TranscriptionSettings) -> list[tuple[float, Message, int]]:
@@ -85,6 +86,7 @@ class Guest:
         return found
 
     def sent(self, now: float, num_pieces: int) -> None:
+        """Writes down that its audio up to so many pieces went in now."""
         if num_pieces:
             end = num_pieces * PIECE * RATE // SAMPLE_RATE
             self.trace.packets.append((now - self.arrival, end))
@@ -198,6 +200,7 @@ def invited(options: argparse.Namespace) -> list[Guest]:
 
 
 def copies(guests: Sequence[Guest]) -> list[Guest]:
+    """The same guests, who have said nothing yet."""
     return [Guest(guest.speech, guest.arrival, guest.is_file) for guest in guests]
 
 
@@ -240,10 +243,12 @@ def _within(guest: Guest) -> list[Any]:
 
 
 def gained(core: EngineCore, before: dict[str, int]) -> dict[str, int]:
+    """What the core's counters grew by."""
     return {name: count - before[name] for name, count in core.stats().items()}
 
 
 def main(argv: list[str]) -> int:
+    """Measures, prints and writes; exit status 0."""
     parser = argparse.ArgumentParser(prog="benchmarks.crowd", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")

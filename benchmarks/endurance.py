@@ -153,6 +153,7 @@ def silence(
 
 
 def table(result: Json) -> Table:
+    """A line for every few minutes."""
     shown = Table(
         title=f"{len(result['minutes'])} minutes in one turn", title_justify="left", box=None
     )
@@ -182,6 +183,7 @@ def table(result: Json) -> Table:
 
 
 def main(argv: list[str]) -> int:
+    """Measures, prints and writes; exit status 0."""
     parser = argparse.ArgumentParser(prog="benchmarks.endurance", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")

@@ -75,6 +75,7 @@ def process(module: str, options: Json, cores: Sequence[int]) -> Iterator[subpro
 
 
 def line(child: subprocess.Popen[str]) -> Json:
+    """The next JSON line of a child. RuntimeError if it ended."""
     assert child.stdout is not None
     text = child.stdout.readline()
     if not text:
@@ -186,6 +187,7 @@ def search(mode: str, setting: Setting, low: int, step: int, console: Console) -
 
 
 def brief(run: Json) -> str:
+    """A run in one line."""
     lag, late = run["lag_ms"], run["generator"]["late_ms"]
     return (
         f"{run['mode']:>10} {run['sessions']:>5} sessions: loop lag p50 {lag['p50']:.1f} "
@@ -203,6 +205,7 @@ def best(runs: list[Json], mode: str) -> Json | None:
 
 
 def table(runs: list[Json]) -> Table:
+    """The largest run of each mode that holds."""
     shown = Table(title="one core of the gateway", box=None, title_justify="left")
     for name in ("mode", "sessions", "messages/s", "lag p50", "p99", "max ms", "core %", "us/msg"):
         shown.add_column(name, justify="right")

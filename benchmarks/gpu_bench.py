@@ -205,6 +205,7 @@ class Bench:
         return round(time.perf_counter() - began, 2)
 
     def free(self) -> None:
+        """Gives the device's unused memory back."""
         gc.collect()
         if self.device != "cpu":
             torch.cuda.empty_cache()
@@ -212,6 +213,7 @@ class Bench:
     def decode(
         self, geometry: Geometry, config: dict[str, Any], core: Any, batch: int
     ) -> dict[str, float]:
+        """Tokens per second and milliseconds per step of `batch` rows that decode."""
         prompt = 40 if self.is_tiny else PROMPT
         warm = 4
         new = warm + self.steps + 20
@@ -243,6 +245,7 @@ class Bench:
         }
 
     def peer(self, geometry: Geometry, config: dict[str, Any], batch: int) -> dict[str, float]:
+        """The same of transformers' `generate`."""
         prompt, new = (20, 4) if self.is_tiny else (PROMPT, 32)
         rate, step = gpu_peers.decode_rate(
             config, geometry.family, device=self.device, batch=batch, prompt=prompt, new=new
@@ -323,6 +326,7 @@ class Bench:
         return {"sessions": good, "tried": tried}
 
     def run(self, names: Sequence[str]) -> None:
+        """Every section of these geometries, while time is left; failures are in the result."""
         self.section("bandwidth", self.result, self.bandwidth)
         self.result.setdefault("bandwidth", float("nan"))
         with random_weights():

@@ -109,12 +109,15 @@ class Load:
         self.sum = Sum()
 
     def now(self) -> float:
+        """Seconds on the run's own clock."""
         return self._clock
 
     def at(self, when: float, number: int, act: Callable[[], None]) -> None:
+        """Calls `act` when the clock is at `when`; number: the order of those at the same time."""
         heapq.heappush(self._due, (when, number, act))
 
     def run(self, until: float, count_launches: bool = False) -> Sum:
+        """Steps the core up to this second; what the steps cost."""
         self.sum = found = Sum()
         core, began = self._core, self._core.stats()["requests"]
         encoded = core.stats().get("media_tokens_encoded", 0)
@@ -227,6 +230,7 @@ def build(family: str, folder: Path, options: argparse.Namespace) -> EngineCore:
 def measured(
     family: str, load_name: str, count: int, options: argparse.Namespace
 ) -> dict[str, Any]:
+    """One family under one load: the thread's time per step and per tick."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         write_folder(GEOMETRIES[GEOMETRY[family]], folder, tiny=True)
@@ -318,6 +322,7 @@ def split(profile: cProfile.Profile, ticks: int) -> dict[str, float]:
 
 
 def main(argv: list[str]) -> int:
+    """Measures, prints and writes; exit status 0."""
     parser = argparse.ArgumentParser(prog="benchmarks.host", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--family", action="append", choices=tuple(GEOMETRY))

@@ -63,6 +63,8 @@ class Round:
 
 
 class Bench:
+    """The requests, run together and apart."""
+
     def __init__(self, direct: Direct, context: str, clips: list[Samples]) -> None:
         self._direct = direct
         self._context = context
@@ -144,6 +146,7 @@ def other_audio(bench: Bench, one: Samples, two: Samples) -> Json:
 
 
 def main(argv: list[str]) -> int:
+    """Measures, prints and writes; exit status 0."""
     parser = argparse.ArgumentParser(prog="benchmarks.prefix", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")

@@ -54,6 +54,8 @@ class Simulation:
         self._options = options
 
     def run(self, utterance: Utterance, pcm: NDArray[np.int16]) -> Trace:
+        """The session of one utterance ([n] samples at 24 kHz), from its first packet to its last
+        event."""
         numbers = itertools.count()
         protocol = RealtimeProtocol(
             session=utterance.name,
@@ -121,6 +123,7 @@ class Simulation:
 
 
 def main() -> None:
+    """Simulates and prints."""
     usual = EngineConfig()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", default="demo-whisper")
@@ -171,6 +174,7 @@ def report(
     *,
     show_errors: bool,
 ) -> None:
+    """Prints errors and latencies of one group of utterances."""
     errors, firsts, lags, finals, right, turns = [], [], [], [], 0, 0
     offline = total(word_errors(u.text, f) for u, f in zip(utterances, files, strict=True))
     for utterance, trace, file in zip(utterances, traces, files, strict=True):

@@ -190,6 +190,7 @@ def _by_block(
 
 
 def tables(result: Json) -> list[Table]:
+    """Costs and errors by variant, then the differences."""
     shown = Table(title=f"{result['audio_seconds']} s of speech", title_justify="left", box=None)
     columns = "CPU s", "min 1", "last", "ticks", "s/tick", "passes", "WER", "95 %"
     shown.add_column("", min_width=9)
@@ -226,6 +227,7 @@ def tables(result: Json) -> list[Table]:
 
 
 def main(argv: list[str]) -> int:
+    """Measures, prints and writes; exit status 0."""
     names = [*OURS, *OFFICIAL]
     parser = argparse.ArgumentParser(prog="benchmarks.streaming", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter

@@ -55,6 +55,7 @@ class Bench:
         return generate(self.target, sessions, concurrency, self.console, seed=self.options.seed)
 
     def long(self, name: str, start: int, default_seconds: float) -> Session:
+        """The long recordings from number `start` on, for --seconds or else the default."""
         seconds = self.options.seconds or default_seconds
         return long_session(name, start, seconds, self.options.data, self.options.language)
 
@@ -63,6 +64,7 @@ class Bench:
 
 
 def held_out_scenario(bench: Bench) -> Json:
+    """Every held-out utterance in a session of its own, and its gap to offline."""
     sessions = [
         session
         for session in held_out_sessions(bench.options.data, bench.options.limit)
@@ -96,18 +98,21 @@ def gap_to_offline(
 
 
 def single_scenario(bench: Bench) -> Json:
+    """Long recordings, one session at a time."""
     count = bench.options.sessions or (1 if bench.options.language else LANGUAGES)
     sessions = [bench.long(f"single_{n}", n, 120.0) for n in range(count)]
     return live_numbers(sessions, bench.run(sessions, 1))
 
 
 def eight_scenario(bench: Bench) -> Json:
+    """Eight sessions at once, and what the server's processes use."""
     count = bench.options.sessions or 8
     sessions = [bench.long(f"session_{n}", n, 300.0) for n in range(count)]
     return _watched(bench, sessions, count)
 
 
 def soak_scenario(bench: Bench) -> Json:
+    """One session of ten minutes, and what the server's processes use."""
     return _watched(bench, [bench.long("soak", 0, 600.0)], 1)
 
 
@@ -141,6 +146,7 @@ def _watch(subject: Target) -> Iterator[Watch | None]:
 
 
 def parser() -> argparse.ArgumentParser:
+    """Of `lookhear bench live`."""
     found = argparse.ArgumentParser(
         prog="lookhear bench live",
         description=__doc__,

@@ -41,6 +41,7 @@ async def run(job: Job) -> list[Trace]:
 
 
 def main(argv: list[str]) -> int:
+    """Runs the job of the first file and writes its traces into the second; exit status 0."""
     job_file, results = map(Path, argv)
     with contextlib.suppress(OSError):  # where it may: a busy server must not delay the clock
         os.nice(-10)

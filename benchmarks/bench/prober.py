@@ -114,6 +114,7 @@ class Prober:
 
 
 def as_json(capacity: Capacity, bounds: Bounds) -> Json:
+    """The answer with its bounds and probes, without the lags of single words."""
     return {
         "bounds": asdict(bounds),
         "sessions": capacity.sessions,
@@ -172,6 +173,7 @@ def _wanted(lag: Json, final: Json) -> list[tuple[Json, str]]:
 
 
 def add_bound_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `bounds_of` and a search read."""
     default = Bounds()
     add: Any = parser.add_argument
     add("--bound", type=float, default=default.lag, metavar="S", help="of p95 lag; default 2")

@@ -77,6 +77,7 @@ class Watch:
 
     @property
     def usages(self) -> list[Usage]:
+        """What each process used, the dead ones included."""
         return list(self._usages.values())
 
     def by_minute(self) -> dict[str, list[dict[str, Any]]]:

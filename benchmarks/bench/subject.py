@@ -29,6 +29,7 @@ Json = dict[str, Any]
 
 
 def add_server_arguments(parser: argparse.ArgumentParser, *, live: bool = True) -> None:
+    """Which server is measured and how it is spoken to. live: over a WebSocket."""
     parser.add_argument("--server", metavar="URL", help="measure this one, do not start any")
     parser.add_argument("--model", metavar="ID", help="default: the server's first that can")
     parser.add_argument("--api-key", metavar="KEY", help="or set LOOKHEAR_API_KEY")
@@ -39,6 +40,7 @@ def add_server_arguments(parser: argparse.ArgumentParser, *, live: bool = True) 
 
 
 def add_result_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which recordings are said, and where the results go."""
     parser.add_argument(
         "--data",
         type=Path,

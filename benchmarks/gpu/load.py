@@ -54,25 +54,31 @@ class Client:
     is_urgent = False
 
     def wants_request(self) -> bool:
+        """Whether its tick is due."""
         return self.due is not None and not self.is_running
 
     def cost(self) -> Cost:
+        """Of its next tick."""
         return Cost(self.encoder, self.tokens)
 
     def make_request(self) -> Any:
+        """Its next tick; the session says the next of its seconds."""
         self.is_running = True
         return self.make()
 
     def absorb(self, result: Result) -> list[Event]:
+        """Counts how long the tick took since it was due."""
         assert self.due is not None
         self.latencies.append(self.now() - self.due)
         self.is_running, self.due = False, None
         return []
 
     def settle(self) -> list[Event]:
+        """Nothing is left to tell."""
         return []
 
     def fail(self, code: str, message: str) -> list[Event]:
+        """Keeps the failure: the run is void."""
         self.failure = message
         return []
 
@@ -88,6 +94,7 @@ def whisper_request(
     new: int,
     standing: int = 0,
 ) -> WhisperRequest:
+    """A tick over `samples` ([n] at 16 kHz) that decodes `new` tokens."""
     return WhisperRequest(
         key=key,
         priority=Priority.LIVE,
@@ -133,6 +140,7 @@ class AsrTicks:
         return Medium.of(features, self._dims.num_tokens(last - first), is_final=is_final)
 
     def __call__(self) -> PagedRequest:
+        """The next tick of the session: a second more of audio."""
         if self._seconds > SEGMENT:
             self._seconds, self._lap = 4, self._lap + 1
             self._begin()

@@ -140,12 +140,14 @@ class RandomWeights(CheckpointReader):
         return True
 
     def take(self, name: str, *shape: int) -> Tensor:
+        """A random weight of this shape; biases are 0, norms 1."""
         weight = torch.empty(shape, dtype=self._dtype, device=self._device)
         if len(shape) > 1:
             return weight.normal_(0.0, 0.02)
         return weight.fill_(0.0 if name.endswith("bias") else 1.0)
 
-    def finish(self, ignore: object = ()) -> None: ...
+    def finish(self, ignore: object = ()) -> None:
+        """Nothing was left in a file."""
 
 
 def write_folder(geometry: Geometry, folder: Path, *, tiny: bool = False) -> None:

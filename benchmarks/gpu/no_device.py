@@ -25,29 +25,39 @@ WORDS_PER_SECOND = 3
 
 
 class NoEvent:
-    def record(self) -> None: ...
+    """An event that has happened."""
 
-    def synchronize(self) -> None: ...
+    def record(self) -> None:
+        """Nothing to record."""
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
 
 
 class NoMemory:
     """Of a device that is none. See `engine.device.staging.Memory`."""
 
     def pinned(self, size: int) -> Tensor:
+        """[size] integers, pinned to nothing."""
         return torch.zeros(size, dtype=torch.int64)
 
     def persistent(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """What a graph would read from."""
         return torch.zeros(tuple(shape), dtype=dtype)
 
     def event(self) -> NoEvent:
+        """One that has happened."""
         return NoEvent()
 
 
 @dataclass(frozen=True, slots=True)
 class NoGraph:
+    """A graph whose output is what its capture returned."""
+
     output: Any
 
-    def replay(self) -> None: ...
+    def replay(self) -> None:
+        """Nothing runs again."""
 
 
 class NoBackend:
@@ -56,6 +66,7 @@ class NoBackend:
     num_bytes = 0
 
     def capture(self, region: Callable[[], Any]) -> NoGraph:
+        """Runs the region once."""
         return NoGraph(region())
 
 

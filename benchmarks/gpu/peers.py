@@ -31,6 +31,7 @@ def decode_rate(
 
 
 def synchronize(device: str) -> None:
+    """Waits until the device has done what it was told."""
     if device != "cpu":
         torch.cuda.synchronize()
 

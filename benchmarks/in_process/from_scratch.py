@@ -24,9 +24,11 @@ class FromScratch(AsrRecognizer):
     (as many of them as there are: what is said is said, even if it is heard otherwise now)."""
 
     def request(self, stretch: Stretch) -> PagedRequest:
+        """Without what is committed and without a draft."""
         return super().request(replace(stretch, committed=(), draft=None))
 
     def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
+        """The whole text, of which the committed words are cut off."""
         return super().hypothesis(result, 0, start).split(num_committed)[1]
 
 

@@ -82,6 +82,7 @@ class Stream:
 
     @property
     def text(self) -> str:
+        """What was heard so far."""
         answer = parse_answer(self.raw, final=True)
         return "" if answer is None else answer.text
 
@@ -117,6 +118,7 @@ class OfficialListener:
     _buffer: list[Samples] = field(default_factory=list)
 
     def hear(self, num_pieces: int) -> None:
+        """Hears the speech up to so many pieces."""
         while self.position < min(num_pieces, self.speech.num_pieces):
             samples, voiced = self.speech.piece(self.position)
             self.position += 1
@@ -128,10 +130,12 @@ class OfficialListener:
                 self.num_restarts += 1
 
     def finish(self) -> None:
+        """No more audio comes."""
         self._close()
 
     @property
     def text(self) -> str:
+        """Of all its streams, one after another."""
         return " ".join(text for text in self._texts if text)
 
     def _ask(self) -> None:

@@ -85,6 +85,7 @@ class Speech:
 
     @property
     def seconds(self) -> float:
+        """Of audio."""
         return self.num_pieces * PIECE / SAMPLE_RATE
 
     def piece(self, number: int) -> tuple[Samples, int]:
@@ -117,6 +118,7 @@ class Speech:
 
     @property
     def text(self) -> str:
+        """What was committed, joined by spaces."""
         return " ".join(word.word for word in self.said())
 
 
@@ -133,6 +135,7 @@ class Meter:
 
     @contextmanager
     def running(self) -> Iterator[None]:
+        """What happens inside counts."""
         cpu, wall = time.process_time(), time.perf_counter()
         yield
         self.cpu += time.process_time() - cpu
@@ -153,6 +156,7 @@ class Minutes:
 
     @property
     def total(self) -> Meter:
+        """Of all minutes."""
         return Meter(sum(m.cpu for m in self.meters), sum(m.wall for m in self.meters))
 
 
@@ -185,6 +189,7 @@ class Listener:
             self._do(AppendAudio("session", name, samples, voiced), seconds)
 
     def finish(self) -> None:
+        """The audio is over: the rest is said."""
         self._do(EndTurn("session", self.speech.name), self.speech.seconds - 1e-6)
         self._gained = self.counted()  # the core goes on with the next recording
 

@@ -111,6 +111,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, folder: Path) -> Vocabulary:
+        """Of a checkpoint's folder."""
         config = read_json(folder / "config.json")
         named = [config[key] for key in config if key.endswith("_token_id")]
         special = {i for ids in named for i in (ids if isinstance(ids, list) else [ids])}
@@ -123,6 +124,7 @@ class Vocabulary:
         )
 
     def draw(self, count: int, seed: int) -> list[int]:
+        """So many words by lot; the seed says which."""
         found: list[int] = np.random.default_rng(seed).choice(self.words, count).tolist()
         return found
 
@@ -136,6 +138,7 @@ class Vocabulary:
         return Question(tuple(tokens), len(before), size, pixels, answer)
 
     def questions(self, shapes: Sequence[tuple[Size, int, int]]) -> list[Question]:
+        """One for each shape, each of its own seed."""
         return [self.question(*shape, seed) for seed, shape in enumerate(shapes)]
 
 

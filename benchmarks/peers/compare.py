@@ -110,6 +110,7 @@ def add_gaps(result: Json) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
+    """Of `lookhear bench compare`."""
     found = argparse.ArgumentParser(
         prog="lookhear bench compare",
         description=__doc__,

@@ -67,6 +67,7 @@ class Environment:
 
     @property
     def python(self) -> Path:
+        """Its interpreter."""
         return self.folder / "bin" / "python"
 
     @property

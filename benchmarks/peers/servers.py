@@ -207,6 +207,7 @@ class PeerServer(ChildServer):
 
     @property
     def wire(self) -> str:
+        """Its protocol, a name in `bench.wires.registry`."""
         return self.peer.wire
 
     def _launch(self) -> subprocess.Popen[bytes]:

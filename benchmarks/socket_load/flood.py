@@ -205,12 +205,14 @@ class Flood:
                     self.counts[name] += 1
 
     def close(self) -> None:
+        """Closes every socket."""
         for player in self.players:
             player.socket.close()
         self._epoll.close()
 
 
 def main(argv: list[str]) -> int:
+    """Floods until the sessions have said everything; prints JSON lines; exit status 0."""
     options = json.loads(argv[0])
     with contextlib.suppress(OSError):  # where it may: nobody must delay the clock
         os.nice(-10)

@@ -48,6 +48,7 @@ class Reporter:
         self._since = self._now()
 
     def start(self) -> None:
+        """Watches the loop's lag, and answers lines on stdin."""
         self._lag.start()
         os.set_blocking(sys.stdin.fileno(), False)
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._report)
@@ -101,6 +102,7 @@ async def serve() -> None:
 
 
 def main(argv: list[str]) -> int:
+    """Serves until it is ended; exit status 0."""
     options = json.loads(argv[0])
     with contextlib.suppress(OSError):  # the core is its alone, as far as may be
         os.nice(-10)

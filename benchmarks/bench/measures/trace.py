@@ -54,6 +54,7 @@ class Trace:
         return max((when - end / RATE for when, end in self.packets), default=0.0)
 
     def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
         return {
             "name": self.name,
             "packets": self.packets,
@@ -64,6 +65,7 @@ class Trace:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Trace:
+        """The trace that `to_json` wrote."""
         return cls(
             data["name"],
             [(float(when), int(end)) for when, end in data["packets"]],

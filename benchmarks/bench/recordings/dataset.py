@@ -33,6 +33,7 @@ class Utterance:
 
     @property
     def split(self) -> str:
+        """ "seen" or "unseen": whether models were trained on this voice."""
         return "seen" if self.seen_voice else "unseen"
 
 

@@ -41,10 +41,12 @@ class Job:
     packet_seconds: float = 0.02
 
     def to_json(self) -> str:
+        """For the file that the load generator reads."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Job:
+        """The job that `to_json` wrote."""
         data = json.loads(text)
         data["sessions"] = [SessionPlan(**session) for session in data["sessions"]]
         return cls(**data)

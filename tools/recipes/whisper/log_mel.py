@@ -20,6 +20,7 @@ class LogMel:
         self._window = torch.hann_window(400)
 
     def __call__(self, wave: Tensor, response: Tensor | None = None) -> Tensor:
+        """response: gain of each frequency, [batch, 201, 1]; None for none."""
         spectrum = torch.stft(wave, 400, 160, window=self._window, return_complex=True)
         power = spectrum[..., :-1].abs() ** 2
         if response is not None:

@@ -65,6 +65,8 @@ class Plan:
 
 @dataclass
 class Batch:
+    """Examples of one step, padded to the longest."""
+
     mel: Tensor
     tokens: Tensor
     targets: Tensor
@@ -236,6 +238,7 @@ def prepare(plan: Plan) -> None:
 
 
 def main() -> None:
+    """Trains, or goes on with what is in the folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True, help="folder for data, state and log")
     parser.add_argument("--minutes", type=float, default=Plan.minutes)
