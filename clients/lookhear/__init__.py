@@ -11,7 +11,7 @@ async for text in client.chat("What is on the picture?", images=["street.jpg"]):
     print(text, end="")
 """
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -174,6 +174,8 @@ def __getattr__(name: str) -> Any:
 
 def _version() -> str:
     """Of the installed distribution: pyproject.toml alone says it."""
+    from importlib import metadata  # takes longer than the rest of this module
+
     try:
         return metadata.version("lookhear")
     except metadata.PackageNotFoundError:  # run from a checkout
