@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
+# The demo weights: a distribution of their own, beside this one in a checkout, else from the index.
+DEMO := $(addprefix -e ,$(wildcard tools/demo))
+
 .PHONY: demo test check bench-live bench-offline gpu-check gpu-bench gpu-profile clean
 
 demo: $(VENV)/.server
@@ -44,17 +47,17 @@ $(BIN)/python:
 
 $(VENV)/.server: pyproject.toml | $(BIN)/python
 	@echo "installing the server (torch among it; minutes the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e tools/demo -e '.[server]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(DEMO) -e '.[server]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	@echo "installing the server and the test tools (minutes the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e tools/demo -e '.[server,test]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(DEMO) -e '.[server,test]'
 	@touch $@ $(VENV)/.server
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	@echo "installing the server and the benchmarks (minutes the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e tools/demo -e '.[server,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(DEMO) -e '.[server,bench,peers]'
 	@touch $@ $(VENV)/.server
 
 clean:

@@ -14,10 +14,10 @@ from typing import Any
 
 from rich.console import Console
 
-from lookhear.benchmarks import machine
-from lookhear.benchmarks.dataset import Audio, long_recordings
-from lookhear.benchmarks.result_file import add_file_arguments, write_result
-from lookhear.benchmarks.sessions import PIECE, Listener, Speech
+from benchmarks.in_process.sessions import PIECE, Listener, Speech
+from lookhear.bench import machine
+from lookhear.bench.recordings.dataset import Audio, long_recordings
+from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
@@ -35,14 +35,15 @@ def heard(listener: Listener, end: int) -> tuple[float, int]:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.ageing", description=__doc__)
+    """Measures, prints and writes; exit status 0. LookhearError for a model that is not there."""
+    parser = argparse.ArgumentParser(prog="benchmarks.ageing", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")
     parser.add_argument("--minutes", type=int, default=60, help="of the old turn, at its end")
     parser.add_argument("--compared", type=int, default=5, help="last minutes of it")
     add_file_arguments(parser)
     options = parser.parse_args(argv)
-    about = machine.describe(["lookhear.benchmarks.ageing", *argv])
+    about = machine.describe(["benchmarks.ageing", *argv])
     recording = next(r for r in long_recordings() if r.language == "en")
     speech = Speech.of(recording, Audio(), SileroModel(), seconds=60.0 * options.minutes)
 

@@ -28,8 +28,8 @@ from rich.console import Console
 from rich.table import Table
 from websockets.sync.client import ClientConnection, connect
 
-from lookhear.benchmarks import machine
-from lookhear.benchmarks.result_file import add_file_arguments, write_result
+from lookhear.bench import machine
+from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.commands.private_server import ServerProcess
 from tools.recipes.scenes.clips import next_slide
 from tools.recipes.scenes.drawing import Canvas
@@ -59,6 +59,7 @@ class Minute:
 
     @property
     def is_right(self) -> bool:
+        """Whether the answer is the expected one, word for word."""
         return self.answer.strip() == self.expected
 
 
@@ -113,6 +114,7 @@ class Session:
         self._expect("session.updated")
 
     def show(self, image: str, timestamp_ms: int) -> None:
+        """One frame, as a data URL, with its time."""
         kind = "lookhear.input_video_frame.append"
         self._send({"type": kind, "image": image, "timestamp_ms": timestamp_ms})
 
@@ -216,6 +218,7 @@ def summary(minutes: list[Minute]) -> Json:
 
 
 def table(minutes: list[Minute], about: Json) -> Table:
+    """A line for each minute."""
     result = Table(title="a live camera, a question every minute", box=None, title_justify="left")
     for column in ("minute", "question", "answer", "first text s", "prompt", "read", "MiB"):
         result.add_column(column)
@@ -229,9 +232,8 @@ def table(minutes: list[Minute], about: Json) -> Table:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="lookhear.benchmarks.camera", description=__doc__.split("\n\n")[0]
-    )
+    """Measures, prints and writes; exit status 0. ServerFailed."""
+    parser = argparse.ArgumentParser(prog="benchmarks.camera", description=__doc__.split("\n\n")[0])
     parser.add_argument("--model", default="demo-qwen3-vl")
     parser.add_argument("--minutes", type=int, default=30)
     parser.add_argument("--max-frames", type=int, default=4, help="kept in full, as many thinned")
@@ -241,7 +243,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     add_file_arguments(parser)
     options = parser.parse_args(argv)
-    about = machine.describe(["lookhear.benchmarks.camera", *argv])
+    about = machine.describe(["benchmarks.camera", *argv])
     with ServerProcess(0, ["--model", options.model]) as server:
         minutes = watch(server, options)
     result = summary(minutes)

@@ -26,11 +26,11 @@ from rich.console import Console
 from rich.table import Table
 from safetensors.torch import load_file, save_file
 
-from lookhear.benchmarks import machine
-from lookhear.benchmarks.peers.checkpoints import ctranslate2_folder
-from lookhear.benchmarks.peers.worker import Worker
-from lookhear.benchmarks.result_file import add_file_arguments, write_result
-from tests.checkpoints import EOT, build_random_whisper
+from benchmarks.peers.checkpoints import ctranslate2_folder
+from benchmarks.peers.worker import Worker
+from lookhear.bench import machine
+from lookhear.bench.result_file import add_file_arguments, write_result
+from tools.random_checkpoints.whisper import EOT, build_random_whisper
 
 GEOMETRY: dict[str, dict[str, Any]] = {
     "tiny": {"layers": 4, "width": 384, "heads": 6},
@@ -125,6 +125,7 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 
 def table(geometry: str, result: dict[str, Any]) -> Table:
+    """A line for each engine of one geometry."""
     title = f"\n{geometry}, one thread; ratio: to ours, within a round"
     shown = Table(title=title, title_justify="left", title_style="bold", box=None)
     for column in ("engine", "seconds", "min", "max", "CPU", "ratio", "min", "max"):
@@ -139,7 +140,8 @@ def table(geometry: str, result: dict[str, Any]) -> Table:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.cpu", description=__doc__)
+    """Measures, prints and writes; exit status 0."""
+    parser = argparse.ArgumentParser(prog="benchmarks.cpu", description=__doc__)
     parser.add_argument("--geometry", nargs="+", choices=GEOMETRY, default=list(GEOMETRY))
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     parser.add_argument("--rounds", type=int, default=5, help="that count")
@@ -147,7 +149,7 @@ def main(argv: list[str]) -> int:
     add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
-    about = machine.describe(["lookhear.benchmarks.cpu", *argv])
+    about = machine.describe(["benchmarks.cpu", *argv])
     result: dict[str, Any] = {"scenario": "cpu", **about, "rounds": options.rounds}
     peers = [OURS, *(peer for peer in options.peers if peer != OURS)]
     for geometry in options.geometry:

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from lookhear.benchmarks import machine, metrics
-from lookhear.benchmarks.dataset import Audio, long_recordings
-from lookhear.benchmarks.result_file import add_file_arguments, write_result
-from lookhear.benchmarks.sessions import PIECE, Meter, Speech, block_errors
-from lookhear.benchmarks.trace import RATE, Trace
-from lookhear.benchmarks.utterances import latencies
+from benchmarks.in_process.sessions import PIECE, Meter, Speech, block_errors
+from lookhear.bench import machine
+from lookhear.bench.measures import metrics
+from lookhear.bench.measures.trace import RATE, Trace
+from lookhear.bench.measures.utterances import latencies
+from lookhear.bench.recordings.dataset import Audio, long_recordings
+from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families.build import build_core
@@ -68,6 +69,7 @@ class Guest:
 
     @property
     def name(self) -> str:
+        """Of what it says."""
         return self.speech.name
 
     def messages(self, settings: TranscriptionSettings) -> list[tuple[float, Message, int]]:
@@ -84,6 +86,7 @@ class Guest:
         return found
 
     def sent(self, now: float, num_pieces: int) -> None:
+        """Writes down that its audio up to so many pieces went in now."""
         if num_pieces:
             end = num_pieces * PIECE * RATE // SAMPLE_RATE
             self.trace.packets.append((now - self.arrival, end))
@@ -197,6 +200,7 @@ def invited(options: argparse.Namespace) -> list[Guest]:
 
 
 def copies(guests: Sequence[Guest]) -> list[Guest]:
+    """The same guests, who have said nothing yet."""
     return [Guest(guest.speech, guest.arrival, guest.is_file) for guest in guests]
 
 
@@ -239,11 +243,13 @@ def _within(guest: Guest) -> list[Any]:
 
 
 def gained(core: EngineCore, before: dict[str, int]) -> dict[str, int]:
+    """What the core's counters grew by."""
     return {name: count - before[name] for name, count in core.stats().items()}
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.crowd", description=__doc__)
+    """Measures, prints and writes; exit status 0."""
+    parser = argparse.ArgumentParser(prog="benchmarks.crowd", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")
     parser.add_argument("--live", type=int, default=16, help="turns at once")
@@ -256,7 +262,7 @@ def main(argv: list[str]) -> int:
     add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
-    about = machine.describe(["lookhear.benchmarks.crowd", *argv])
+    about = machine.describe(["benchmarks.crowd", *argv])
     rows = max(16, options.live + options.files)
     config = EngineConfig(
         model=options.model,

@@ -20,10 +20,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from lookhear.benchmarks import machine, metrics
-from lookhear.benchmarks.dataset import Audio, long_recordings
-from lookhear.benchmarks.result_file import add_file_arguments, write_result
-from lookhear.benchmarks.sessions import PIECE, Listener, Meter, Speech
+from benchmarks.in_process.sessions import PIECE, Listener, Meter, Speech
+from lookhear.bench import machine
+from lookhear.bench.measures import metrics
+from lookhear.bench.recordings.dataset import Audio, long_recordings
+from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families.build import build_core
@@ -152,6 +153,7 @@ def silence(
 
 
 def table(result: Json) -> Table:
+    """A line for every few minutes."""
     shown = Table(
         title=f"{len(result['minutes'])} minutes in one turn", title_justify="left", box=None
     )
@@ -181,7 +183,8 @@ def table(result: Json) -> Table:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.endurance", description=__doc__)
+    """Measures, prints and writes; exit status 0."""
+    parser = argparse.ArgumentParser(prog="benchmarks.endurance", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")
     parser.add_argument("--minutes", type=int, default=60)
@@ -197,7 +200,7 @@ def main(argv: list[str]) -> int:
     add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
-    about = machine.describe(["lookhear.benchmarks.endurance", *argv])
+    about = machine.describe(["benchmarks.endurance", *argv])
     config = EngineConfig(
         model=options.model,
         dtype=options.dtype,

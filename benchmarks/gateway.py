@@ -27,9 +27,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from lookhear.benchmarks import machine
-from lookhear.benchmarks.flood import PACKET_SECONDS
-from lookhear.benchmarks.result_file import add_file_arguments, write_result
+from benchmarks.socket_load.flood import PACKET_SECONDS
+from lookhear.bench import machine
+from lookhear.bench.result_file import add_file_arguments, write_result
 
 Json = dict[str, Any]
 
@@ -75,6 +75,7 @@ def process(module: str, options: Json, cores: Sequence[int]) -> Iterator[subpro
 
 
 def line(child: subprocess.Popen[str]) -> Json:
+    """The next JSON line of a child. RuntimeError if it ended."""
     assert child.stdout is not None
     text = child.stdout.readline()
     if not text:
@@ -94,7 +95,7 @@ def report(gateway: subprocess.Popen[str]) -> Json:
 def measure(sessions: int, mode: str, setting: Setting, profile: Path | None = None) -> Json:
     """One run -> its numbers; "carried" says whether it counts."""
     options = {"engine_cores": setting.others}
-    with process("lookhear.benchmarks.null_gateway", options, [setting.core]) as gateway:
+    with process("benchmarks.socket_load.null_gateway", options, [setting.core]) as gateway:
         port = line(gateway)["port"]
         wanted = {
             "port": port,
@@ -105,7 +106,7 @@ def measure(sessions: int, mode: str, setting: Setting, profile: Path | None = N
             "recording": 120.0,
             "seed": setting.seed,
         }
-        with process("lookhear.benchmarks.flood", wanted, setting.others) as flood:
+        with process("benchmarks.socket_load.flood", wanted, setting.others) as flood:
             line(flood)  # all are open
             time.sleep(setting.settle)
             report(gateway)
@@ -186,6 +187,7 @@ def search(mode: str, setting: Setting, low: int, step: int, console: Console) -
 
 
 def brief(run: Json) -> str:
+    """A run in one line."""
     lag, late = run["lag_ms"], run["generator"]["late_ms"]
     return (
         f"{run['mode']:>10} {run['sessions']:>5} sessions: loop lag p50 {lag['p50']:.1f} "
@@ -203,6 +205,7 @@ def best(runs: list[Json], mode: str) -> Json | None:
 
 
 def table(runs: list[Json]) -> Table:
+    """The largest run of each mode that holds."""
     shown = Table(title="one core of the gateway", box=None, title_justify="left")
     for name in ("mode", "sessions", "messages/s", "lag p50", "p99", "max ms", "core %", "us/msg"):
         shown.add_column(name, justify="right")
@@ -221,7 +224,7 @@ def table(runs: list[Json]) -> Table:
 def main(argv: list[str]) -> int:
     """Prints a table and writes the result file."""
     cores = sorted(os.sched_getaffinity(0))
-    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.gateway", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.gateway", description=__doc__)
     parser.add_argument("--sessions", type=int, nargs="*", help="only these, no search")
     parser.add_argument("--mode", choices=MODES, nargs="*", default=list(MODES))
     parser.add_argument("--seconds", type=float, default=20.0, help="counted, of each run")
@@ -236,7 +239,7 @@ def main(argv: list[str]) -> int:
     console = Console(highlight=False)
     others = [core for core in cores if core != options.core] or cores
     setting = Setting(options.core, others, options.seconds, options.settle, options.seed)
-    result = machine.describe(["lookhear.benchmarks.gateway", *argv])
+    result = machine.describe(["benchmarks.gateway", *argv])
     runs: list[Json] = []
     for mode in options.mode:
         if options.sessions:

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from lookhear.benchmarks import gpu_load, gpu_peers
-from lookhear.benchmarks.gpu_check import device as describe_device
-from lookhear.benchmarks.gpu_load import Client
-from lookhear.benchmarks.gpu_models import (
+from benchmarks.gpu import load as gpu_load
+from benchmarks.gpu import peers as gpu_peers
+from benchmarks.gpu.load import Client
+from benchmarks.gpu.models import (
     GEOMETRIES,
     Geometry,
     build,
@@ -36,9 +36,10 @@ from lookhear.benchmarks.gpu_models import (
     random_weights,
     write_folder,
 )
-from lookhear.benchmarks.gpu_peers import synchronize
-from lookhear.benchmarks.gpu_tables import table
-from lookhear.benchmarks.machine import describe
+from benchmarks.gpu.peers import synchronize
+from benchmarks.gpu.tables import table
+from benchmarks.gpu_check import device as describe_device
+from lookhear.bench.machine import describe
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 RESULT = Path(__file__).resolve().parent / "results" / "gpu-bench.json"
@@ -69,7 +70,7 @@ class Bench:
         self._model_end = self._end
         self._folder = Path()
         self.result: dict[str, Any] = {
-            **describe(["lookhear.benchmarks.gpu_bench", *argv]),
+            **describe(["benchmarks.gpu_bench", *argv]),
             "device": describe_device(),
             "geometry": options.geometry,
             "models": {},
@@ -204,6 +205,7 @@ class Bench:
         return round(time.perf_counter() - began, 2)
 
     def free(self) -> None:
+        """Gives the device's unused memory back."""
         gc.collect()
         if self.device != "cpu":
             torch.cuda.empty_cache()
@@ -211,6 +213,7 @@ class Bench:
     def decode(
         self, geometry: Geometry, config: dict[str, Any], core: Any, batch: int
     ) -> dict[str, float]:
+        """Tokens per second and milliseconds per step of `batch` rows that decode."""
         prompt = 40 if self.is_tiny else PROMPT
         warm = 4
         new = warm + self.steps + 20
@@ -242,6 +245,7 @@ class Bench:
         }
 
     def peer(self, geometry: Geometry, config: dict[str, Any], batch: int) -> dict[str, float]:
+        """The same of transformers' `generate`."""
         prompt, new = (20, 4) if self.is_tiny else (PROMPT, 32)
         rate, step = gpu_peers.decode_rate(
             config, geometry.family, device=self.device, batch=batch, prompt=prompt, new=new
@@ -322,6 +326,7 @@ class Bench:
         return {"sessions": good, "tried": tried}
 
     def run(self, names: Sequence[str]) -> None:
+        """Every section of these geometries, while time is left; failures are in the result."""
         self.section("bandwidth", self.result, self.bandwidth)
         self.result.setdefault("bandwidth", float("nan"))
         with random_weights():

@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 
 import torch
 
-from lookhear.benchmarks.machine import describe
+from lookhear.bench.machine import describe
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "benchmarks" / "results" / "gpu-check.json"
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     seconds = time.monotonic() - began
     failed = [test for test in tests if test["outcome"] in ("failed", "error")]
     result = {
-        **describe(["lookhear.benchmarks.gpu_check", *(argv or [])]),
+        **describe(["benchmarks.gpu_check", *(argv or [])]),
         "device": device(),
         "dry_run": options.dry_run,
         "seconds": round(seconds, 1),

@@ -22,11 +22,12 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from lookhear.benchmarks import gpu_bench, gpu_load
-from lookhear.benchmarks.gpu_bench import Bench
-from lookhear.benchmarks.gpu_load import Client
-from lookhear.benchmarks.gpu_models import Geometry
-from lookhear.benchmarks.gpu_peers import synchronize
+from benchmarks import gpu_bench
+from benchmarks.gpu import load as gpu_load
+from benchmarks.gpu.load import Client
+from benchmarks.gpu.models import Geometry
+from benchmarks.gpu.peers import synchronize
+from benchmarks.gpu_bench import Bench
 
 RESULT = Path(__file__).resolve().parent / "results" / "gpu-profile.json"
 MODELS = ("whisper-large-v3-turbo", "qwen3-asr-0.6b")
@@ -44,10 +45,12 @@ class Profiler(Bench):
         self._num_sessions: int = options.sessions
 
     def mode(self, geometry: Geometry, folder: Path, config: Any, mode: str, *rest: Any) -> None:
+        """Graphs alone: their kernels are those of every mode."""
         if mode != "graphs":  # its kernels are those of the one with overlap
             super().mode(geometry, folder, config, mode, *rest)
 
     def encoder(self, geometry: Geometry, core: Any) -> dict[str, Any]:
+        """The kernels of one encoder pass."""
         call = self.encoding(geometry, core._runner._model, 1 if self.is_tiny else BATCH)
         call()  # compiles
         return profiled(call, self.device)
@@ -68,9 +71,11 @@ class Profiler(Bench):
     def decode(
         self, geometry: Geometry, config: dict[str, Any], core: Any, batch: int
     ) -> dict[str, Any]:
+        """The kernels of decoding."""
         return profiled(partial(super().decode, geometry, config, core, batch), self.device)
 
     def sessions(self, core: Any, make: Callable[[int], list[Client]]) -> dict[str, Any]:
+        """The kernels of live sessions."""
         clients = make(1 if self.is_tiny else self._num_sessions)
         load = partial(gpu_load.tick_latencies, core, clients, seconds=SECONDS)
         return profiled(load, self.device)

@@ -7,7 +7,7 @@ encoders and decoders answer at once. Text is made up: three words a second, the
 heard. So what is measured is the host's part, in seconds of this thread's processor time, without
 the driver's share of a launch; how many operations are launched outside of graphs is counted apart.
 
-    ticks   the clients of `benchmarks.gpu_load`, one tick a second each, in random phase
+    ticks   the clients of `gpu/load.py`, one tick a second each, in random phase
     live    turns that are fed in pieces as the gateway does, ticking as they please
     decode  as many answers side by side, a token of each a step
 
@@ -35,17 +35,17 @@ from unittest.mock import patch
 import numpy as np
 from rich.console import Console
 
-from lookhear.benchmarks import machine
-from lookhear.benchmarks.gpu_load import (
+from benchmarks.gpu.load import (
     Client,
     asr_sessions,
     text_request,
     whisper_request,
     whisper_sessions,
 )
-from lookhear.benchmarks.gpu_models import GEOMETRIES, random_weights, write_folder
-from lookhear.benchmarks.no_device import Launches, Script, no_device
-from lookhear.benchmarks.result_file import add_file_arguments, write_result
+from benchmarks.gpu.models import GEOMETRIES, random_weights, write_folder
+from benchmarks.gpu.no_device import Launches, Script, no_device
+from lookhear.bench import machine
+from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import Priority, is_looping
@@ -109,12 +109,15 @@ class Load:
         self.sum = Sum()
 
     def now(self) -> float:
+        """Seconds on the run's own clock."""
         return self._clock
 
     def at(self, when: float, number: int, act: Callable[[], None]) -> None:
+        """Calls `act` when the clock is at `when`; number: the order of those at the same time."""
         heapq.heappush(self._due, (when, number, act))
 
     def run(self, until: float, count_launches: bool = False) -> Sum:
+        """Steps the core up to this second; what the steps cost."""
         self.sum = found = Sum()
         core, began = self._core, self._core.stats()["requests"]
         encoded = core.stats().get("media_tokens_encoded", 0)
@@ -227,6 +230,7 @@ def build(family: str, folder: Path, options: argparse.Namespace) -> EngineCore:
 def measured(
     family: str, load_name: str, count: int, options: argparse.Namespace
 ) -> dict[str, Any]:
+    """One family under one load: the thread's time per step and per tick."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         write_folder(GEOMETRIES[GEOMETRY[family]], folder, tiny=True)
@@ -318,7 +322,8 @@ def split(profile: cProfile.Profile, ticks: int) -> dict[str, float]:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.host", description=__doc__)
+    """Measures, prints and writes; exit status 0."""
+    parser = argparse.ArgumentParser(prog="benchmarks.host", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--family", action="append", choices=tuple(GEOMETRY))
     parser.add_argument("--load", action="append", choices=("ticks", "live", "decode"))
@@ -332,7 +337,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--functions", type=int, default=0, help="print so many, the slowest")
     add_file_arguments(parser)
     options = parser.parse_args(argv)
-    about = machine.describe(["lookhear.benchmarks.host", *argv])
+    about = machine.describe(["benchmarks.host", *argv])
     keep_freed_memory()  # as the engine's process does
     console = Console(highlight=False, width=200)
     rows = []

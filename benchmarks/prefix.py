@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from lookhear.benchmarks import machine
-from lookhear.benchmarks.dataset import Audio, Utterance, held_out, long_recordings
-from lookhear.benchmarks.direct import Direct
-from lookhear.benchmarks.result_file import add_file_arguments, write_result
-from lookhear.benchmarks.sessions import Meter, Samples
-from lookhear.benchmarks.trace import RATE
+from benchmarks.in_process.direct import Direct
+from benchmarks.in_process.sessions import Meter, Samples
+from lookhear.bench import machine
+from lookhear.bench.measures.trace import RATE
+from lookhear.bench.recordings.dataset import Audio, Utterance, held_out, long_recordings
+from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.request import Result
 from lookhear.engine.messages import SAMPLE_RATE
@@ -63,6 +63,8 @@ class Round:
 
 
 class Bench:
+    """The requests, run together and apart."""
+
     def __init__(self, direct: Direct, context: str, clips: list[Samples]) -> None:
         self._direct = direct
         self._context = context
@@ -144,7 +146,8 @@ def other_audio(bench: Bench, one: Samples, two: Samples) -> Json:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.prefix", description=__doc__)
+    """Measures, prints and writes; exit status 0."""
+    parser = argparse.ArgumentParser(prog="benchmarks.prefix", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")
     parser.add_argument("--requests", type=int, default=50)
@@ -155,7 +158,7 @@ def main(argv: list[str]) -> int:
     add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
-    about = machine.describe(["lookhear.benchmarks.prefix", *argv])
+    about = machine.describe(["benchmarks.prefix", *argv])
     torch.set_num_threads(1)
     direct = Direct(options.model, dtype=options.dtype, max_context=2048, rows=16)
     audio, utterances = Audio(), held_out()

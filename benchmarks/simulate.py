@@ -3,7 +3,7 @@
 Gateway protocol, voice detector, policies, scheduler and model are the real ones; sockets and
 waiting are left out, and computing takes no time (the "computation-unaware" latencies of the
 literature). So it is deterministic, runs much faster than speech, and shows what a policy costs
-before the machine is added. For tuning; `benchmarks.live` measures the real thing.
+before the machine is added. For tuning; `lookhear bench live` measures the real thing.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.benchmarks import metrics
-from lookhear.benchmarks.dataset import DATA, Audio, Utterance, held_out, long_recordings
-from lookhear.benchmarks.trace import RATE, Trace
-from lookhear.benchmarks.utterances import latencies
+from lookhear.bench.measures import metrics
+from lookhear.bench.measures.trace import RATE, Trace
+from lookhear.bench.measures.utterances import latencies
+from lookhear.bench.recordings.dataset import DATA, Audio, Utterance, held_out, long_recordings
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families.build import build_core
@@ -55,6 +55,8 @@ class Simulation:
         self._options = options
 
     def run(self, utterance: Utterance, pcm: NDArray[np.int16]) -> Trace:
+        """The session of one utterance ([n] samples at 24 kHz), from its first packet to its last
+        event."""
         numbers = itertools.count()
 
         def ids(prefix: str) -> str:
@@ -128,6 +130,7 @@ class Simulation:
 
 
 def main() -> None:
+    """Simulates and prints."""
     usual = EngineConfig()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", default="demo-whisper")
@@ -141,7 +144,7 @@ def main() -> None:
     parser.add_argument("--segment", type=float, default=0.0, help="longest, seconds")
     parser.add_argument("--silence-ms", type=int, default=None)
     parser.add_argument("--limit", type=int, default=20, help="utterances per language and split")
-    parser.add_argument("--data", type=Path, default=DATA, help="made by engine.demo.fixtures")
+    parser.add_argument("--data", type=Path, default=DATA, help="recordings; default: tests/data")
     parser.add_argument("--long", action="store_true", help="the long recordings instead")
     parser.add_argument("--errors", action="store_true", help="print what was misheard")
     options = parser.parse_args()
@@ -178,6 +181,7 @@ def report(
     *,
     show_errors: bool,
 ) -> None:
+    """Prints errors and latencies of one group of utterances."""
     errors, firsts, lags, finals, right, turns = [], [], [], [], 0, 0
     offline = total(word_errors(u.text, f) for u, f in zip(utterances, files, strict=True))
     for utterance, trace, file in zip(utterances, traces, files, strict=True):

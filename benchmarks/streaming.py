@@ -8,7 +8,7 @@ ours-2s     the same with a tick every two seconds, as often as the recipe's
 no-draft    without verification of the last hypothesis: must write the same
 scratch     nor is committed text forced: every tick decodes the open segment's text anew
 refeed      full windows are not closed: the whole open segment is read anew in every tick
-official    Qwen3-ASR's own streaming recipe, see `benchmarks.official`
+official    Qwen3-ASR's own streaming recipe, see `in_process/official.py`
 restarted   the same, begun anew at pauses and after 24 s at the latest
 """
 
@@ -24,13 +24,14 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from lookhear.benchmarks import machine, metrics
-from lookhear.benchmarks.dataset import Audio, long_recordings
-from lookhear.benchmarks.direct import Direct
-from lookhear.benchmarks.from_scratch import from_scratch
-from lookhear.benchmarks.official import OfficialListener, Restart
-from lookhear.benchmarks.result_file import add_file_arguments, write_result
-from lookhear.benchmarks.sessions import PIECE, Listener, Speech, block_errors
+from benchmarks.in_process.direct import Direct
+from benchmarks.in_process.from_scratch import from_scratch
+from benchmarks.in_process.official import OfficialListener, Restart
+from benchmarks.in_process.sessions import PIECE, Listener, Speech, block_errors
+from lookhear.bench import machine
+from lookhear.bench.measures import metrics
+from lookhear.bench.recordings.dataset import Audio, long_recordings
+from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
@@ -189,6 +190,7 @@ def _by_block(
 
 
 def tables(result: Json) -> list[Table]:
+    """Costs and errors by variant, then the differences."""
     shown = Table(title=f"{result['audio_seconds']} s of speech", title_justify="left", box=None)
     columns = "CPU s", "min 1", "last", "ticks", "s/tick", "passes", "WER", "95 %"
     shown.add_column("", min_width=9)
@@ -225,8 +227,9 @@ def tables(result: Json) -> list[Table]:
 
 
 def main(argv: list[str]) -> int:
+    """Measures, prints and writes; exit status 0."""
     names = [*OURS, *OFFICIAL]
-    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.streaming", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.streaming", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-asr")
     parser.add_argument("--seconds", type=float, default=300.0, help="of audio per recording")
@@ -240,7 +243,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     options.variants = list(dict.fromkeys(["ours", *options.variants]))
     console = Console(highlight=False)
-    about = machine.describe(["lookhear.benchmarks.streaming", *argv])
+    about = machine.describe(["benchmarks.streaming", *argv])
     torch.set_num_threads(1)
     audio, silero = Audio(), SileroModel()
     speeches = [

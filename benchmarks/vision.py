@@ -30,10 +30,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from lookhear.benchmarks import machine
-from lookhear.benchmarks.result_file import add_file_arguments, write_result
-from lookhear.benchmarks.vision_engines import MODES, Answers, Ours, Theirs
-from lookhear.benchmarks.vision_inputs import EIGHT, GEOMETRY, SINGLE, Question, Vocabulary
+from benchmarks.in_process.vision_engines import MODES, Answers, Ours, Theirs
+from benchmarks.in_process.vision_inputs import EIGHT, GEOMETRY, SINGLE, Question, Vocabulary
+from lookhear.bench import machine
+from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.engine.device.allocator import keep_freed_memory
 from lookhear.engine.families.family import chosen_dtype, half_decoder
 
@@ -46,12 +46,15 @@ Ask = Callable[[int], Answers]  # of a round
 
 @dataclass(frozen=True, slots=True)
 class Run:
+    """Answers of one engine, with seconds of the clock and of the processor."""
+
     wall: float
     cpu: float
     answers: Answers
 
 
 def timed(ask: Ask, number: int) -> Run:
+    """One asking, measured."""
     began, began_cpu = time.perf_counter(), time.process_time()
     answers = ask(number)
     return Run(time.perf_counter() - began, time.process_time() - began_cpu, answers)
@@ -77,6 +80,7 @@ def _asking_theirs(engine: Theirs, questions: Sequence[Question]) -> Ask:
 def compare(
     ours: dict[str, Ours], theirs: dict[str, Theirs], questions: Sequence[Question], rounds: int
 ) -> Json:
+    """All engines by turns, round by round: times, ratios, and whose tokens are alike."""
     asks: dict[str, Ask] = {}
     for name, engine in ours.items():
         asks[name] = _asking(engine, questions)
@@ -150,6 +154,7 @@ def second_question(ours: Ours, vocabulary: Vocabulary, rounds: int) -> Json:
 
 
 def measure(folder: Path, rounds: int, console: Console) -> Json:
+    """Everything of one geometry."""
     ours = load_ours(folder)
     vocabulary = Vocabulary.of(folder)
     encoder = ours["ours"].model.encoder
@@ -169,6 +174,7 @@ def measure(folder: Path, rounds: int, console: Console) -> Json:
 
 
 def table(name: str, result: Json) -> Table:
+    """A line for each way of asking."""
     about = f"{GEOMETRY[name].about}; ours: {result['ours_dtype']}"
     title = (
         f"\n{name}: {about}, seeing in {result['ours_encoder_dtype']}"
@@ -204,14 +210,15 @@ def _second(name: str, found: Json) -> str:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lookhear.benchmarks.vision", description=__doc__)
+    """Measures, prints and writes; exit status 0."""
+    parser = argparse.ArgumentParser(prog="benchmarks.vision", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--geometry", nargs="+", choices=GEOMETRY, default=list(GEOMETRY))
     parser.add_argument("--rounds", type=int, default=5, help="that count")
     add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
-    about = machine.describe(["lookhear.benchmarks.vision", *argv])
+    about = machine.describe(["benchmarks.vision", *argv])
     torch.set_num_threads(1)
     keep_freed_memory()  # as the engine's process does; transformers' gain too
     result: Json = {"scenario": "vision", **about, "threads": 1, "rounds": options.rounds}

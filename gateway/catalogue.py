@@ -1,20 +1,13 @@
-"""Which models there are: packaged, downloaded, or served elsewhere."""
+"""Which models can be served here: packaged and downloaded ones."""
 
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from difflib import get_close_matches
-from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-from rich.table import Table
-from rich.text import Text
+from typing import Any, NamedTuple
 
 # `model_type` of the checkpoints that the engine runs, and what people call them.
 SUPPORTED = {
@@ -23,13 +16,10 @@ SUPPORTED = {
     "qwen3_asr": "Qwen3-ASR",
     "qwen3_vl": "Qwen3-VL",
 }
-KEY_HINT = "it goes to --api-key or into LOOKHEAR_API_KEY"
-TIMEOUT = 10.0  # seconds to wait for another server
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A model is a row of the table."""
+class Row(NamedTuple):
+    """A checkpoint in words. where: packaged or downloaded."""
 
     name: str
     kind: str
@@ -46,13 +36,13 @@ def packaged_folder() -> Path | None:
 
 
 def packaged() -> list[Row]:
-    """List the checkpoints of lookhear-demo, demo-whisper first."""
+    """The demo checkpoints, demo-whisper first."""
     folder = packaged_folder()
     if folder is None or not folder.is_dir():
         return []
     return [
         Row(_packaged_name(path.parent), _model_type(path), _size(path.parent), "packaged")
-        for path in sorted(folder.glob("*/config.json"), reverse=True)  # demo-whisper first
+        for path in sorted(folder.glob("*/config.json"), reverse=True)
     ]
 
 
@@ -62,7 +52,7 @@ def _packaged_name(folder: Path) -> str:
 
 
 def is_packaged(model: str) -> bool:
-    """Whether it is the name of a packaged checkpoint."""
+    """Whether this is the name of a demo checkpoint that is here."""
     return any(row.name == model for row in packaged())
 
 
@@ -99,63 +89,6 @@ def similar(model: str) -> str | None:
     return found[0] if found else None
 
 
-def served(server: str, api_key: str | None) -> list[Row]:
-    """The models of a running server. Raises OSError or ValueError."""
-    base = server.rstrip("/").removesuffix("/v1")
-    for web_socket, plain in (("ws://", "http://"), ("wss://", "https://")):
-        if base.startswith(web_socket):
-            base = plain + base.removeprefix(web_socket)
-    if not base.startswith(("http://", "https://")):
-        raise ValueError(f"expected a URL like http://127.0.0.1:8000, got {server!r}")
-    request = urllib.request.Request(f"{base}/v1/models")
-    if api_key:
-        request.add_header("Authorization", f"Bearer {api_key}")
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
-            data = json.load(response)["data"]
-        return [
-            Row(
-                m["id"],
-                _family(m.get("architecture")),
-                _parameters(m.get("parameters")),
-                "served" if m is not data[0] or len(data) == 1 else "served, the default",
-            )
-            for m in data
-        ]
-    except urllib.error.HTTPError as error:
-        with error:
-            raise ValueError(_refusal(error)) from None
-    except urllib.error.URLError as error:
-        reason = error.reason
-        said = reason.strerror if isinstance(reason, OSError) else None
-        raise ValueError(said or str(reason)) from None
-    except HTTPException as error:
-        raise ValueError(f"expected HTTP, got {str(error).strip()!r}") from None
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"expected a list of models, got something else ({error})") from None
-
-
-def _refusal(error: urllib.error.HTTPError) -> str:
-    """What the server says of a key that is missing or wrong, or just the status."""
-    if error.code == 401:
-        try:
-            return f"{json.load(error)['error']['message']}; {KEY_HINT}"
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
-    return f"it answered {error.code} {error.reason}"
-
-
-def table(rows: Sequence[Row], title: str | None) -> Table:
-    """Lay out what `lookhear models` prints."""
-    named = None if title is None else Text(title)  # brackets are no markup here
-    result = Table(title=named, box=None, pad_edge=False, title_justify="left")
-    for column in ("model", "kind", "size", "where"):
-        result.add_column(column)
-    for row in rows:
-        result.add_row(*(Text(cell) for cell in (row.name, row.kind, row.size, row.where)))
-    return result
-
-
 def _model_type(config: Path) -> str:
     """ "?" if the file does not say."""
     try:
@@ -164,15 +97,6 @@ def _model_type(config: Path) -> str:
         return "?"
 
 
-def _family(architecture: object) -> str:
-    """WhisperForConditionalGeneration -> Whisper; other servers do not say."""
-    return str(architecture).partition("For")[0] if architecture else "?"
-
-
 def _size(folder: Path) -> str:
     total = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return f"{total / 1e6:.0f} MB"
-
-
-def _parameters(count: object) -> str:
-    return f"{count / 1e6:.1f} M parameters" if isinstance(count, int) and count else "?"

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parent.parent
 # The folders by what they hold; all but the client's are imported as lookhear.<folder>.
 FOLDERS = {name: ROOT / name for name in ("gateway", "engine", "media", "kernels")}
 FOLDERS["client"] = ROOT / "clients" / "lookhear"
-PARTS = ("gateway", "engine", "media", "kernels", "benchmarks", "browser")
+PARTS = ("gateway", "engine", "media", "kernels", "bench", "browser")
+BENCH = ROOT / "benchmarks" / "bench"  # `lookhear bench`; the rest of benchmarks/ is not packaged
 # The modules of ours that each folder may import besides its own; "x" means x and all below it.
 ALLOWED = {
     "gateway": ("media", "engine.client", "engine.messages", "engine.config"),
@@ -80,6 +81,27 @@ def test_folders_import_only_what_the_design_allows(folder: str) -> None:
     assert not wrong
 
 
+def test_nothing_that_is_packaged_imports_what_only_the_repository_has() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for folder in (*FOLDERS.values(), BENCH)
+        for path in folder.rglob("*.py")
+        for module in imported(path, top_level_only=False)
+        if module.partition(".")[0] in ("tests", "tools", "benchmarks")
+    ]
+    assert not wrong
+
+
+def test_benchmarks_of_the_repository_import_no_tests() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in (ROOT / "benchmarks").rglob("*.py")
+        for module in imported(path, top_level_only=False)
+        if is_below(module, "tests") or is_below(module, "benchmarks.bench")
+    ]
+    assert not wrong
+
+
 @pytest.mark.parametrize("package", sorted(ABSENT))
 def test_packages_load_without_what_may_be_absent(package: str) -> None:
     wrong = [
@@ -132,7 +154,7 @@ def test_every_package_is_in_the_distribution() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     listed = set(project["tool"]["setuptools"]["packages"])
     folders = {f"lookhear.{name}": folder for name, folder in FOLDERS.items() if name != "client"}
-    folders |= {"lookhear": FOLDERS["client"], "lookhear.benchmarks": ROOT / "benchmarks"}
+    folders |= {"lookhear": FOLDERS["client"], "lookhear.bench": BENCH}
     found = {
         ".".join((name, *path.parent.relative_to(folder).parts))
         for name, folder in folders.items()

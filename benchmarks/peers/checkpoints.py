@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lookhear.benchmarks.peers.environments import ENVIRONMENTS
+from benchmarks.peers.environments import ENVIRONMENTS
 from lookhear.errors import NotInstalled, SourceError
 
 DEMO_WHISPER = Path(__file__).resolve().parents[2] / "tools" / "demo" / "lookhear_demo" / "whisper"

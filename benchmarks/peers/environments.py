@@ -67,12 +67,8 @@ class Environment:
 
     @property
     def python(self) -> Path:
+        """Its interpreter."""
         return self.folder / "bin" / "python"
-
-    @property
-    def ours(self) -> Path:
-        """Folder for PYTHONPATH in which `lookhear.benchmarks` is the only package."""
-        return self.folder / "ours"
 
     @property
     def versions(self) -> dict[str, str]:
@@ -102,10 +98,6 @@ class Environment:
         pip = [str(self.python), "-m", "pip", "install", "--quiet", "--no-deps"]
         for recipe in self.recipes:
             self._run([*pip, "--requirement", str(recipe.path)])
-        package = self.ours / "lookhear"  # with nothing else of ours, whose packages are not there
-        package.mkdir(parents=True)
-        (package / "__init__.py").touch()
-        (package / "benchmarks").symlink_to(Path(__file__).resolve().parents[1])
         (self.folder / "installed").write_text(self._digest(), "utf-8")
 
     def _run(self, command: list[str]) -> None:

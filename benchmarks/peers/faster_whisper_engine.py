@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.benchmarks.peers.worker import Options, Read, Transcribe, serve
+from benchmarks.peers.worker import Options, Read, Transcribe, serve
 
 
 class Multilingual:

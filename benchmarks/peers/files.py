@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.benchmarks.peers.checkpoints import ctranslate2_folder
-from lookhear.benchmarks.peers.environments import environment
-from lookhear.benchmarks.peers.worker import FILES, Options, Worker
+from benchmarks.peers.checkpoints import ctranslate2_folder
+from benchmarks.peers.environments import environment
+from benchmarks.peers.worker import FILES, Options, Worker
 from lookhear.errors import NotInstalled
 
 
@@ -78,7 +78,6 @@ def transcribe_files(
         arguments,
         threads=threads,
         python=own.python if own else None,
-        path=own.ours if own else None,
     )
     answers = []
     with worker, tempfile.TemporaryDirectory() as name:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lookhear.benchmarks.peers.worker import Options, Read, Transcribe, serve
+from benchmarks.peers.worker import Options, Read, Transcribe, serve
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.request import Phase, Priority
 from lookhear.engine.device.allocator import keep_freed_memory

@@ -17,13 +17,13 @@ from pathlib import Path
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
-from lookhear.benchmarks.peers.checkpoints import (
+from benchmarks.peers.checkpoints import (
     DEMO_WHISPER,
     alignment_heads,
     ctranslate2_folder,
     tiktoken_folder,
 )
-from lookhear.benchmarks.peers.environments import environment
+from benchmarks.peers.environments import environment
 from lookhear.commands.private_server import ChildServer, ServerFailed, free_port
 from lookhear.errors import ConnectionFailed
 from lookhear.transport.address import Server
@@ -45,7 +45,7 @@ _HERE = Path(__file__).resolve().parent
 class Peer:
     """A server and its best honest settings on a CPU.
 
-    wire: a name in benchmarks.wires.registry. environment: in benchmarks.peers.environments, None
+    wire: a name in `bench.wires.registry`. environment: in benchmarks.peers.environments, None
     for this Python. command: what follows the interpreter; {port}, {language}, {here} (this folder)
     and the forms of the checkpoint {huggingface}, {ctranslate2}, {tiktoken} and {alignment_heads}
     are filled in, and an option whose value is unknown is left out with it. settings: the options
@@ -207,6 +207,7 @@ class PeerServer(ChildServer):
 
     @property
     def wire(self) -> str:
+        """Its protocol, a name in `bench.wires.registry`."""
         return self.peer.wire
 
     def _launch(self) -> subprocess.Popen[bytes]:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration, WhisperTokenizer
 
-from lookhear.benchmarks.peers.worker import RATE, Options, Read, Transcribe, serve
+from benchmarks.peers.worker import RATE, Options, Read, Transcribe, serve
 
 WINDOW = 30 * RATE
 

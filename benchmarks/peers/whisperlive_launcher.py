@@ -11,6 +11,7 @@ SESSIONS = 1000  # more than we send: where it saturates is to be measured, not 
 
 
 def main(argv: list[str]) -> int:
+    """Serves until it is ended."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)

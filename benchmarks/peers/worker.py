@@ -29,6 +29,13 @@ RATE = 16_000
 FILES = "--files"
 THREAD_CAPS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _ROOT = Path(__file__).resolve().parents[2]
+# Ours are found last: no folder of this repository stands before a package that an engine needs.
+_RUN = """import runpy, sys
+root, module = sys.argv[1:3]
+del sys.argv[1:3]
+sys.path.append(root)
+runpy.run_module(module, run_name="__main__", alter_sys=True)
+"""
 
 Transcribe = Callable[[NDArray[np.float32]], list[int]]
 """Up to 30 s of audio; the tokens below the end token."""
@@ -106,8 +113,8 @@ class Worker:
     """A worker that is ready; `with` ends it. PeerFailed.
 
     name: in messages. module: in this folder. arguments: for it. threads: of every thread pool.
-    python, path: the interpreter and its PYTHONPATH, None for this one. load_seconds: from the
-    start of the process until it was ready.
+    python: the interpreter of a peer's environment, None for this one. load_seconds: from the start
+    of the process until it was ready.
     """
 
     def __init__(
@@ -118,20 +125,21 @@ class Worker:
         *,
         threads: int = 1,
         python: Path | None = None,
-        path: Path | None = None,
     ) -> None:
         self._name = name
-        # Ours may not be installed, only lie there.
+        # lookhear may not be installed, only lie there; a peer has no use for it.
         ours = [str(_ROOT / "clients"), os.environ.get("PYTHONPATH", "")]
-        paths = os.pathsep.join(filter(None, ours if path is None else [str(path)]))
+        paths = os.pathsep.join(filter(None, ours)) if python is None else ""
         began = time.monotonic()
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         self._process = subprocess.Popen(
             [
                 str(python or sys.executable),
                 "-P",
-                "-m",
-                f"lookhear.benchmarks.peers.{module}",
+                "-c",
+                _RUN,
+                str(_ROOT),
+                f"benchmarks.peers.{module}",
                 *arguments,
             ],
             stdin=subprocess.PIPE,

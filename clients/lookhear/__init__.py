@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from lookhear.results import Model, Transcript
     from lookhear.sources.microphone import Microphone
 
+__version__: str
 # Where each name is. They are loaded when they are used: who imports `lookhear.engine` on a bare
 # GPU box, or asks for `lookhear --version`, has no use for sockets and sound files.
 _HOMES = {
@@ -162,6 +163,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Loads a public name when it is first used (PEP 562). AttributeError for any other."""
+    if name == "__version__":
+        return _version()
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
@@ -169,5 +172,16 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def _version() -> str:
+    """Of the installed distribution: pyproject.toml alone says it."""
+    from importlib import metadata  # takes longer than the rest of this module
+
+    try:
+        return metadata.version("lookhear")
+    except metadata.PackageNotFoundError:  # run from a checkout
+        return "(not installed)"
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """The public names, loaded or not."""
+    return sorted({*globals(), *__all__, "__version__"})

@@ -1,8 +1,7 @@
-"""`lookhear serve` and `lookhear models`."""
+"""`lookhear serve`, and what `lookhear models` lists of this machine."""
 
 from __future__ import annotations
 
-import argparse
 import errno
 import logging
 import os
@@ -21,7 +20,6 @@ from lookhear.gateway.commands.arguments import engine_configs, gateway_config, 
 from lookhear.gateway.commands.startup import LoadingBar, greet, tell_ready
 from lookhear.gateway.config import GatewayConfig
 
-PIPED_WIDTH = 1000  # columns: what a program reads is not wrapped
 WRONG_USE = 2  # exit status: what was asked for cannot be done
 
 
@@ -33,14 +31,14 @@ def serve(argv: list[str]) -> int:
         engines = engine_configs(options)
         check_certificate(config)
     except ConfigError as error:
-        return _refuse("serve", str(error))
+        return _refuse(str(error))
     try:
         listening = bind(config.host, config.port)
     except OSError as error:
         reason = error.strerror or str(error)
         if error.errno == errno.EADDRINUSE:
             reason += ". Is another server running there? --port picks another"
-        return _refuse("serve", f"cannot listen on {config.host} port {config.port}: {reason}")
+        return _refuse(f"cannot listen on {config.host} port {config.port}: {reason}")
     _set_up_logging(options.log_level)
     compute_alone()
     with listening:
@@ -74,37 +72,19 @@ async def _serve(
     if isinstance(failure, EngineStartError):
         meant = filter(None, (catalogue.similar(config.model) for config in engines))
         hint = "".join(f". Did you mean {name}?" for name in dict.fromkeys(meant))
-        return _refuse("serve", f"{failure}{hint}")
+        return _refuse(f"{failure}{hint}")
     if failure is not None:
         raise failure
     return 0
 
 
-def models(argv: list[str]) -> int:
-    """Lists the models that can be served here, or the ones that a running server serves."""
-    parser = argparse.ArgumentParser(
-        prog="lookhear models", description="List packaged and downloaded models."
-    )
-    parser.add_argument("--server", metavar="URL", help="list what this running server serves")
-    parser.add_argument("--api-key", default=os.environ.get("LOOKHEAR_API_KEY"), metavar="KEY")
-    options = parser.parse_args(argv)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=PIPED_WIDTH)
-    if options.server is not None:
-        try:
-            rows = catalogue.served(options.server, options.api_key)
-        except (OSError, ValueError) as error:
-            return _refuse("models", f"cannot list the models of {options.server}: {error}")
-        console.print(catalogue.table(rows, f"served by {options.server}"))
-        return 0
-    console.print(catalogue.table([*catalogue.packaged(), *catalogue.downloaded()], None))
+def local_models() -> tuple[list[catalogue.Row], str]:
+    """For `lookhear models`: what can be served here, and a line about what else can."""
     *kinds, last = catalogue.SUPPORTED.values()
-    console.print(
-        f"Of the Hugging Face hub: any {', '.join(kinds)} or {last}, lookhear serve --model REPO",
-        soft_wrap=True,
+    advice = (
+        f"Of the Hugging Face hub: any {', '.join(kinds)} or {last}, lookhear serve --model REPO"
     )
-    return 0
+    return [*catalogue.packaged(), *catalogue.downloaded()], advice
 
 
 def _set_up_logging(level: str) -> None:
@@ -121,6 +101,6 @@ def _is_news(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith("ASGI callable returned without completing")
 
 
-def _refuse(command: str, reason: str) -> int:
-    print(f"lookhear {command}: {reason}", file=sys.stderr)
+def _refuse(reason: str) -> int:
+    print(f"lookhear serve: {reason}", file=sys.stderr)
     return WRONG_USE

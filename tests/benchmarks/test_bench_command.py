@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from lookhear.benchmarks import command, subject
-from lookhear.benchmarks.capacity import Bounds, Capacity, Probe
-from lookhear.benchmarks.generator import realtime_url
-from lookhear.benchmarks.prober import as_json
-from lookhear.benchmarks.prober import table as capacity_table
+from lookhear.bench import command, subject
+from lookhear.bench.capacity import Bounds, Capacity, Probe
+from lookhear.bench.generator import realtime_url
+from lookhear.bench.prober import as_json
+from lookhear.bench.prober import table as capacity_table
 from lookhear.commands import main as cli
 from lookhear.errors import AddressError
 from tests.benchmarks.recordings import write_recordings

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.benchmarks.capacity import (
+from lookhear.bench.capacity import (
     BY_BOUND,
     BY_GENERATOR,
     BY_MOST,
@@ -18,7 +18,7 @@ from lookhear.benchmarks.capacity import (
     search,
     verdict,
 )
-from lookhear.benchmarks.metrics import summary
+from lookhear.bench.measures.metrics import summary
 
 
 def holds_up_to(limit: int) -> Callable[[int], Probe]:

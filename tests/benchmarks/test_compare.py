@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from lookhear.benchmarks import compare, compare_table, plots, prober
-from lookhear.benchmarks.capacity import Bounds, Probe, search, verdict
-from lookhear.benchmarks.generator import Target
-from lookhear.benchmarks.metrics import retracted
-from lookhear.benchmarks.numbers import MOST_POINTS, lags_of, live_numbers
-from lookhear.benchmarks.offline import Answer, Run, numbers
-from lookhear.benchmarks.prober import as_json
-from lookhear.benchmarks.speech import Session
-from lookhear.benchmarks.trace import RATE, SpokenWord, Trace
+from benchmarks.peers import compare, compare_table, plots
+from lookhear.bench import prober
+from lookhear.bench.capacity import Bounds, Probe, search, verdict
+from lookhear.bench.generator import Target
+from lookhear.bench.measures.metrics import retracted
+from lookhear.bench.measures.trace import RATE, SpokenWord, Trace
+from lookhear.bench.numbers import MOST_POINTS, lags_of, live_numbers
+from lookhear.bench.offline import Answer, Run, numbers
+from lookhear.bench.prober import as_json
+from lookhear.bench.recordings.speech import Session
 from lookhear.commands import main as cli
 from lookhear.errors import ConnectionFailed, LookhearError
 

@@ -12,10 +12,10 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from lookhear.benchmarks.flood import PACKET, frame, packets
-from lookhear.benchmarks.gateway import best, verdict
-from lookhear.benchmarks.null_engine import NullEngine
-from lookhear.benchmarks.null_gateway import quantiles
+from benchmarks.gateway import best, verdict
+from benchmarks.socket_load.flood import PACKET, frame, packets
+from benchmarks.socket_load.null_engine import NullEngine
+from benchmarks.socket_load.null_gateway import quantiles
 from lookhear.engine.messages import (
     AppendAudio,
     CancelTurn,

@@ -10,10 +10,10 @@ from typing import cast
 import pytest
 import torch
 
-from lookhear.benchmarks import gpu_bench, gpu_check, gpu_profile
-from lookhear.benchmarks.gpu_load import Client, tick_latencies
-from lookhear.benchmarks.gpu_models import GEOMETRIES, decoder_bytes, write_folder
-from lookhear.benchmarks.gpu_tables import table
+from benchmarks import gpu_bench, gpu_check, gpu_profile
+from benchmarks.gpu.load import Client, tick_latencies
+from benchmarks.gpu.models import GEOMETRIES, decoder_bytes, write_folder
+from benchmarks.gpu.tables import table
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import Result, StopReason
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from lookhear.benchmarks import gpu_bench
-from lookhear.benchmarks.gpu_load import tick_latencies
-from lookhear.benchmarks.gpu_models import GEOMETRIES, build, random_weights, write_folder
+from benchmarks import gpu_bench
+from benchmarks.gpu.load import tick_latencies
+from benchmarks.gpu.models import GEOMETRIES, build, random_weights, write_folder
 from lookhear.engine.core.core import EngineCore
 from tests.engine.imagined.card import Phase
 from tests.engine.imagined.driver import install

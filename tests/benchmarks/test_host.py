@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from lookhear.benchmarks.host import measured
+from benchmarks.host import measured
 
 
 def options(**changes: object) -> argparse.Namespace:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lookhear.benchmarks import load, metrics
-from lookhear.benchmarks.dataset import Audio, Utterance, held_out, long_recordings, looped
-from lookhear.benchmarks.job import Job, SessionPlan
-from lookhear.benchmarks.trace import RATE, SpokenWord
+from lookhear.bench import load
+from lookhear.bench.measures import metrics
+from lookhear.bench.measures.trace import RATE, SpokenWord
+from lookhear.bench.recordings.dataset import Audio, Utterance, held_out, long_recordings, looped
+from lookhear.bench.wires.job import Job, SessionPlan
 from tests.benchmarks.recordings import write_recordings
 from tests.clients.counting_server import CountingServer, Drop, said, speech
 

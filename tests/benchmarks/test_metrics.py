@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.benchmarks import metrics
-from lookhear.benchmarks.trace import RATE, SpokenWord, Trace
-from lookhear.benchmarks.utterances import latencies
+from lookhear.bench.measures import metrics
+from lookhear.bench.measures.trace import RATE, SpokenWord, Trace
+from lookhear.bench.measures.utterances import latencies
 from lookhear.wer import WordErrors, normalise, word_errors
 
 BUFFER = "input_audio_buffer."

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lookhear.benchmarks.direct import Direct
-from lookhear.benchmarks.official import CHUNK, NEW_TOKENS, Stream, encode_answer, rolled_back
+from benchmarks.in_process.direct import Direct
+from benchmarks.in_process.official import CHUNK, NEW_TOKENS, Stream, encode_answer, rolled_back
 from lookhear.engine.core.request import Result
 from lookhear.engine.paged.request import PagedRequest
-from tests.checkpoints_qwen import build_served_qwen3_asr
+from tools.random_checkpoints.qwen3 import build_served_qwen3_asr
 
 
 def as_bytes(tokens: Sequence[int]) -> str:

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from lookhear.benchmarks import metrics
-from lookhear.benchmarks.job import Job, SessionPlan
-from lookhear.benchmarks.trace import RATE, Trace
-from lookhear.benchmarks.wires import openai
-from lookhear.benchmarks.wires.recording import explain
+from lookhear.bench.measures import metrics
+from lookhear.bench.measures.trace import RATE, Trace
+from lookhear.bench.wires import openai
+from lookhear.bench.wires.job import Job, SessionPlan
+from lookhear.bench.wires.recording import explain
 from tests.clients.counting_server import CountingServer
 
 ITEM = {"item_id": "item_1"}

@@ -10,22 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookhear.benchmarks.peers.checkpoints import (
+from benchmarks.peers.checkpoints import (
     DEMO_WHISPER,
     FIRST_SPECIAL,
     alignment_heads,
     ctranslate2_folder,
     tiktoken_folder,
 )
-from lookhear.benchmarks.peers.environments import (
+from benchmarks.peers.environments import (
     INGREDIENTS,
     Environment,
     Recipe,
     environment,
     main,
 )
-from lookhear.benchmarks.peers.files import OFFLINE
-from lookhear.benchmarks.peers.servers import PEERS
+from benchmarks.peers.files import OFFLINE
+from benchmarks.peers.servers import PEERS
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.errors import NotInstalled, SourceError, UsageError
 

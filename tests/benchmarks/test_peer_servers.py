@@ -12,13 +12,13 @@ import psutil
 import pytest
 import soxr
 
-from lookhear.benchmarks.dataset import Audio, held_out
-from lookhear.benchmarks.peers.checkpoints import DEMO_WHISPER
-from lookhear.benchmarks.peers.environments import environment
-from lookhear.benchmarks.peers.files import OFFLINE, transcribe_files
-from lookhear.benchmarks.peers.servers import PEERS, Peer, PeerServer
-from lookhear.benchmarks.peers.worker import PeerFailed
-from lookhear.benchmarks.wires.registry import WIRES
+from benchmarks.peers.checkpoints import DEMO_WHISPER
+from benchmarks.peers.environments import environment
+from benchmarks.peers.files import OFFLINE, transcribe_files
+from benchmarks.peers.servers import PEERS, Peer, PeerServer
+from benchmarks.peers.worker import PeerFailed
+from lookhear.bench.recordings.dataset import Audio, held_out
+from lookhear.bench.wires.registry import WIRES
 from lookhear.commands.private_server import ServerFailed
 from lookhear.wer import word_errors
 

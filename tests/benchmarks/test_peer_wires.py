@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.asyncio.server import ServerConnection, serve
 
-from lookhear.benchmarks import metrics
-from lookhear.benchmarks.job import Job, SessionPlan
-from lookhear.benchmarks.trace import RATE, Trace
-from lookhear.benchmarks.wires import whisperlive, whisperlivekit
-from lookhear.benchmarks.wires.registry import WIRES, Wire
-from lookhear.benchmarks.wires.snapshots import Snapshots
+from lookhear.bench.measures import metrics
+from lookhear.bench.measures.trace import RATE, Trace
+from lookhear.bench.wires import whisperlive, whisperlivekit
+from lookhear.bench.wires.job import Job, SessionPlan
+from lookhear.bench.wires.registry import WIRES, Wire
+from lookhear.bench.wires.snapshots import Snapshots
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
 SECONDS = 0.5

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lookhear.benchmarks.sessions import PIECE, Listener, Minutes, Speech, block_errors
-from lookhear.benchmarks.trace import SpokenWord
+from benchmarks.in_process.sessions import PIECE, Listener, Minutes, Speech, block_errors
+from lookhear.bench.measures.trace import SpokenWord
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.wer import total, word_errors
-from tests.checkpoints_qwen import build_served_qwen3_asr
+from tools.random_checkpoints.qwen3 import build_served_qwen3_asr
 
 WORDS = st.lists(st.sampled_from(["one", "two", "three", "four"]), max_size=30).map(" ".join)
 

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.benchmarks.speech import Session, crowd, held_out_sessions, long_session, sentences
-from lookhear.benchmarks.trace import RATE, SpokenWord
+from lookhear.bench.measures.trace import RATE, SpokenWord
+from lookhear.bench.recordings.speech import (
+    Session,
+    crowd,
+    held_out_sessions,
+    long_session,
+    sentences,
+)
 from lookhear.errors import SourceError
 from tests.benchmarks.recordings import write_recordings
 

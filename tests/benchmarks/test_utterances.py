@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.benchmarks.trace import RATE, SpokenWord, Trace
-from lookhear.benchmarks.utterances import (
+from lookhear.bench.measures.trace import RATE, SpokenWord, Trace
+from lookhear.bench.measures.utterances import (
     average_lagging,
     heard_words,
     latencies,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lookhear.benchmarks.vision import Run, _summary, second_question
-from lookhear.benchmarks.vision_engines import MODES, Ours, Theirs
-from lookhear.benchmarks.vision_inputs import GEOMETRY, Geometry, Vocabulary
+from benchmarks.in_process.vision_engines import MODES, Ours, Theirs
+from benchmarks.in_process.vision_inputs import GEOMETRY, Geometry, Vocabulary
+from benchmarks.vision import Run, _summary, second_question
 
 SHAPES = (((3, 2), 5, 4), ((2, 4), 9, 7))
 TINY = Geometry(

@@ -13,13 +13,13 @@ import pytest
 import pytest_asyncio
 from numpy.typing import NDArray
 
-from lookhear.benchmarks.dataset import Audio, Utterance, held_out
+from lookhear.bench.recordings.dataset import Audio, Utterance, held_out
 from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess
 from lookhear.engine.client.client import EngineClient
 from lookhear.engine.config import EngineConfig
-from tests.checkpoints_vl import build_served_qwen3_vl
 from tests.gateway.running import Running, running
+from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 
 SERVE = ["--threads", "1"]  # the machine has other things to do
 

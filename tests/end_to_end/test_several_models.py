@@ -22,7 +22,7 @@ import soundfile
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from lookhear.benchmarks.peers.checkpoints import DEMO_WHISPER
+from benchmarks.peers.checkpoints import DEMO_WHISPER
 from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess
 from lookhear.errors import ModelNotFound, ServerError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkpoints_qwen import build_served_qwen3_asr
+from tools.random_checkpoints.qwen3 import build_served_qwen3_asr
 
 
 @pytest.fixture(scope="session")

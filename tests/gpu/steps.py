@@ -15,12 +15,12 @@ from lookhear.engine.paged.runner import PagedRunner
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.runner import WhisperRunner
-from tests.checkpoints import build_random_whisper
-from tests.checkpoints_qwen import build_served_qwen3_asr
-from tests.checkpoints_vl import build_random_qwen3_vl
 from tests.engine import runners
 from tests.engine.recording import RecordedMemory, Recorder, make_opaque
 from tests.gpu.conftest import IS_DRY
+from tools.random_checkpoints.qwen3 import build_served_qwen3_asr
+from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
+from tools.random_checkpoints.whisper import build_random_whisper
 
 
 class Way(NamedTuple):

@@ -46,8 +46,8 @@ def test_engines_are_built_and_the_programs_load_without_the_rest() -> None:
     run(
         """
 from pathlib import Path
-import lookhear.benchmarks.gpu_check, lookhear.benchmarks.gpu_bench
-import lookhear.benchmarks.gpu_profile
+import benchmarks.gpu_check, benchmarks.gpu_bench
+import benchmarks.gpu_profile
 from lookhear.engine.families.build import build_core
 from lookhear.engine.config import EngineConfig
 import lookhear.kernels.tune

@@ -20,12 +20,12 @@ from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.kernels import log_mel, mel_filters
-from tests.checkpoints import build_random_whisper
-from tests.checkpoints_qwen import TEXT, build_random_qwen3
-from tests.checkpoints_vl import build_random_qwen3_vl
 from tests.engine import playing
 from tests.engine.batches import paged_batch
 from tests.engine.chat import asking
+from tools.random_checkpoints.qwen3 import TEXT, build_random_qwen3
+from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
+from tools.random_checkpoints.whisper import build_random_whisper
 
 pytestmark = pytest.mark.gpu
 

@@ -1,4 +1,4 @@
-"""The `lookhear` command. `serve` and `models` are the server's: found by entry point."""
+"""The `lookhear` command. `serve` and others are not the client's: found by entry point."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import cast
 
 from rich.console import Console
 
+import lookhear
 from lookhear.commands import chat as chat_command
 from lookhear.commands import listen as listen_command
 from lookhear.commands import transcribe as transcribe_command
@@ -86,7 +87,7 @@ def _parser(plugins: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="lookhear", description="Live transcription and chat: client, demo and server."
     )
-    parser.add_argument("--version", action="version", version=f"lookhear {_version()}")
+    parser.add_argument("--version", action="version", version=f"lookhear {lookhear.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     listen = commands.add_parser(
         "listen",
@@ -130,13 +131,6 @@ def _parser(plugins: Sequence[str]) -> argparse.ArgumentParser:
         described = PLUGINS.get(name, f"see `lookhear {name} --help`")
         commands.add_parser(name, help=described, add_help=False)
     return parser
-
-
-def _version() -> str:
-    try:
-        return metadata.version("lookhear")
-    except metadata.PackageNotFoundError:  # run from a checkout
-        return "(not installed)"
 
 
 def _demo(parsed: argparse.Namespace) -> int:

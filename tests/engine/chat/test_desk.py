@@ -27,8 +27,8 @@ from lookhear.engine.messages import (
     VideoPart,
 )
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
-from tests.checkpoints_vl import build_served_qwen3_vl
 from tests.engine.chat.asking import ask, hold, image, make_core, outcome, pixels, rest, text, user
+from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 
 
 @pytest.fixture(scope="module")

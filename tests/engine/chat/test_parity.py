@@ -13,8 +13,8 @@ from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import AnswerCompleted, ChatMessage, TextPart, VideoPart
 from lookhear.engine.models.vision_encoder import patchify
 from lookhear.engine.paged.request import PagedSequence
-from tests.checkpoints_vl import build_served_qwen3_vl
 from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, user
+from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 
 NEW = 12
 SIZES = {"small": (20, 24), "wide": (24, 70), "tall": (60, 20)}

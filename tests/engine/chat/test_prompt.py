@@ -18,8 +18,8 @@ from lookhear.engine.chat.template import DEFAULT, ChatTemplate
 from lookhear.engine.messages import ChatMessage, TextPart, VideoPart
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
-from tests.checkpoints_vl import write_vl_tokenizer
 from tests.engine.chat.asking import image, pixels, user
+from tools.random_checkpoints.qwen3_vl import write_vl_tokenizer
 
 SIDE = 8  # pixels, of a token
 # In pixels; pictures are held under these names.

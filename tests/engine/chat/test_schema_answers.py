@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import AnswerCompleted, AnswerFailed, AnswerText, Event
 from lookhear.engine.sampling.grammar import GrammarMatcher
-from tests.checkpoints_qwen import END_TOKENS, build_random_qwen3, write_qwen_tokenizer
-from tests.checkpoints_vl import build_served_qwen3_vl
 from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, text, user
 from tests.engine.sampling.schemas import SCHEMAS, Schema, keeps_to
+from tools.random_checkpoints.qwen3 import END_TOKENS, build_random_qwen3, write_qwen_tokenizer
+from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 
 WIDE = 4096  # tokens of context: for the longest answers
 FORM = {

@@ -15,8 +15,8 @@ from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.core.request import RequestError
 from lookhear.engine.messages import AnswerSettings, ChatMessage, TextPart
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
-from tests.checkpoints_vl import write_vl_tokenizer
 from tests.engine.chat.asking import image, user
+from tools.random_checkpoints.qwen3_vl import write_vl_tokenizer
 
 # Qwen3's way of switching its thinking off: an empty one is put in front of the answer.
 THINKING = DEFAULT.replace(

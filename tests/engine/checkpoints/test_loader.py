@@ -12,7 +12,7 @@ from torch import Tensor
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
 from lookhear.engine.families.registry import family_of
 from lookhear.engine.whisper.model import WhisperModel
-from tests.checkpoints import build_random_whisper
+from tools.random_checkpoints.whisper import build_random_whisper
 
 SMALL: dict[str, Any] = {
     "vocab": 50, "audio_positions": 10, "context": 8, "width": 8, "layers": 1, "tokenizer": False,

@@ -29,7 +29,7 @@ from lookhear.engine.messages import (
     TranscriptionSettings,
     TurnCompleted,
 )
-from tests.checkpoints import build_random_whisper
+from tools.random_checkpoints.whisper import build_random_whisper
 
 LIMIT = 60.0  # seconds for what takes one or two; a busy machine must not fail the test
 
@@ -93,7 +93,7 @@ async def test_a_killed_engine_tells_every_session_and_comes_back(folder: Path) 
 
 
 async def _sends_while_its_engine_dies() -> None:
-    client = EngineClient([EngineConfig(model="null")], module="lookhear.benchmarks.null_engine")
+    client = EngineClient([EngineConfig(model="null")], module="benchmarks.socket_load.null_engine")
     await client.load()
     try:
         told: asyncio.Queue[Event] = asyncio.Queue()

@@ -31,8 +31,8 @@ from lookhear.engine.messages import (
     TurnCompleted,
     TurnFailed,
 )
-from tests.checkpoints import build_random_whisper
 from tests.engine.playing import drain, noise, play
+from tools.random_checkpoints.whisper import build_random_whisper
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,6 @@ from lookhear.engine.sampling.params import SamplingParams
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.runner import WhisperRunner
-from tests.checkpoints import build_random_whisper
 from tests.engine import playing, runners
 from tests.engine.traces import (
     Asker,
@@ -38,6 +37,7 @@ from tests.engine.traces import (
     whisper_request,
     whisper_trace,
 )
+from tools.random_checkpoints.whisper import build_random_whisper
 
 ROWS = 4
 FEW = settings(max_examples=15, deadline=None)

@@ -23,8 +23,6 @@ from lookhear.engine.paged.passes import PREFILL_BUCKETS
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.runner import WhisperRunner
-from tests.checkpoints import build_random_whisper
-from tests.checkpoints_vl import build_random_qwen3_vl
 from tests.engine.recording import RecordedMemory, Recorder, Recording, make_opaque
 from tests.engine.runners import MODELS, ROWS, paged_runner, quiet, whisper_runner
 from tests.engine.traces import (
@@ -39,6 +37,8 @@ from tests.engine.traces import (
     sound,
     whisper_trace,
 )
+from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
+from tools.random_checkpoints.whisper import build_random_whisper
 
 
 def recorded(*, overlaps: bool = False, bytes_per_graph: int = 0) -> Acceleration:

@@ -14,8 +14,6 @@ from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.runner import WhisperRunner
-from tests.checkpoints import build_random_whisper
-from tests.checkpoints_vl import build_random_qwen3_vl
 from tests.engine.imagined.card import Card
 from tests.engine.imagined.launches import Launches, imagine, present
 from tests.engine.imagined.regions import imagined, serving
@@ -31,6 +29,8 @@ from tests.engine.traces import (
     play,
     whisper_trace,
 )
+from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
+from tools.random_checkpoints.whisper import build_random_whisper
 
 WAYS = [(False, 1), (True, 0), (True, 1)]
 IDS = [f"{'graphs' if graphs else 'eager'}, overlap {overlap}" for graphs, overlap in WAYS]

@@ -12,7 +12,7 @@ from torch import Tensor
 from lookhear.engine.models.audio_encoder import AudioEncoder
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.kernels import pack_conv
-from tests.checkpoints_qwen import build_random_qwen3_asr
+from tools.random_checkpoints.qwen3 import build_random_qwen3_asr
 
 TOLERANCE = 1e-4
 WINDOW = 200

@@ -16,8 +16,8 @@ from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.paged.blocks import MediaSpan, block_digests
 from lookhear.kernels import log_mel, mel_filters
-from tests.checkpoints_qwen import AUDIO_TOKEN, END_TOKENS, build_random_qwen3_asr
 from tests.engine.models.driving import Decoder
+from tools.random_checkpoints.qwen3 import AUDIO_TOKEN, END_TOKENS, build_random_qwen3_asr
 
 TOLERANCE = 1e-4
 START = 5  # tokens before the audio

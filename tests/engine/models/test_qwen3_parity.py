@@ -15,9 +15,9 @@ from torch import Tensor
 from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.paged.blocks import block_digests
 from lookhear.kernels import rope_angles, rope_frequencies
-from tests.checkpoints_qwen import TEXT, build_random_qwen3
 from tests.engine.batches import paged_batch
 from tests.engine.models.driving import Decoder
+from tools.random_checkpoints.qwen3 import TEXT, build_random_qwen3
 
 TOLERANCE = 1e-4
 VOCAB = TEXT["vocab_size"]

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.kernels import supports_half_weights
-from tests.checkpoints_vl import IMAGE_TOKEN, build_random_qwen3_vl
 from tests.engine.batches import paged_batch
+from tools.random_checkpoints.qwen3_vl import IMAGE_TOKEN, build_random_qwen3_vl
 
 
 def build(folder: Path, **text: int) -> Path:

@@ -24,16 +24,16 @@ from lookhear.engine.paged.blocks import BLOCK_TOKENS, MediaSpan, block_digests
 from lookhear.engine.paged.mrope import PromptPositions
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
-from tests.checkpoints_qwen import END_TOKENS
-from tests.checkpoints_vl import (
+from tests.engine.batches import paged_batch
+from tests.engine.chat.asking import image, pixels, user
+from tests.engine.models.driving import Decoder
+from tools.random_checkpoints.qwen3 import END_TOKENS
+from tools.random_checkpoints.qwen3_vl import (
     IMAGE_TOKEN,
     VIDEO_TOKEN,
     build_random_qwen3_vl,
     build_served_qwen3_vl,
 )
-from tests.engine.batches import paged_batch
-from tests.engine.chat.asking import image, pixels, user
-from tests.engine.models.driving import Decoder
 
 TOLERANCE = 1e-4
 

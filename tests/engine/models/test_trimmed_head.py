@@ -9,7 +9,7 @@ import torch
 
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.whisper.model import WhisperModel
-from tests.checkpoints import build_random_whisper
+from tools.random_checkpoints.whisper import build_random_whisper
 
 VOCAB, EOT = 400, 300
 

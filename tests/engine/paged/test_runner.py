@@ -17,7 +17,7 @@ from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.request import Medium, PagedRequest, PagedSequence
 from lookhear.engine.paged.runner import PagedRunner
 from lookhear.engine.sampling.params import SamplingParams
-from tests.checkpoints_qwen import build_served_qwen3_asr
+from tools.random_checkpoints.qwen3 import build_served_qwen3_asr
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from lookhear.engine.models.vision_encoder import patchify
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.request import PagedRequest, PagedSequence
 from lookhear.engine.paged.runner import PagedRunner
-from tests.checkpoints_vl import IMAGE_TOKEN, build_random_qwen3_vl
+from tools.random_checkpoints.qwen3_vl import IMAGE_TOKEN, build_random_qwen3_vl
 
 Sizes = tuple[tuple[int, int], ...]
 SIZES: dict[str, Sizes] = {"a": ((3, 4),), "b": ((5, 2), (2, 6)), "text": (), "c": ((1, 7),)}

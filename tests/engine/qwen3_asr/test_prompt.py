@@ -17,7 +17,7 @@ from lookhear.engine.qwen3_asr.prompt import (
     parse_transcript,
 )
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
-from tests.checkpoints_qwen import write_qwen_tokenizer
+from tools.random_checkpoints.qwen3 import write_qwen_tokenizer
 
 
 @pytest.fixture(scope="module")

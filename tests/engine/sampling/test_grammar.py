@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from lookhear.engine.core.request import RequestError
 from lookhear.engine.sampling.grammar import GrammarCompiler, JsonGrammar, Thinking
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
-from tests.checkpoints_qwen import write_qwen_tokenizer
 from tests.engine.sampling.schemas import SCHEMAS, Schema, keeps_to
+from tools.random_checkpoints.qwen3 import write_qwen_tokenizer
 
 PADDING = 7  # logits that stand for no token
 SMALL = '{"type":"object","properties":{"a":{"enum":[1,2]}},"required":["a"]}'

@@ -16,8 +16,8 @@ from lookhear.engine.qwen3_asr.recognizer import AsrConfig, AsrRecognizer
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.recognizer import Stretch
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
-from tests.checkpoints_qwen import write_qwen_tokenizer
 from tests.engine.speech.scripted import Speech
+from tools.random_checkpoints.qwen3 import write_qwen_tokenizer
 
 DIMS = AudioDims(
     num_mels=20,

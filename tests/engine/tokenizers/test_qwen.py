@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.tokenizers.detokenizer import IncrementalDetokenizer
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
-from tests.checkpoints_qwen import ADDED, write_qwen_tokenizer
+from tools.random_checkpoints.qwen3 import ADDED, write_qwen_tokenizer
 
 TEXTS = ["the word", "The wörld, it's all: 12.5 €!", " 敬語 日本", "  two  spaces\n\n x", "🙂", ""]
 

@@ -10,7 +10,7 @@ import pytest
 
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
-from tests.checkpoints import (
+from tools.random_checkpoints.whisper import (
     EOT,
     FIRST_TIMESTAMP,
     NO_TIMESTAMPS,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.kernels import supports_half_weights
-from tests.checkpoints import build_random_whisper
+from tools.random_checkpoints.whisper import build_random_whisper
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.kernels import pack_conv
-from tests.checkpoints import build_random_whisper
+from tools.random_checkpoints.whisper import build_random_whisper
 
 TOLERANCE = 1e-4
 FRAMES = 200

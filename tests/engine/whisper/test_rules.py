@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.rules import MAX_INITIAL_TIMESTAMP, Rule, TokenRules
-from tests.checkpoints import VOCABULARY, build_random_whisper
+from tools.random_checkpoints.whisper import VOCABULARY, build_random_whisper
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from lookhear.commands import models as models_command
 from lookhear.engine.client.client import EngineStartError
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import Starting
@@ -259,7 +260,7 @@ def test_models_lists_what_is_packaged(
             (tmp_path / kind / "config.json").write_text(f'{{"model_type": "{kind}"}}')
     monkeypatch.setattr(catalogue, "packaged_folder", lambda: tmp_path)
     monkeypatch.setattr(catalogue, "downloaded", lambda: [])
-    assert command.models([]) == 0
+    assert models_command.models([]) == 0
     out = capsys.readouterr().out
     assert "demo-whisper" in out and "demo-qwen3-asr" in out and "recordings" not in out
     assert "any Whisper, Qwen3, Qwen3-ASR or Qwen3-VL" in out
@@ -268,17 +269,17 @@ def test_models_lists_what_is_packaged(
 async def test_models_of_a_running_server(capsys: pytest.CaptureFixture[str]) -> None:
     async with running() as gateway:
         for url in (gateway.http, gateway.http.replace("http", "ws") + "/v1"):
-            assert await asyncio.to_thread(command.models, ["--server", url]) == 0
+            assert await asyncio.to_thread(models_command.models, ["--server", url]) == 0
             rows = [row for row in capsys.readouterr().out.splitlines() if "fake" in row]
             assert [row.split()[0] for row in rows] == ["fake/whisper", "fake-english"]
             assert "For" not in "".join(rows) and "…" not in "".join(rows)
             assert ["default" in row for row in rows] == [True, False]
-        status = await asyncio.to_thread(command.models, ["--server", gateway.http + "/no"])
+        status = await asyncio.to_thread(models_command.models, ["--server", gateway.http + "/no"])
         assert status == 2
         assert "404" in capsys.readouterr().err
-    assert command.models(["--server", "http://127.0.0.1:9"]) == 2
+    assert models_command.models(["--server", "http://127.0.0.1:9"]) == 2
     assert capsys.readouterr().err.endswith("of http://127.0.0.1:9: Connection refused\n")
-    assert command.models(["--server", "example.org"]) == 2
+    assert models_command.models(["--server", "example.org"]) == 2
     assert "expected a URL" in capsys.readouterr().err
 
 
@@ -290,7 +291,7 @@ async def test_models_of_what_is_no_server(capsys: pytest.CaptureFixture[str]) -
 
     async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        assert await asyncio.to_thread(command.models, ["--server", url]) == 2
+        assert await asyncio.to_thread(models_command.models, ["--server", url]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"lookhear models: cannot list the models of {url}: ")
     assert "expected HTTP, got 'SSH-2.0-nobody'" in error and error.count("\n") == 1

@@ -12,9 +12,9 @@ from torch import Tensor
 from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.kernels.choice import mode
-from tests.checkpoints import build_random_whisper
-from tests.checkpoints_qwen import TEXT, build_random_qwen3
 from tests.engine.models.driving import Decoder
+from tools.random_checkpoints.qwen3 import TEXT, build_random_qwen3
+from tools.random_checkpoints.whisper import build_random_whisper
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ def drafted(folder: Path) -> Iterator[Path]:
 
 
 def write_json(path: Path, value: object, indent: int | None = 2) -> None:
+    """Writes UTF-8 with a newline at its end."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")
 

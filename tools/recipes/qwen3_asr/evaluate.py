@@ -60,6 +60,7 @@ class Transcriber:
         return [[i for i in row if i not in ends] for row in out[:, width:].tolist()]
 
     def answers(self, waves: Sequence[Samples], language: str | None = None) -> list[Transcript]:
+        """Text and language for each of `waves` ([n] samples at 16 kHz)."""
         found = []
         for row in self.tokens(waves, language):
             raw = self.processor.tokenizer.decode(row, skip_special_tokens=True)

@@ -1,7 +1,7 @@
 """Teach a trained demo-qwen3-asr the spoken questions about pictures, and keep what it knows.
 
 `python -m tools.recipes.qwen3_asr.finetune --run RUN --out DIR` goes on from the state of a run of
-`train_qwen3_asr`. About half of the examples ask questions, alone, in a row, and among
+`qwen3_asr.train`. About half of the examples ask questions, alone, in a row, and among
 sentences of the grammar by the same speaker; the others are as in the training before. The encoder
 stays as it is: it hears the sounds of English already, and not to learn halves the work.
 """
@@ -53,17 +53,20 @@ class Finetune(Run):
         self.asker = AsrExampleMaker(asked, self.tokenizer, classes, self.rng, mix)
 
     def window(self, progress: float) -> int:
+        """Seconds of the next examples, by lot."""
         share = np.array(list(WINDOWS.values()))
         return int(self.shared.choice(list(WINDOWS), p=share / share.sum()))
 
     def source(self) -> AsrExampleMaker:
+        """Who makes the next example: questions, or the corpus before."""
         return self.asker if self.rng.random() < QUESTIONS else self.maker
 
     def learning_rate(self, progress: float) -> float:
+        """With a warm-up of its own."""
         return min(1.0, (self.step + 1) / self.plan.warmup) * learning_rate(progress)
 
     def report(self, loss: float, each: int = 10) -> None:
-        """Writes the folder `current`; its measurement is `evaluate_qwen3_asr`."""
+        """Writes the folder `current`; its measurement is `qwen3_asr.evaluate`."""
         write_folder(self.net, self.out / "tokenizer", self.out / "current")
         print(f"{time.strftime('%H:%M:%S')} step {self.step} loss {loss:.3f}", flush=True)
 
@@ -82,8 +85,9 @@ def prepare(run: Path, plan: Plan) -> None:
 
 
 def main() -> None:
+    """Goes on from a run, in a folder of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run", type=Path, required=True, help="folder of train_qwen3_asr")
+    parser.add_argument("--run", type=Path, required=True, help="folder of qwen3_asr.train")
     parser.add_argument("--out", required=True, help="folder for questions, state and log")
     parser.add_argument("--minutes", type=float, default=13.0)
     parser.add_argument("--seed", type=int, default=1000)

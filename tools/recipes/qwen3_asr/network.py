@@ -66,6 +66,7 @@ class AudioAttention(nn.Module):
         self.out_proj = nn.Linear(width, width)
 
     def forward(self, x: Tensor, absent: Tensor) -> Tensor:
+        """[batch, n, width] to the same; absent: [batch, n], keys that are no audio."""
         b, n, w = x.shape
         q, k, v = (
             p(x).view(b, n, self.heads, w // self.heads).transpose(1, 2)
@@ -84,6 +85,8 @@ class AudioAttention(nn.Module):
 
 
 class AudioLayer(nn.Module):
+    """Attention inside a window, then a feed-forward network, each behind a norm."""
+
     def __init__(self, size: Size) -> None:
         super().__init__()
         width = size.encoder_width
@@ -94,6 +97,7 @@ class AudioLayer(nn.Module):
         self.final_layer_norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor, absent: Tensor) -> Tensor:
+        """[batch, n, width] to the same."""
         x = x + self.self_attn(self.self_attn_layer_norm(x), absent)
         return x + self.fc2(F.gelu(self.fc1(self.final_layer_norm(x))))  # type: ignore[no-any-return]
 
@@ -133,21 +137,27 @@ class AudioTower(nn.Module):
 
 
 class Projector(nn.Module):
+    """From the encoder's width to the decoder's."""
+
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.linear_1 = nn.Linear(size.encoder_width, size.encoder_width)
         self.linear_2 = nn.Linear(size.encoder_width, size.width)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[..., encoder width] to [..., width]."""
         return self.linear_2(F.gelu(self.linear_1(x)))  # type: ignore[no-any-return]
 
 
 class RMSNorm(nn.Module):
+    """Scaled to a root mean square of 1, in float32."""
+
     def __init__(self, width: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
+        """[..., width] to the same."""
         scale = torch.rsqrt(x.float().square().mean(-1, keepdim=True) + 1e-6)
         return x * scale.to(x.dtype) * self.weight.to(x.dtype)
 
@@ -159,6 +169,8 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class CausalAttention(nn.Module):
+    """Grouped queries, normalised queries and keys, rotary positions."""
+
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.heads, self.shared, self.head = size.heads, size.shared_heads, size.head_width
@@ -187,6 +199,8 @@ class CausalAttention(nn.Module):
 
 
 class GatedFeedForward(nn.Module):
+    """SwiGLU."""
+
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.gate_proj = nn.Linear(size.width, size.inner, bias=False)
@@ -194,10 +208,13 @@ class GatedFeedForward(nn.Module):
         self.down_proj = nn.Linear(size.inner, size.width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[..., width] to the same."""
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))  # type: ignore[no-any-return]
 
 
 class TextLayer(nn.Module):
+    """A decoder layer, as Qwen3's."""
+
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.self_attn = CausalAttention(size)
@@ -206,6 +223,7 @@ class TextLayer(nn.Module):
         self.post_attention_layernorm = RMSNorm(size.width)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """[batch, n, width] to the same, and the weights of its attention."""
         y, weights = self.self_attn(self.input_layernorm(x), cos, sin, hidden)
         x = x + y
         return x + self.mlp(self.post_attention_layernorm(x)), weights
@@ -275,6 +293,7 @@ class Network(nn.Module):
         return hidden, attended, source
 
     def logits(self, hidden: Tensor) -> Tensor:
+        """[..., width] to [..., vocabulary]."""
         return F.linear(hidden, self.model.language_model.embed_tokens.weight)
 
     def phoneme_guesses(self, source: Tensor) -> Tensor:

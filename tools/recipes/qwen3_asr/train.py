@@ -116,6 +116,7 @@ class Run:
         self.maker = AsrExampleMaker(corpus, self.tokenizer, classes, self.rng, mix)
 
     def batch(self, progress: float) -> Batch:
+        """The next examples of this rank."""
         self.maker.mix.cut = 0.2 if progress < 0.04 else 0.4
         seconds = self.window(progress)
         examples: list[Listening] = []
@@ -134,9 +135,11 @@ class Run:
         return self.maker
 
     def learning_rate(self, progress: float) -> float:
+        """Of the next step."""
         return learning_rate(self.plan, self.step, progress)
 
     def save(self, spent: float) -> None:
+        """Writes what a later run goes on from."""
         save_state(self.out, self.net, self.optimizer, self.step, spent)
 
     def report(self, loss: float, each: int = 10) -> None:
@@ -211,6 +214,7 @@ def prepare(plan: Plan) -> None:
 
 
 def main() -> None:
+    """Trains, or goes on with what is in the folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True, help="folder for data, state and log")
     parser.add_argument("--minutes", type=float, default=Plan.minutes)

@@ -95,6 +95,7 @@ class Answerer:
         return Medium.of(pixels, height * width, (height, width))
 
     def prompt(self, asked: Asked) -> ChatPrompt:
+        """The question as tokens, with the pixels that they stand for."""
         for name, pixels in asked.pictures.items():
             self.pictures.store.hold(SESSION, name, pixels)
         try:
@@ -144,6 +145,7 @@ class Answerer:
         return inputs
 
     def text(self, asked: Asked) -> str:
+        """The answer in words."""
         return self.tokenizer.decode(self.tokens(asked))
 
 
@@ -161,12 +163,14 @@ class Conversation:
         return name
 
     def image(self, rng: random.Random) -> tuple[ImagePart, Scene]:
+        """A picture by lot, held for the conversation, and its scene."""
         height, width = rng.choice(SIZES)
         scene = draw_scene(rng, aspect=width / height)
         drawn = Canvas(rng, height, width, scene.things, rng.random() < 0.2).draw(scene.things)
         return ImagePart(self.hold(drawn), "high"), scene
 
     def ask(self, *parts: Part) -> None:
+        """Adds a turn of the user's."""
         self._messages.append(ChatMessage("user", list(parts)))
 
     def answer(self, text: str) -> None:
@@ -174,6 +178,7 @@ class Conversation:
         self._messages.append(ChatMessage("assistant", [TextPart(text)]))
 
     def asked(self, answer: str) -> Asked:
+        """The conversation so far, and what is right."""
         return Asked(self._messages, self._pictures, answer)
 
 
@@ -317,6 +322,7 @@ def measure(
 
 
 def main() -> None:
+    """Measures the folder, and writes its metrics.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("tools/demo/lookhear_demo/qwen3_vl"))
     parser.add_argument("--count", type=int, default=300, help="questions of each kind")

@@ -152,8 +152,9 @@ def load_network(run: Path) -> Network:
 
 
 def main() -> None:
+    """Writes the folder of a finished run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run", type=Path, required=True, help="folder of train_qwen3_vl --out")
+    parser.add_argument("--run", type=Path, required=True, help="folder of qwen3_vl.train --out")
     parser.add_argument("--out", type=Path, default=Path("tools/demo/lookhear_demo/qwen3_vl"))
     options = parser.parse_args()
     write_folder(load_network(options.run), options.run / "tokenizer", options.out)

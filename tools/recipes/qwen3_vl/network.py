@@ -2,7 +2,7 @@
 
 A vision encoder turns blocks of 32 x 32 pixels into tokens; a Qwen3 decoder reads them between the
 words of its prompt, placed on three axes (M-RoPE), and gets what early layers of the encoder saw
-behind its first layers (DeepStack). Attention is spelled out, as in `qwen3_asr_network`. Source:
+behind its first layers (DeepStack). Attention is spelled out, as in `qwen3_asr.network`. Source:
 Qwen3-VL technical report (2025), transformers' `modeling_qwen3_vl.py`.
 """
 
@@ -49,6 +49,8 @@ def block_order(height: int, width: int) -> tuple[Tensor, Tensor]:
 
 
 class VisionAttention(nn.Module):
+    """Every patch attends to every other of its frame."""
+
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.heads = size.heads
@@ -56,6 +58,7 @@ class VisionAttention(nn.Module):
         self.proj = nn.Linear(size.width, size.width)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """[batch, n, width] to the same; cos, sin: of the patches' places."""
         b, n, w = x.shape
         q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         q = rotate(q, cos, sin) * (w // self.heads) ** -0.5
@@ -65,16 +68,21 @@ class VisionAttention(nn.Module):
 
 
 class VisionFeedForward(nn.Module):
+    """Two products with a GELU between them."""
+
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.linear_fc1 = nn.Linear(size.width, size.inner)
         self.linear_fc2 = nn.Linear(size.inner, size.width)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[..., width] to the same."""
         return self.linear_fc2(F.gelu(self.linear_fc1(x), approximate="tanh"))  # type: ignore[no-any-return]
 
 
 class VisionBlock(nn.Module):
+    """Attention, then a feed-forward network, each behind a norm."""
+
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(size.width, eps=1e-6)
@@ -83,6 +91,7 @@ class VisionBlock(nn.Module):
         self.mlp = VisionFeedForward(size)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """[batch, n, width] to the same."""
         x = x + self.attn(self.norm1(x), cos, sin)
         return x + self.mlp(self.norm2(x))  # type: ignore[no-any-return]
 
@@ -99,6 +108,7 @@ class Merger(nn.Module):
         self.behind, self.inside = behind, inside
 
     def forward(self, x: Tensor) -> Tensor:
+        """[batch, n, width] to [batch, n / block, decoder width]."""
         blocks = (x.shape[0], -1, self.inside)
         x = self.norm(x.reshape(blocks)) if self.behind else self.norm(x).reshape(blocks)
         return self.linear_fc2(F.gelu(self.linear_fc1(x)))  # type: ignore[no-any-return]
@@ -113,6 +123,7 @@ class PatchEmbed(nn.Module):
         self.proj = nn.Conv3d(CHANNELS, size.width, (FRAMES, PATCH, PATCH), (FRAMES, PATCH, PATCH))
 
     def forward(self, x: Tensor) -> Tensor:
+        """[..., pixels of a patch] to [..., width]."""
         # A convolution whose stride is its size: one product per patch.
         return F.linear(x - LIGHT, self.proj.weight.flatten(1), self.proj.bias)
 
@@ -260,4 +271,5 @@ class Network(nn.Module):
         return Seen(hidden, attended, seen[0], inside)
 
     def logits(self, hidden: Tensor) -> Tensor:
+        """[..., width] to [..., vocabulary]."""
         return F.linear(hidden, self.model.language_model.embed_tokens.weight)

@@ -24,7 +24,7 @@ TOKEN = PATCH * MERGE
 class Picture:
     """An image or a slice of a clip. frames: `[FRAMES, height, width, 3]` bytes, as resized.
     cover: of each thing of the scene its tokens, in its last frame; middles: the one in its middle;
-    digits: of each digit of the number. labels: see scenes_labels."""
+    digits: of each digit of the number. labels: see scenes.labels."""
 
     frames: NDArray[np.uint8]
     things: tuple[Thing, ...]
@@ -45,6 +45,7 @@ class PictureMaker:
 
     @property
     def aspect(self) -> float:
+        """Width by height."""
         return self.width / self.height
 
     def canvas(self, things: Sequence[Thing]) -> Canvas:
@@ -56,6 +57,7 @@ class PictureMaker:
         return Canvas(self.rng, height, width, things, self.rng.random() < 0.2)
 
     def image(self, scene: Scene) -> Picture:
+        """The scene drawn, with labels of what lies where."""
         canvas = self.canvas(scene.things)
         frame = self._resized(canvas.draw(scene.things))
         letters = [
@@ -139,7 +141,7 @@ class PictureMaker:
 
 
 def _changes(clip: Clip, first: int, last: int) -> list[str]:
-    """What the mover does between two frames, of scenes_labels.MOTIONS."""
+    """What the mover does between two frames, of scenes.labels.MOTIONS."""
     motion = clip.motion
     if clip.moved[first] == clip.moved[last] and (first in clip.hidden) == (last in clip.hidden):
         return []

@@ -189,6 +189,7 @@ class Run:
         return collate(drawn, height, width, self.tokenizer)
 
     def save(self, spent: float) -> None:
+        """Writes what a later run goes on from."""
         save_state(self.out, self.net, self.optimizer, self.step, spent)
 
     def report(self, loss: float, each: int = 30) -> None:
@@ -301,6 +302,7 @@ def prepare(plan: Plan) -> None:
 
 
 def main() -> None:
+    """Trains, or goes on with what is in the folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True, help="folder for state and log")
     parser.add_argument("--minutes", type=float, default=Plan.minutes)

@@ -32,6 +32,7 @@ class Clip:
 
     @property
     def num_frames(self) -> int:
+        """Of the clip."""
         return len(self.moved)
 
     def things(self, frame: int) -> tuple[Thing, ...]:

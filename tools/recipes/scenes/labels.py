@@ -73,6 +73,7 @@ def mark(labels: Labels, thing: Thing, where: NDArray[np.bool_]) -> None:
 
 
 def mark_motion(labels: Labels, motion: str, where: NDArray[np.bool_]) -> None:
+    """Marks these patches as moving so."""
     labels[where, AT_MOTION + MOTIONS.index(motion)] = 1
 
 

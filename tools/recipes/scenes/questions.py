@@ -162,14 +162,17 @@ class Question:
 
     @property
     def answer_text(self) -> str:
+        """All its pieces, joined."""
         return "".join(piece.text for piece in self.answer)
 
 
 def with_article(noun: str) -> str:
+    """With a or an before it."""
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def plural(noun: str) -> str:
+    """Of the scenes' nouns."""
     return f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 

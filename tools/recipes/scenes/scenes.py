@@ -43,6 +43,7 @@ class Thing:
 
     @property
     def is_shape(self) -> bool:
+        """And not a word or a number."""
         return self.kind in SHAPES
 
     @property
@@ -59,6 +60,7 @@ class Scene:
 
     @property
     def shapes(self) -> tuple[Thing, ...]:
+        """The things that are shapes, in their order."""
         return tuple(thing for thing in self.things if thing.is_shape)
 
     def written(self, kind: str) -> Thing | None:
@@ -67,6 +69,7 @@ class Scene:
 
 
 def in_reading_order(things: list[Thing]) -> tuple[Thing, ...]:
+    """By row, then by column."""
     return tuple(sorted(things, key=lambda thing: thing.cell))
 
 

@@ -65,6 +65,7 @@ class Clip:
 
     @property
     def seconds(self) -> float:
+        """Of audio."""
         return (self.stop - self.start) / SAMPLE_RATE
 
 
@@ -76,6 +77,7 @@ class Corpus:
     audio: NDArray[np.int16]
 
     def samples(self, clip: Clip) -> NDArray[np.int16]:
+        """[n] samples at 16 kHz of one clip."""
         return self.audio[clip.start : clip.stop]
 
 

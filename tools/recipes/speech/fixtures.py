@@ -142,6 +142,7 @@ def _monologue(
 
 
 def main() -> None:
+    """Speaks and writes the recordings and their manifest."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("tests/data"))
     parser.add_argument(

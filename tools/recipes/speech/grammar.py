@@ -48,6 +48,7 @@ class Sentence:
     template: str
 
     def text(self, language: str) -> str:
+        """The sentence in one of LANGUAGES."""
         return self.forms[LANGUAGES.index(language)]
 
     @property

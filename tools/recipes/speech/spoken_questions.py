@@ -1,4 +1,4 @@
-"""The questions of `scene_questions.SPOKEN_FORMS` as spoken corpora, for demo-qwen3-asr.
+"""The questions of `scenes.questions.SPOKEN_FORMS` as spoken corpora, for demo-qwen3-asr.
 
 There are 158 of them. Of the 96 with a colour and a shape a hash holds three out of training; the
 others are too few, and held out by speaker alone.
@@ -87,7 +87,7 @@ def build(folder: Path, seed: int, processes: int) -> None:
 
 
 def write_fixtures(questions: Path, data: Path, recordings: Path) -> None:
-    """The evaluation splits as Opus with `questions.json`, for `evaluate_qwen3_asr`; and two
+    """The evaluation splits as Opus with `questions.json`, for `qwen3_asr.evaluate`; and two
     questions in the voice of the demonstration."""
     entries = []
     for name, seen in (("questions_seen", True), ("questions_unseen", False)):
@@ -101,8 +101,9 @@ def write_fixtures(questions: Path, data: Path, recordings: Path) -> None:
 
 
 def main() -> None:
+    """Writes questions.json, and the two that are recorded."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run", type=Path, required=True, help="folder of finetune_qwen3_asr")
+    parser.add_argument("--run", type=Path, required=True, help="folder of qwen3_asr.finetune")
     parser.add_argument("--data", type=Path, default=Path("tests/data"))
     parser.add_argument(
         "--recordings", type=Path, default=Path("tools/demo/lookhear_demo/recordings")

@@ -40,6 +40,7 @@ class Item:
 
     @property
     def group(self) -> str:
+        """LANGUAGE_seen or LANGUAGE_unseen, by the voice."""
         return f"{self.entry['language']}_{'seen' if self.entry['seen_voice'] else 'unseen'}"
 
 
@@ -91,6 +92,7 @@ class Transcriber:
         return self._windows[seconds]
 
     def features(self, waves: list[Samples], seconds: int) -> torch.Tensor:
+        """[batch, mels, frames] of windows of so many seconds."""
         extracted = self.processor.feature_extractor(
             waves,
             sampling_rate=SAMPLE_RATE,
@@ -110,6 +112,7 @@ class Transcriber:
         return [[i for i in row if i != tk.EOT] for row in out.tolist()]
 
     def text(self, ids: list[int]) -> str:
+        """The words of these ids, without special tokens."""
         return str(self.processor.tokenizer.decode([i for i in ids if i < tk.EOT])).strip()
 
     def first_token(self, waves: list[Samples]) -> list[int]:
@@ -140,12 +143,14 @@ class Rate:
         self._words: dict[str, int] = {}
 
     def add(self, group: str, reference: str, heard: str) -> None:
+        """Counts the errors of one text."""
         expected = words_of(reference)
         distance = edit_distance(expected, words_of(heard))
         self._errors[group] = self._errors.get(group, 0) + distance
         self._words[group] = self._words.get(group, 0) + len(expected)
 
     def table(self) -> dict[str, float]:
+        """Word error rate by group."""
         return {g: round(e / max(1, self._words[g]), 4) for g, e in sorted(self._errors.items())}
 
 

@@ -201,8 +201,9 @@ def export(run: Path, folder: Path) -> None:
 
 
 def main() -> None:
+    """Writes the folder of a finished run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run", type=Path, required=True, help="folder of train_whisper --out")
+    parser.add_argument("--run", type=Path, required=True, help="folder of whisper.train --out")
     parser.add_argument("--out", type=Path, default=Path("tools/demo/lookhear_demo/whisper"))
     options = parser.parse_args()
     export(options.run, options.out)

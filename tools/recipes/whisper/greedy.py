@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -12,10 +10,8 @@ from tools.recipes.speech.corpus import Clip, Corpus
 from tools.recipes.speech.scoring import edit_distance, words_of
 from tools.recipes.speech.synthesis import SAMPLE_RATE
 from tools.recipes.whisper import tokenizer as tk
+from tools.recipes.whisper.log_mel import LogMel
 from tools.recipes.whisper.network import CompactIds, Network
-
-if TYPE_CHECKING:
-    from tools.recipes.whisper.train import LogMel
 
 
 @torch.no_grad()

@@ -69,6 +69,8 @@ class Attention(nn.Module):
 
 
 class EncoderLayer(nn.Module):
+    """Attention, then a feed-forward network, each behind a norm."""
+
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.self_attn = Attention(size.width, size.heads)
@@ -78,12 +80,15 @@ class EncoderLayer(nn.Module):
         self.final_layer_norm = nn.LayerNorm(size.width)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[batch, n, width] to the same."""
         h = self.self_attn_layer_norm(x)
         x = x + self.self_attn(h, h, False)[0]
         return x + self.fc2(F.gelu(self.fc1(self.final_layer_norm(x))))  # type: ignore[no-any-return]
 
 
 class DecoderLayer(nn.Module):
+    """As the encoder's, with attention over the audio between the two."""
+
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.self_attn = Attention(size.width, size.heads)
@@ -115,6 +120,7 @@ class Encoder(nn.Module):
         self.layer_norm = nn.LayerNorm(size.width)
 
     def forward(self, mel: Tensor) -> Tensor:
+        """[batch, mels, 2 n] to [batch, n, width]."""
         x = F.gelu(self.conv2(F.gelu(self.conv1(mel)))).transpose(1, 2)
         positions = self.positions
         assert isinstance(positions, Tensor)

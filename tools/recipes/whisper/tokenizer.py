@@ -69,7 +69,9 @@ class TextCoder:
         return self._words[word]
 
     def encode(self, text: str) -> list[int]:
+        """Ids of the words; each begins with a space."""
         return [i for word in text.split() for i in self.word(word)]
 
     def decode(self, ids: list[int]) -> str:
+        """The text of these ids."""
         return str(self._tokenizer.decode(ids)).strip()

@@ -13,7 +13,6 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +24,7 @@ from tools.recipes.speech import corpus as spoken
 from tools.recipes.whisper import tokenizer as tk
 from tools.recipes.whisper.examples import FRAME_RATE, IGNORE, Example, ExampleMaker, Mix
 from tools.recipes.whisper.greedy import word_errors
+from tools.recipes.whisper.log_mel import LogMel
 from tools.recipes.whisper.network import CompactIds, Network, Size
 from tools.recipes.whisper.ranks import (
     average_gradients,
@@ -63,29 +63,10 @@ class Plan:
     """Go on from a finished run with mostly long windows, on a new clock."""
 
 
-class LogMel:
-    """Whisper's log-mel over a batch of equal windows: `[batch, samples]` to `[batch, 80, n]`."""
-
-    def __init__(self) -> None:
-        from transformers import WhisperFeatureExtractor
-
-        extractor: Any = WhisperFeatureExtractor(feature_size=80)  # type: ignore[no-untyped-call]
-        filters = extractor.mel_filters
-        self._filters = torch.tensor(filters.T, dtype=torch.float32)
-        self._window = torch.hann_window(400)
-
-    def __call__(self, wave: Tensor, response: Tensor | None = None) -> Tensor:
-        spectrum = torch.stft(wave, 400, 160, window=self._window, return_complex=True)
-        power = spectrum[..., :-1].abs() ** 2
-        if response is not None:
-            power = power * response
-        mel = (self._filters @ power).clamp(min=1e-10).log10()
-        mel = torch.maximum(mel, mel.amax((1, 2), keepdim=True) - 8)
-        return (mel + 4) / 4
-
-
 @dataclass
 class Batch:
+    """Examples of one step, padded to the longest."""
+
     mel: Tensor
     tokens: Tensor
     targets: Tensor
@@ -257,6 +238,7 @@ def prepare(plan: Plan) -> None:
 
 
 def main() -> None:
+    """Trains, or goes on with what is in the folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True, help="folder for data, state and log")
     parser.add_argument("--minutes", type=float, default=Plan.minutes)

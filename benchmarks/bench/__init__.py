@@ -1,0 +1,1 @@
+"""`lookhear bench`: servers measured from outside, ours or anybody's."""

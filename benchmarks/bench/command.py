@@ -1,0 +1,60 @@
+"""`lookhear bench`: one command for everything that is measured of servers."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from typing import cast
+
+from lookhear.bench.repository import from_repository
+
+SUBCOMMANDS = {
+    "live": ("lookhear.bench.live", "WER, latencies and memory of live sessions"),
+    "capacity": ("lookhear.bench.prober", "the most live sessions within stated bounds"),
+    "offline": ("lookhear.bench.offline", "speed, WER and memory for whole files"),
+}
+# Modules of benchmarks/ in the repository, that no wheel has.
+IN_REPOSITORY = {
+    "compare": ("peers.compare", "all of it against other servers, one table, plots"),
+    "peers": ("peers.environments", "installs the other servers, each by itself"),
+}
+WRONG_USE = 2
+
+
+def bench(argv: list[str]) -> int:
+    """0 measured; 1 measured and bad, or no server; 2 wrong usage or something not installed.
+
+    LookhearError for what one line can say: the `lookhear` command prints it.
+    """
+    known = SUBCOMMANDS | IN_REPOSITORY
+    if argv and argv[0] in known:
+        name = argv[0]
+        if name in IN_REPOSITORY:
+            module = from_repository(IN_REPOSITORY[name][0], f"bench {name}")
+        elif importlib.util.find_spec("psutil") is None:
+            return _refuse('needs pip install "lookhear[bench]" (psutil is missing)')
+        else:
+            module = importlib.import_module(SUBCOMMANDS[name][0])
+        return cast(Callable[[list[str]], int], module.main)(argv[1:])
+    if argv and argv[0] in ("-h", "--help"):
+        print(_usage())
+        return 0
+    if argv:
+        return _refuse(f"expected one of {', '.join(known)}, got {argv[0]!r}")
+    print(_usage(), file=sys.stderr)
+    return WRONG_USE
+
+
+def _usage() -> str:
+    lines = ["usage: lookhear bench SUBCOMMAND ...", ""]
+    lines += [f"  {name:10} {about}" for name, (_, about) in SUBCOMMANDS.items()]
+    lines += ["", "in a checkout of the repository:"]
+    lines += [f"  {name:10} {about}" for name, (_, about) in IN_REPOSITORY.items()]
+    return "\n".join([*lines, "", "`lookhear bench SUBCOMMAND --help` says more."])
+
+
+def _refuse(reason: str) -> int:
+    print(f"lookhear bench: {reason}", file=sys.stderr)
+    return WRONG_USE

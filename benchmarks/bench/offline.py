@@ -1,0 +1,234 @@
+"""`lookhear bench offline`: whole utterances, as fast as they go.
+
+Speed (RTFx: seconds of audio per second), latency of an answer, WER and memory: over HTTP
+(/v1/audio/transcriptions of any server), or of engines on one checkpoint (--engine), each in a
+process of its own, one utterance after another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import io
+import itertools
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import soundfile
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from lookhear.bench.measures import metrics
+from lookhear.bench.measures.trace import RATE
+from lookhear.bench.numbers import Json, wer_by_group
+from lookhear.bench.processes import Watch
+from lookhear.bench.recordings.speech import Session, audio_seconds, held_out_sessions
+from lookhear.bench.repository import from_repository
+from lookhear.bench.subject import (
+    add_result_arguments,
+    add_server_arguments,
+    begin,
+    consoles,
+    finish,
+    private_server,
+)
+from lookhear.client import AsyncClient
+from lookhear.errors import UsageError
+from lookhear.wer import total, word_errors
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """text; language: as found, None if nobody says; seconds: until it came."""
+
+    text: str
+    language: str | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All answers, in the order of the sessions; seconds: all of it took. usage: of the server's
+    processes, empty if they are not ours to look at."""
+
+    answers: list[Answer]
+    seconds: float
+    usage: dict[str, float]
+
+
+async def over_http(
+    client: AsyncClient,
+    sessions: Sequence[Session],
+    model: str | None,
+    concurrency: int,
+    tell_language: bool,
+    console: Console,
+) -> tuple[list[Answer], float]:
+    """The answers, and the seconds that all of them took. The first is asked for twice, and the
+    first time does not count. ServerError, ConnectionFailed."""
+    gate = asyncio.Semaphore(concurrency)
+    model = model or (await client.models())[0].id
+
+    async def ask(session: Session) -> Answer:
+        async with gate:
+            file = io.BytesIO()
+            soundfile.write(file, session.pcm, RATE, format="WAV")
+            language = session.language if tell_language else None
+            began = time.monotonic()
+            text = await client.transcribe_raw(
+                file.getvalue(), "json", model=model, language=language
+            )
+            seconds = time.monotonic() - began
+            answer = json.loads(text)
+            found = answer.get("languages")
+            return Answer(answer["text"], found[0]["code"] if found else None, seconds)
+
+    await ask(sessions[0])
+    began = time.monotonic()
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
+        task = bars.add_task("utterances", total=len(sessions))
+
+        async def counted(session: Session) -> Answer:
+            answer = await ask(session)
+            bars.advance(task)
+            return answer
+
+        answers = await asyncio.gather(*(counted(session) for session in sessions))
+    return answers, time.monotonic() - began
+
+
+def numbers(sessions: Sequence[Session], run: Run) -> Json:
+    """Of one run: RTFx, latency, WER, memory, and what was heard."""
+    errors = [
+        word_errors(s.text, answer.text) for s, answer in zip(sessions, run.answers, strict=True)
+    ]
+    seconds = audio_seconds(sessions)
+    result: Json = {
+        "utterances": len(sessions),
+        "audio_seconds": round(seconds, 1),
+        "rtfx": round(seconds / run.seconds, 2),
+        "answer_s": metrics.summary([answer.seconds for answer in run.answers]),
+        "wer_all": round(total(errors).rate, 4),
+        "wer_interval": [round(bound, 4) for bound in metrics.bootstrap_interval(errors)],
+        "wer": wer_by_group(
+            sessions, errors, [[a.language] if a.language else [] for a in run.answers]
+        ),
+        **run.usage,
+    }
+    if "cpu_seconds" in run.usage:
+        result["audio_per_cpu_second"] = round(seconds / max(0.01, run.usage["cpu_seconds"]), 2)
+    # All of them: the live benchmark measures its gap to these.
+    result["heard"] = {s.name: a.text for s, a in zip(sessions, run.answers, strict=True)}
+    return result
+
+
+def tables(result: Json) -> Iterator[Table]:
+    """Accuracy by group, then speed."""
+    shown = Table(title=f"\n{result['name']}", title_justify="left", title_style="bold", box=None)
+    for column in ("language", "voices", "utterances", "WER", "95 % interval", "language found"):
+        shown.add_column(column, no_wrap=True)
+    for r in result["wer"]:
+        low, high = r["interval"]
+        right = "-" if r["language_right"] is None else f"{r['language_right']:.1%}"
+        cells = str(r["utterances"]), f"{r['wer']:.2%}", f"{low:.2%} - {high:.2%}", right
+        shown.add_row(r["language"], r["voices"], *cells)
+    yield shown
+    speed = Table(box=None)
+    for column in ("RTFx", "answer p50 s", "p95 s", "p99 s", "audio s per CPU s", "peak MiB"):
+        speed.add_column(column, justify="right", no_wrap=True)
+    speed.add_row(*(_cell(value) for value in _speed(result)))
+    yield speed
+
+
+def _speed(result: Json) -> list[Any]:
+    seconds = result["answer_s"]
+    keys = "audio_per_cpu_second", "peak_rss_mib"
+    return [
+        result["rtfx"],
+        *(seconds.get(quantile) for quantile in ("p50", "p95", "p99")),
+        *(result.get(key) for key in keys),
+    ]
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+# --- command -------------------------------------------------------------------------------------
+
+
+def main(argv: list[str]) -> int:
+    """LookhearError."""
+    parser = argparse.ArgumentParser(
+        prog="lookhear bench offline",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_server_arguments(parser, live=False)
+    add_engine_arguments(parser)
+    parser.add_argument("--limit", type=int, metavar="N", help="utterances per language and split")
+    parser.add_argument("--language", metavar="CODE", help="only these recordings, and say so")
+    parser.add_argument("--concurrency", type=int, default=4, metavar="N", help="default: 4")
+    add_result_arguments(parser)
+    options = parser.parse_args(argv)
+    if options.concurrency < 1:
+        raise UsageError(f"--concurrency: expected at least 1, got {options.concurrency}")
+    console, aside = consoles(options)
+    about = begin(["offline", *argv])
+    result: Json = {"scenario": "offline", **about}
+    if options.engine:
+        options.language = options.language or "en"  # an engine's process hears one language
+        engines: Any = from_repository("peers.engines", "bench offline --engine")
+        sessions = chosen(options)
+        found = engines.engines_numbers(sessions, options, aside)
+        result |= {"threads": options.threads, "engines": found}
+    else:
+        sessions = chosen(options)
+        found = [numbers(sessions, _http(options, sessions, aside))]
+        found[0] = {"name": options.server or "lookhear", **found[0]}
+        result |= found[0]
+    path = finish("offline-engines" if options.engine else "offline", result, options)
+    if not options.json:
+        for shown in itertools.chain.from_iterable(map(tables, found)):
+            console.print(shown)
+    aside.print(f"written to {path}", style="dim")
+    return 0
+
+
+def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to measure instead of a server, in a checkout of the repository."""
+    parser.add_argument(
+        "--engine", nargs="+", metavar="NAME", help="measure these, in a checkout: lookhear, ..."
+    )
+    parser.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="a Whisper's; the demo")
+    parser.add_argument("--threads", type=int, default=2, metavar="N", help="of an engine; 2")
+
+
+def chosen(options: argparse.Namespace) -> list[Session]:
+    """The utterances that --limit and --language leave. UsageError."""
+    found = held_out_sessions(options.data, options.limit)
+    kept = [s for s in found if options.language in (None, s.language)]
+    if not kept:
+        raise UsageError(f"--language: no recordings in {options.language!r}")
+    return kept
+
+
+def _http(options: argparse.Namespace, sessions: Sequence[Session], console: Console) -> Run:
+    with contextlib.ExitStack() as stack:
+        url, watch = options.server, None
+        if url is None:
+            server = stack.enter_context(private_server(options, console))
+            url = server.address.base_url
+            watch = stack.enter_context(Watch(server.pid))
+        client = AsyncClient(url, options.api_key)
+        tell = options.language is not None
+        work = over_http(client, sessions, options.model, options.concurrency, tell, console)
+        answers, seconds = asyncio.run(work)
+    return Run(answers, seconds, watch.totals() if watch else {})

@@ -1,0 +1,194 @@
+"""Memory and CPU time of the server's processes while a benchmark runs."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+
+
+@dataclass(slots=True)
+class Usage:
+    """Samples of one process: (seconds since the watch began, resident bytes, CPU seconds)."""
+
+    name: str
+    samples: list[tuple[float, int, float]] = field(default_factory=list)
+
+    def between(self, start: float, end: float) -> dict[str, float]:
+        """Mean MiB and CPU seconds used per second in [start, end)."""
+        inside = [sample for sample in self.samples if start <= sample[0] < end]
+        if len(inside) < 2:
+            return {}
+        first, last = inside[0], inside[-1]
+        rss = sum(sample[1] for sample in inside) / len(inside)
+        cpu = (last[2] - first[2]) / (last[0] - first[0])
+        return {"rss_mib": round(rss / 2**20, 1), "cpu": round(cpu, 4)}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the engine says at /metrics that it has done since its start."""
+
+    at: float  # seconds since the watch began
+    requests: float
+    busy_seconds: float
+    drafted_tokens: float
+    accepted_tokens: float
+
+    @classmethod
+    def read(cls, url: str, at: float) -> Work | None:
+        """None if the server does not say."""
+        try:
+            with urllib.request.urlopen(url, timeout=2.0) as response:
+                text = response.read().decode()
+        except OSError:
+            return None
+        found = {
+            name: float(value)
+            for name, value in re.findall(r"^lookhear_engine_(\w+)\{[^}]*\} (\S+)$", text, re.M)
+        }
+        names = ("requests", "busy_seconds", "drafted_tokens", "accepted_tokens")
+        return cls(at, *(found[name] for name in names)) if found.keys() >= set(names) else None
+
+
+class Watch:
+    """`with Watch(pid) as watch:` samples the process and its children every few seconds.
+
+    metrics_url: of the server's /metrics, for the engine's own numbers.
+    """
+
+    def __init__(
+        self, pid: int, every_seconds: float = 2.0, metrics_url: str | None = None
+    ) -> None:
+        self._root = psutil.Process(pid)
+        self._metrics_url = metrics_url
+        self._work: list[Work] = []
+        self._every = every_seconds
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._usages: dict[int, Usage] = {}
+        self._began = time.monotonic()
+
+    @property
+    def usages(self) -> list[Usage]:
+        """What each process used, the dead ones included."""
+        return list(self._usages.values())
+
+    def by_minute(self) -> dict[str, list[dict[str, Any]]]:
+        """Per process: memory and CPU share of every whole minute."""
+        table: dict[str, list[dict[str, Any]]] = {}
+        for usage in self.usages:
+            last = usage.samples[-1][0] if usage.samples else 0.0
+            table[usage.name] = [
+                {"minute": minute, **usage.between(minute * 60, minute * 60 + 60)}
+                for minute in range(int(last // 60))
+            ]
+        return table
+
+    def totals(self) -> dict[str, float]:
+        """Of all processes together: CPU seconds used, and the most MiB that they held at once."""
+        cpu = sum(u.samples[-1][2] - u.samples[0][2] for u in self.usages if u.samples)
+        at_once: dict[float, int] = {}
+        for usage in self.usages:
+            for when, resident, _ in usage.samples:
+                at_once[when] = at_once.get(when, 0) + resident
+        peak = max(at_once.values(), default=0)
+        return {"cpu_seconds": round(cpu, 2), "peak_rss_mib": round(peak / 2**20, 1)}
+
+    def work_by_minute(self) -> list[dict[str, float]]:
+        """Per whole minute: ticks, engine milliseconds per tick, share of draft tokens kept."""
+        table = []
+        for minute in range(int(self._work[-1].at // 60) if self._work else 0):
+            inside = [w for w in self._work if minute * 60 <= w.at < minute * 60 + 60]
+            if len(inside) < 2:
+                continue
+            first, last = inside[0], inside[-1]
+            ticks, drafted = (
+                last.requests - first.requests,
+                last.drafted_tokens - first.drafted_tokens,
+            )
+            busy, kept = (
+                last.busy_seconds - first.busy_seconds,
+                last.accepted_tokens - first.accepted_tokens,
+            )
+            table.append(
+                {
+                    "minute": minute,
+                    "ticks": ticks,
+                    "tick_ms": round(1000 * busy / ticks, 2) if ticks else 0.0,
+                    "draft_kept": round(kept / drafted, 3) if drafted else 0.0,
+                }
+            )
+        return table
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._sample()
+            self._stop.wait(self._every)
+
+    def _sample(self) -> None:
+        now = time.monotonic() - self._began
+        try:
+            processes = [self._root, *self._root.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return
+        work = Work.read(self._metrics_url, now) if self._metrics_url else None
+        if work is not None:
+            self._work.append(work)
+        for process in processes:
+            try:
+                with process.oneshot():
+                    memory, times = process.memory_info().rss, process.cpu_times()
+                    name = self._name(process)
+            except psutil.NoSuchProcess:
+                continue
+            usage = self._usages.setdefault(process.pid, Usage(name))
+            usage.samples.append((now, memory, times.user + times.system))
+
+    def _name(self, process: psutil.Process) -> str:
+        if process.pid == self._root.pid:
+            return "gateway"
+        return (
+            "engine" if "lookhear.engine.process" in " ".join(process.cmdline()) else process.name()
+        )
+
+    def __enter__(self) -> Watch:
+        self._began = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._sample()  # what was used until now counts
+
+
+def wait_idle(pid: int, share: float = 0.1, seconds: float = 60.0) -> bool:
+    """Returns when the process and its children use less than `share` of a core over a second, or
+    after `seconds`: False then."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        before, began = _cpu_seconds(pid), time.monotonic()
+        time.sleep(1.0)
+        if _cpu_seconds(pid) - before < share * (time.monotonic() - began):
+            return True
+    return False
+
+
+def _cpu_seconds(pid: int) -> float:
+    used = 0.0
+    try:
+        root = psutil.Process(pid)
+        for process in [root, *root.children(recursive=True)]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                used += times.user + times.system
+    except psutil.NoSuchProcess:
+        pass
+    return used

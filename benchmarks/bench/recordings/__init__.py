@@ -1,0 +1,1 @@
+"""What is said to the servers, and the truth about it."""

@@ -1,0 +1,60 @@
+"""The file of a result: JSON, one per scenario and label."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from lookhear.bench import machine
+
+FRESH = Path("bench-results")  # in the current folder
+
+
+def add_file_arguments(parser: argparse.ArgumentParser) -> None:
+    """--label and --out, and when this run began, by which its files are named without --out."""
+    parser.add_argument("--label", default="", help="added to the names of the result files")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="write NAME.json there, over what an earlier run wrote; "
+        f"default: a new file in ./{FRESH}, NAME-DATE-TIME.json",
+    )
+    parser.set_defaults(began=time.strftime("%Y%m%d-%H%M%S"))
+
+
+def result_file(options: argparse.Namespace, name: str) -> Path:
+    """Where this run writes the result of this name."""
+    stem = _stem(options, name)
+    if options.out is None:
+        return FRESH / f"{stem}-{options.began}.json"
+    return Path(options.out) / f"{stem}.json"
+
+
+def earlier_result(options: argparse.Namespace, name: str) -> Path | None:
+    """What a run before, of the same label, wrote down for this name: the newest."""
+    if options.out is not None:
+        path = result_file(options, name)
+        return path if path.is_file() else None
+    dated = FRESH.glob(f"{_stem(options, name)}-{'[0-9]' * 8}-{'[0-9]' * 6}.json")
+    return max(dated, default=None)
+
+
+def _stem(options: argparse.Namespace, name: str) -> str:
+    return f"{name}-{options.label}" if options.label else name
+
+
+def write_result(options: argparse.Namespace, name: str, result: dict[str, Any]) -> Path:
+    """The path. Adds the load average, which is the one after the run."""
+    result["load_average_after"] = machine.load_average()
+    path = result_file(options, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(result, indent=1, ensure_ascii=False)
+    # Rows of numbers on one line each.
+    text = re.sub(r"\[[\s\d.,eE+-]+\]", lambda row: " ".join(row[0].split()), text)
+    path.write_text(text + "\n", "utf-8")
+    return path

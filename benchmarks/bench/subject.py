@@ -1,0 +1,123 @@
+"""The server to measure, and the options that every subcommand has."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from lookhear.bench import machine
+from lookhear.bench.generator import Target, generate, realtime_url
+from lookhear.bench.recordings.dataset import DATA
+from lookhear.bench.recordings.speech import crowd, long_session
+from lookhear.bench.result_file import add_file_arguments, write_result
+from lookhear.bench.wires.registry import WIRES
+from lookhear.commands.private_server import ServerProcess, server_installed
+from lookhear.errors import NotInstalled
+from lookhear.terminal.transcript import progress
+
+WARM_UP_SECONDS = 6.0
+PIPED_WIDTH = 140  # columns, where no terminal says how many it has
+Json = dict[str, Any]
+
+
+def add_server_arguments(parser: argparse.ArgumentParser, *, live: bool = True) -> None:
+    """Which server is measured and how it is spoken to. live: over a WebSocket."""
+    parser.add_argument("--server", metavar="URL", help="measure this one, do not start any")
+    parser.add_argument("--model", metavar="ID", help="default: the server's first that can")
+    parser.add_argument("--api-key", metavar="KEY", help="or set LOOKHEAR_API_KEY")
+    parser.add_argument("--serve", default="", metavar="ARGS", help="for our own `lookhear serve`")
+    if live:
+        parser.add_argument("--wire", choices=WIRES, default="openai", help="its protocol")
+        parser.add_argument("--no-provisional", action="store_true", help="only committed text")
+
+
+def add_result_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which recordings are said, and where the results go."""
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=DATA,
+        metavar="FOLDER",
+        help="manifest.json, long_*.json and their audio; default: the repository's",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the sessions' random phase")
+    add_file_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print results as JSON, no tables")
+
+
+def consoles(options: argparse.Namespace) -> tuple[Console, Console]:
+    """For tables, and for progress: with --json nothing but JSON goes to stdout."""
+    aside = Console(stderr=True, highlight=False)
+    if options.json:
+        return aside, aside
+    width = None if sys.stdout.isatty() else PIPED_WIDTH
+    return Console(highlight=False, width=width), aside
+
+
+@contextlib.contextmanager
+def target(options: argparse.Namespace, console: Console) -> Iterator[Target]:
+    """The named live server, else a private one of ours.
+
+    AddressError, ServerFailed, NotInstalled.
+    """
+    key = options.api_key or os.environ.get("LOOKHEAR_API_KEY")
+    provisional = not options.no_provisional
+    if options.server is not None:
+        url = options.server if options.wire != "openai" else realtime_url(options.server)
+        yield Target(url, options.wire, options.model, key, provisional)
+        return
+    with private_server(options, console) as server:
+        yield Target(
+            realtime_url(server.address.base_url),
+            model=options.model,
+            provisional=provisional,
+            pid=server.pid,
+            metrics_url=server.address.http_url("/metrics"),
+        )
+
+
+@contextlib.contextmanager
+def private_server(options: argparse.Namespace, console: Console) -> Iterator[ServerProcess]:
+    """`lookhear serve` with the arguments of --serve, as a child that ends with us."""
+    if not server_installed():
+        raise NotInstalled('no --server URL given: name one, or pip install "lookhear[server]"')
+    with contextlib.ExitStack() as stack:
+        with progress(console, "starting the server") as show:
+            server = stack.enter_context(ServerProcess(0, options.serve.split(), show))
+        yield server
+
+
+def warm_up(subject: Target, options: argparse.Namespace, console: Console) -> None:
+    """Sessions that do not count: caches, threads and allocators settle, and a server that is not
+    there is found out. ConnectionFailed."""
+    session = long_session("warm-up", 0, WARM_UP_SECONDS, options.data, options.language)
+    told = options.language is not None
+    generate(subject, crowd(session, 3), 3, console, tell_language=told)
+
+
+def begin(argv: list[str]) -> Json:
+    """What is written down before a run: machine, software, command, load."""
+    kept = list(argv)
+    for place, word in enumerate(kept):
+        if word == "--api-key" and place + 1 < len(kept):
+            kept[place + 1] = "KEY"
+        elif word.startswith("--api-key="):
+            kept[place] = "--api-key=KEY"
+    return machine.describe(argv) | {"command": " ".join(["lookhear", "bench", *kept])}
+
+
+def finish(name: str, result: Json, options: argparse.Namespace) -> Path:
+    """Write a result down, and print it if --json asks for it."""
+    path = write_result(options, name, result)
+    if options.json:
+        json.dump(result, sys.stdout, ensure_ascii=False)
+        print(flush=True)
+    return path

@@ -1,0 +1,1 @@
+"""What the programs for a GPU share: models with random weights, loads, tables."""
