@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from lookhear.commands import models as models_command
+from lookhear.commands.models import models
 from lookhear.engine.client.client import EngineStartError
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import Starting
@@ -196,10 +197,10 @@ def test_who_listens_everywhere_is_told_where_others_reach_it() -> None:
 
 async def test_a_server_that_wants_a_key_is_quoted(capsys: pytest.CaptureFixture[str]) -> None:
     async with running(GatewayConfig(port=0, api_keys=("k",))) as gateway:
-        assert await asyncio.to_thread(command.models, ["--server", gateway.http]) == 2
+        assert await asyncio.to_thread(models, ["--server", gateway.http]) == 2
         missing = capsys.readouterr().err
         argv = ["--server", gateway.http, "--api-key", "other"]
-        assert await asyncio.to_thread(command.models, argv) == 2
+        assert await asyncio.to_thread(models, argv) == 2
         wrong = capsys.readouterr().err
     for line, got in ((missing, "none"), (wrong, "an unknown one")):
         assert "expected an API key of this server" in line
@@ -269,12 +270,12 @@ def test_models_lists_what_is_packaged(
 async def test_models_of_a_running_server(capsys: pytest.CaptureFixture[str]) -> None:
     async with running() as gateway:
         for url in (gateway.http, gateway.http.replace("http", "ws") + "/v1"):
-            assert await asyncio.to_thread(models_command.models, ["--server", url]) == 0
+            assert await asyncio.to_thread(models, ["--server", url]) == 0
             rows = [row for row in capsys.readouterr().out.splitlines() if "fake" in row]
             assert [row.split()[0] for row in rows] == ["fake/whisper", "fake-english"]
             assert "For" not in "".join(rows) and "…" not in "".join(rows)
             assert ["default" in row for row in rows] == [True, False]
-        status = await asyncio.to_thread(models_command.models, ["--server", gateway.http + "/no"])
+        status = await asyncio.to_thread(models, ["--server", gateway.http + "/no"])
         assert status == 2
         assert "404" in capsys.readouterr().err
     assert models_command.models(["--server", "http://127.0.0.1:9"]) == 2
@@ -291,7 +292,7 @@ async def test_models_of_what_is_no_server(capsys: pytest.CaptureFixture[str]) -
 
     async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        assert await asyncio.to_thread(models_command.models, ["--server", url]) == 2
+        assert await asyncio.to_thread(models, ["--server", url]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"lookhear models: cannot list the models of {url}: ")
     assert "expected HTTP, got 'SSH-2.0-nobody'" in error and error.count("\n") == 1
