@@ -80,6 +80,9 @@ def server_error(
     return ServerError(message, code, param)
 
 
+KEY_HINT = "it goes to --api-key or into LOOKHEAR_API_KEY"  # behind what a server says of a key
+
+
 def in_words(error: Exception) -> str:
     """Why a server was not reached, as people say it."""
     reason = getattr(error, "reason", error)  # what urllib wraps

@@ -22,6 +22,7 @@ from lookhear.commands.server_choice import (
     chosen_server,
 )
 from lookhear.errors import (
+    KEY_HINT,
     AddressError,
     AuthenticationError,
     LookhearError,
@@ -63,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except LookhearError as error:
         is_about_key = isinstance(error, AuthenticationError) and error.code == "invalid_api_key"
-        hint = "; it goes to --api-key or into LOOKHEAR_API_KEY" if is_about_key else ""
+        hint = f"; {KEY_HINT}" if is_about_key else ""
         print(f"lookhear: {error}{hint}", file=sys.stderr)
         return 2 if isinstance(error, (AddressError, NotInstalled, UsageError)) else 1
 

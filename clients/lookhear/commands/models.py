@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lookhear.commands.private_server import is_running, server_installed
-from lookhear.errors import AddressError, ConnectionFailed, NotInstalled
+from lookhear.errors import KEY_HINT, AddressError, ConnectionFailed, NotInstalled
 from lookhear.transport.address import Server
 
 LOCAL = "lookhear.local"  # the entry-point group of what the server part knows of this machine
@@ -83,12 +83,22 @@ def served(url: str, api_key: str | None) -> list[Row]:
         status, body = server.exchange("/v1/models", timeout=TIMEOUT)
     except ConnectionFailed as error:
         raise ValueError(str(error).removeprefix(f"cannot reach {url}: ")) from None
+    if status == HTTPStatus.UNAUTHORIZED:
+        raise ValueError(f"{_refusal(body)}; {KEY_HINT}")
     if status != HTTPStatus.OK:
         raise ValueError(f"it answered {status} {http.client.responses.get(status, '')}")
     try:
         return _rows(body)
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"expected a list of models, got something else ({error})") from None
+
+
+def _refusal(body: bytes) -> str:
+    """What the server says of a key that is missing or wrong."""
+    try:
+        return str(json.loads(body)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return "it answered 401 Unauthorized"
 
 
 def _rows(body: bytes) -> list[Row]:
