@@ -21,25 +21,8 @@ from lookhear.gateway.realtime.pictures.camera import Camera, CameraFrame, Decod
 from lookhear.gateway.realtime.pictures.media_requests import FrameRequest, Media
 from lookhear.gateway.realtime.pictures.picture_store import PictureStore
 from lookhear.gateway.realtime.pictures.prompts import build_prompt
-from lookhear.gateway.realtime.protocol.commands import (
-    AppendFrame,
-    CancelResponse,
-    CreateItem,
-    CreateResponse,
-    DeleteItem,
-    NewAudio,
-    NewItem,
-    ResponsePlan,
-    TruncateItem,
-)
+from lookhear.gateway.realtime.protocol import commands, events
 from lookhear.gateway.realtime.protocol.conversation import ROOT, Conversation, Item
-from lookhear.gateway.realtime.protocol.events import (
-    FrameKept,
-    FramesCleared,
-    ItemAdded,
-    ItemDeleted,
-    ResponseHead,
-)
 from lookhear.gateway.realtime.protocol.outputs import Emitter
 from lookhear.gateway.realtime.protocol.refusals import (
     backwards,
@@ -122,7 +105,7 @@ class Dialogue:
 
     # --- items -----------------------------------------------------------------------------------
 
-    def check_item(self, command: CreateItem) -> Checked:
+    def check_item(self, command: commands.CreateItem) -> Checked:
         """Raises ProtocolError."""
         new, after, event_id = command.item, command.after, command.event_id
         if after not in (None, ROOT) and after not in self._conversation:
@@ -138,16 +121,16 @@ class Dialogue:
             checks.requests([new]), lambda media, now: self._create_item(command, media, now)
         )
 
-    def _create_item(self, command: CreateItem, media: Media, now: float) -> None:
+    def _create_item(self, command: commands.CreateItem, media: Media, now: float) -> None:
         new, after = command.item, command.after
         item = make_item(new, media, new.id or self._ids("item"))
         self._checks.check_room([new], media, command.event_id)
         if after not in (None, ROOT) and after not in self._conversation:
             after = ROOT  # while media was loaded an answer pushed it out, the oldest there was
         self.add_item(item, after)
-        self._emitter.send(ItemAdded(item, self._conversation.before(item)))
+        self._emitter.send(events.ItemAdded(item, self._conversation.before(item)))
         for index, part in enumerate(new.parts):
-            if isinstance(part, NewAudio) and part.audio is not None:
+            if isinstance(part, commands.NewAudio) and part.audio is not None:
                 samples = media[part.path]
                 assert isinstance(samples, np.ndarray)
                 self.turns.transcribe(item.id, index, samples, now)
@@ -167,13 +150,13 @@ class Dialogue:
             self._store.keep(picture)
             self._has_news = True
 
-    def delete(self, command: DeleteItem) -> None:
+    def delete(self, command: commands.DeleteItem) -> None:
         """Raises ProtocolError if there is no such item."""
         item = self._conversation.delete(command.item_id)
         if item is None:
             raise no_item(command.item_id, command.event_id)
         self._let_go(item)
-        self._emitter.send(ItemDeleted(item.id))
+        self._emitter.send(events.ItemDeleted(item.id))
         self.responses.forget(item)
         self.responses.settled()
 
@@ -182,7 +165,7 @@ class Dialogue:
         for picture in item.pictures:
             self._store.release(picture)
 
-    def truncate(self, command: TruncateItem) -> None:
+    def truncate(self, command: commands.TruncateItem) -> None:
         """There is never audio to cut."""
         if command.item_id not in self._conversation:
             raise no_item(command.item_id, command.event_id)
@@ -190,7 +173,7 @@ class Dialogue:
 
     # --- the camera ------------------------------------------------------------------------------
 
-    def check_frame(self, command: AppendFrame) -> Checked | None:
+    def check_frame(self, command: commands.AppendFrame) -> Checked | None:
         """None: it comes too soon after the one before. Raises ProtocolError."""
         if not self._card.can("video"):
             raise cannot_see("image", self._card.id, command.event_id)
@@ -203,7 +186,7 @@ class Dialogue:
         request = FrameRequest("image", command.url, settings.max_pixels)
         return Checked([request], lambda media, _: self._see(command, media))
 
-    def _see(self, command: AppendFrame, media: Media) -> None:
+    def _see(self, command: commands.AppendFrame, media: Media) -> None:
         seen = media["image"]
         assert isinstance(seen, DecodedFrame)
         self._store.check_room([(seen.picture, "image")], command.event_id)
@@ -218,17 +201,17 @@ class Dialogue:
             self._store.release(frame.picture)
         self._has_news = True
         if settings.report:
-            self._emitter.send(FrameKept(command.timestamp_ms, len(self._camera.frames)))
+            self._emitter.send(events.FrameKept(command.timestamp_ms, len(self._camera.frames)))
 
     def clear_frames(self) -> None:
         """Forget what the camera showed."""
         for frame in self._camera.clear():
             self._store.release(frame.picture)
-        self._emitter.send(FramesCleared())
+        self._emitter.send(events.FramesCleared())
 
     # --- responses -------------------------------------------------------------------------------
 
-    def check_response(self, command: CreateResponse) -> Checked:
+    def check_response(self, command: commands.CreateResponse) -> Checked:
         """Until it is carried out or given up, no other response begins in its place. Raises
         ProtocolError."""
         plan, event_id = command.plan(self._converse), command.event_id
@@ -242,16 +225,19 @@ class Dialogue:
         def create(media: Media, _: float) -> None:
             checks.check_room(given, media, event_id)
             # New items are called by their path.
-            made = [make_item(x, media, x.path) if isinstance(x, NewItem) else x for x in context]
+            made = [
+                make_item(x, media, x.path) if isinstance(x, commands.NewItem) else x
+                for x in context
+            ]
             self._respond(plan, made)
 
         return Checked(checks.requests(given), create, reserves=plan.in_conversation)
 
-    def _respond(self, plan: ResponsePlan, items: list[Item] | None) -> None:
+    def _respond(self, plan: commands.ResponsePlan, items: list[Item] | None) -> None:
         """items: a context of its own; None: the conversation's."""
         conversation = self._id if plan.in_conversation else None
         response = Response(
-            head=ResponseHead(self._ids("resp"), plan.settings, conversation, plan.metadata),
+            head=events.ResponseHead(self._ids("resp"), plan.settings, conversation, plan.metadata),
             item=Item(self._ids("item"), "assistant", status="in_progress"),
             items=self._in_context() if items is None else items,
             frames=self._frames() if items is None else [],
@@ -260,7 +246,7 @@ class Dialogue:
         )
         self.responses.create(response)
 
-    def cancel_response(self, command: CancelResponse) -> None:
+    def cancel_response(self, command: commands.CancelResponse) -> None:
         """Raises ProtocolError if it is not under way."""
         named = command.response_id
         response = self.responses.default if named is None else self.responses.get(named)
@@ -325,7 +311,7 @@ class Dialogue:
             is_free = self.responses.default is None and not is_reserved
             if self._owed and is_quiet and is_free:
                 self._owed = False
-                self._respond(ResponsePlan(converse, True, None), None)
+                self._respond(commands.ResponsePlan(converse, True, None), None)
             if self._has_news and not len(self.responses):
                 self._has_news = False
                 self._read_ahead()

@@ -14,14 +14,7 @@ from lookhear.gateway.realtime.pictures.media_requests import (
     MediaRequest,
 )
 from lookhear.gateway.realtime.pictures.picture_store import PictureStore
-from lookhear.gateway.realtime.protocol.commands import (
-    ItemReference,
-    NewAudio,
-    NewImage,
-    NewItem,
-    NewPart,
-    NewText,
-)
+from lookhear.gateway.realtime.protocol import commands
 from lookhear.gateway.realtime.protocol.conversation import (
     AudioContent,
     Content,
@@ -39,7 +32,7 @@ from lookhear.gateway.realtime.protocol.refusals import (
 )
 from lookhear.gateway.realtime.settings.settings import SessionSettings
 
-Entry = NewItem | ItemReference
+Entry = commands.NewItem | commands.ItemReference
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +58,15 @@ class ItemChecks:
     store: PictureStore
     max_characters: int  # of a whole conversation
 
-    def check(self, new: NewItem, characters: int, event_id: str | None) -> None:
+    def check(self, new: commands.NewItem, characters: int, event_id: str | None) -> None:
         """characters: those that the conversation holds already."""
         for part in new.parts:
             match part:
-                case NewImage() if not self.card.can("image"):
+                case commands.NewImage() if not self.card.can("image"):
                     raise cannot_see(part.path, self.card.id, event_id)
-                case NewAudio(audio=bytes()) if self.settings.model is None:
+                case commands.NewAudio(audio=bytes()) if self.settings.model is None:
                     raise cannot_hear(part.path, event_id)
-                case NewText():
+                case commands.NewText():
                     characters += len(part.text)
                     if characters > self.max_characters:
                         raise too_much_text(self.max_characters, part.path, event_id)
@@ -82,15 +75,15 @@ class ItemChecks:
 
     def check_context(
         self, entries: Sequence[Entry], conversation: Conversation, event_id: str | None
-    ) -> list[NewItem | Item]:
+    ) -> list[commands.NewItem | Item]:
         """The context of a response: new items without audio, and references to items -> the new
         ones, and those that are meant."""
-        found: list[NewItem | Item] = []
+        found: list[commands.NewItem | Item] = []
         for entry in entries:
-            if isinstance(entry, NewItem):
+            if isinstance(entry, commands.NewItem):
                 self.check(entry, 0, event_id)
                 for part in entry.parts:
-                    if isinstance(part, NewAudio) and part.audio is not None:
+                    if isinstance(part, commands.NewAudio) and part.audio is not None:
                         raise no_new_audio(part.path, event_id)
                 found.append(entry)
             elif (item := conversation.get(entry.id)) is None:
@@ -114,10 +107,10 @@ class ItemChecks:
         """What has to be loaded before they are made."""
         requests: list[MediaRequest] = []
         for entry in entries:
-            for part in entry.parts if isinstance(entry, NewItem) else ():
-                if isinstance(part, NewImage):
+            for part in entry.parts if isinstance(entry, commands.NewItem) else ():
+                if isinstance(part, commands.NewImage):
                     requests.append(ImageRequest(part.path, part.url))
-                elif isinstance(part, NewAudio) and part.audio is not None:
+                elif isinstance(part, commands.NewAudio) and part.audio is not None:
                     requests.append(AudioRequest(part.path, part.audio, self.settings.format))
         return requests
 
@@ -129,19 +122,19 @@ class ItemChecks:
         self.store.check_room(pictures, event_id)
 
 
-def make_item(new: NewItem, media: Media, id: str) -> Item:
+def make_item(new: commands.NewItem, media: Media, id: str) -> Item:
     """The item that was checked, of what was loaded for it."""
     return Item(id, new.role, [_content(part, media) for part in new.parts])
 
 
-def _content(part: NewPart, media: Media) -> Content:
+def _content(part: commands.NewPart, media: Media) -> Content:
     match part:
-        case NewText():
+        case commands.NewText():
             return TextContent(part.text)
-        case NewImage():
+        case commands.NewImage():
             picture = media[part.path]
             assert isinstance(picture, Picture)
             url = None if part.url[:5].lower() == "data:" else part.url
             return ImageContent(picture, part.detail, url)
-        case NewAudio():
+        case commands.NewAudio():
             return AudioContent(None if part.audio is not None else part.transcript)

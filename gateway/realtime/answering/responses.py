@@ -24,15 +24,8 @@ from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.pictures.camera import CameraFrame
 from lookhear.gateway.realtime.pictures.picture_store import PictureStore
 from lookhear.gateway.realtime.pictures.prompts import Prompt, build_prompt
+from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import Item, TextContent
-from lookhear.gateway.realtime.protocol.events import (
-    ResponseCreated,
-    ResponseDelta,
-    ResponseDone,
-    ResponseHead,
-    ResponseStarted,
-    ResponseStatus,
-)
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResponseFinished
 from lookhear.gateway.realtime.protocol.refusals import (
     busy,
@@ -52,7 +45,7 @@ class Response:
     """items, frames: what it answers, oldest first. after: the item that its own comes behind, if
     it joins the conversation. sees_all: its context is the conversation's, not one of its own."""
 
-    head: ResponseHead
+    head: events.ResponseHead
     item: Item
     items: list[Item]
     frames: list[CameraFrame]
@@ -130,7 +123,7 @@ class Responses:
         """Announce it, and ask the engine as soon as everything is transcribed."""
         self._running[response.head.id] = response
         self._keep(response)
-        self._emitter.send(ResponseCreated(response.head))
+        self._emitter.send(events.ResponseCreated(response.head))
         self._ask_if_ready(response)
 
     def settled(self) -> None:
@@ -150,12 +143,12 @@ class Responses:
         """reason: "client_cancelled" or "turn_detected"."""
         if response.answer is not None:
             self._emitter.submit(CancelAnswer(self._session, response.answer))
-        self._finish(response, ResponseStatus.CANCELLED, reason=reason)
+        self._finish(response, events.ResponseStatus.CANCELLED, reason=reason)
 
     def fail_all(self, problem: ProtocolError) -> None:
         """The engine is gone."""
         for response in list(self._running.values()):
-            self._finish(response, ResponseStatus.FAILED, problem=problem)
+            self._finish(response, events.ResponseStatus.FAILED, problem=problem)
 
     def engine(self, event: AnswerEvent) -> None:
         """About an answer that was cancelled meanwhile: ignored."""
@@ -172,9 +165,11 @@ class Responses:
             case AnswerCompleted():
                 response.usage = event.usage
                 if event.reason == "length":
-                    self._finish(response, ResponseStatus.INCOMPLETE, reason="max_output_tokens")
+                    self._finish(
+                        response, events.ResponseStatus.INCOMPLETE, reason="max_output_tokens"
+                    )
                 else:
-                    self._finish(response, ResponseStatus.COMPLETED)
+                    self._finish(response, events.ResponseStatus.COMPLETED)
             case AnswerFailed():
                 self._failed(response, event)
 
@@ -185,7 +180,7 @@ class Responses:
             return
         last = response.items[-1] if response.items else None
         if last is not None and last.has_failed:
-            self._finish(response, ResponseStatus.FAILED, problem=untranscribed(last.id))
+            self._finish(response, events.ResponseStatus.FAILED, problem=untranscribed(last.id))
             return
         self._ask(response)
 
@@ -194,7 +189,7 @@ class Responses:
         prompt = build_prompt(settings.instructions, response.items, response.frames)
         response.prompt = prompt
         if not prompt.messages:
-            self._finish(response, ResponseStatus.FAILED, problem=nothing_to_answer())
+            self._finish(response, events.ResponseStatus.FAILED, problem=nothing_to_answer())
             return
         response.tries += 1
         # A second try is another answer to the engine.
@@ -209,7 +204,7 @@ class Responses:
         if response.left_out or response.frames_left_out:
             self._speaker.on_shortened(response)
         previous = self._speaker.insert_answer(response) if response.is_default else None
-        self._emitter.send(ResponseStarted(response.head, response.item, previous))
+        self._emitter.send(events.ResponseStarted(response.head, response.item, previous))
 
     def _text(self, response: Response, event: AnswerText) -> None:
         assert response.started, "text of an answer that has not started"
@@ -220,7 +215,7 @@ class Responses:
         if not is_reasoning:
             response.text.append(event.text)
         if not is_reasoning or head.settings.sampling.reasoning:
-            self._emitter.send(ResponseDelta(head, response.item, event.text, is_reasoning))
+            self._emitter.send(events.ResponseDelta(head, response.item, event.text, is_reasoning))
 
     def _failed(self, response: Response, event: AnswerFailed) -> None:
         if event.code == TOO_LONG and not response.started and self._shorten(response):
@@ -229,7 +224,7 @@ class Responses:
         place = response.prompt and response.prompt.place(event.message_index, event.part_index)
         message = f"{place}: {event.message}" if place else event.message
         problem = ProtocolError(message, code=event.code, type=_error_type(event.code))
-        self._finish(response, ResponseStatus.FAILED, problem=problem)
+        self._finish(response, events.ResponseStatus.FAILED, problem=problem)
 
     def _shorten(self, response: Response) -> bool:
         """Leave out the older half of what was said before the present question, and of the frames.
@@ -252,7 +247,7 @@ class Responses:
     def _finish(
         self,
         response: Response,
-        status: ResponseStatus,
+        status: events.ResponseStatus,
         *,
         reason: str | None = None,
         problem: ProtocolError | None = None,
@@ -264,7 +259,7 @@ class Responses:
         item = response.item
         if response.started:
             item.content = [TextContent("".join(response.text))]
-            is_whole = status is ResponseStatus.COMPLETED
+            is_whole = status is events.ResponseStatus.COMPLETED
             item.status = "completed" if is_whole else "incomplete"
         if response.usage.output == 0 and response.pieces:
             usage = response.usage  # cut off, so the engine does not say: about a token each
@@ -273,7 +268,9 @@ class Responses:
             )
         said = item if response.started else None
         usage = response.usage
-        self._emitter.send(ResponseDone(head, said, response.after, status, usage, reason, problem))
+        self._emitter.send(
+            events.ResponseDone(head, said, response.after, status, usage, reason, problem)
+        )
         self._emitter.put(ResponseFinished(head.id, status))
 
     # --- pictures --------------------------------------------------------------------------------

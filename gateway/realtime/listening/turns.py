@@ -25,19 +25,8 @@ from lookhear.engine.messages import (
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.listening.audio_intake import Heard
 from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn, pieces
+from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
-from lookhear.gateway.realtime.protocol.events import (
-    AudioCleared,
-    Refused,
-    SpeakingStarted,
-    SpeakingStopped,
-    TranscriptDelta,
-    TranscriptDone,
-    TranscriptFailed,
-    TranscriptProvisional,
-    TranscriptWords,
-    TurnCommitted,
-)
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
 from lookhear.gateway.realtime.protocol.refusals import empty_commit, too_long, turn_refused
 from lookhear.gateway.realtime.settings.settings import SessionSettings
@@ -145,7 +134,7 @@ class Turns:
         assert turn is not None
         if not turn.announced:  # a turn left open by manual mode is announced late
             turn.announced = True
-            self._emitter.send(SpeakingStarted(turn.item, _milliseconds(turn.start)))
+            self._emitter.send(events.SpeakingStarted(turn.item, _milliseconds(turn.start)))
             self._listener.on_speech()
 
     def _open(self, start: int) -> None:
@@ -163,7 +152,7 @@ class Turns:
             if not turn.announced:  # the client's to commit: keep what there is, refuse more
                 turn.overflowed = True
                 problem = too_long(self._max_turn / SAMPLE_RATE, event_id)
-                self._emitter.send(Refused(problem))
+                self._emitter.send(events.Refused(problem))
                 return
             # Speech that never pauses: cut it here and go on in a new turn, losing nothing.
             cut = turn.end
@@ -237,13 +226,13 @@ class Turns:
         turn.wants_answer = by_voice and detection is not None and detection.create_response
         self._floor = max(self._floor, turn.end)
         if turn.announced:
-            self._emitter.send(SpeakingStopped(turn.item, _milliseconds(end)))
+            self._emitter.send(events.SpeakingStopped(turn.item, _milliseconds(end)))
         if turn.failure is None:
             self._emitter.submit(EndTurn(self._session, turn.name))
         item, previous = Item(turn.item, content=[AudioContent()]), self._conversation.last_id
         self._listener.add_item(item)
         start = turn.start / SAMPLE_RATE
-        self._emitter.send(TurnCommitted(item, previous, start, turn.seconds))
+        self._emitter.send(events.TurnCommitted(item, previous, start, turn.seconds))
         self.turns_committed += 1
         if turn.failure is not None:
             self._failed(turn, turn.failure)
@@ -256,7 +245,7 @@ class Turns:
             del self._turns[self._turn.name]
             self._turn = None
         self._end_listening()
-        self._emitter.send(AudioCleared())
+        self._emitter.send(events.AudioCleared())
 
     def _end_listening(self) -> None:
         self._floor = self._recent.end
@@ -279,7 +268,7 @@ class Turns:
             case TextProvisional():
                 if turn.settings.provisional:
                     place = turn.item, turn.content_index
-                    self._emitter.send(TranscriptProvisional(*place, event.text))
+                    self._emitter.send(events.TranscriptProvisional(*place, event.text))
             case TurnCompleted():
                 self._completed(turn, event, now)
             case TurnFailed():
@@ -296,9 +285,9 @@ class Turns:
             if wanted:
                 turn.logprobs.extend(logprobs)
             told = logprobs if wanted else None
-            self._emitter.send(TranscriptDelta(*place, event.text, told))
+            self._emitter.send(events.TranscriptDelta(*place, event.text, told))
         if event.words and turn.settings.words:
-            self._emitter.send(TranscriptWords(*place, event.words))
+            self._emitter.send(events.TranscriptWords(*place, event.words))
 
     def _completed(self, turn: Turn, event: TurnCompleted, now: float) -> None:
         transcript = "".join(turn.text)
@@ -308,7 +297,7 @@ class Turns:
         if (part := self._part(turn)) is not None:
             part.transcript = transcript
         self._emitter.send(
-            TranscriptDone(
+            events.TranscriptDone(
                 turn.item,
                 turn.content_index,
                 transcript,
@@ -325,7 +314,7 @@ class Turns:
         if (part := self._part(turn)) is not None:
             part.failed = True
         problem = turn_refused(failure)
-        self._emitter.send(TranscriptFailed(turn.item, turn.content_index, problem))
+        self._emitter.send(events.TranscriptFailed(turn.item, turn.content_index, problem))
         self._emitter.put(TurnFinished(turn.item, turn.seconds, None))
         self._listener.on_settled(turn)
 

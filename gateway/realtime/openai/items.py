@@ -15,15 +15,7 @@ from lookhear.gateway.checks.checks import (
     invalid,
     shown,
 )
-from lookhear.gateway.realtime.protocol.commands import (
-    Detail,
-    ItemReference,
-    NewAudio,
-    NewImage,
-    NewItem,
-    NewPart,
-    NewText,
-)
+from lookhear.gateway.realtime.protocol import commands
 
 MAX_PARTS = 256  # of one item
 MAX_ITEM_ID = 512  # characters
@@ -45,7 +37,7 @@ class ImageWire(WireModel):
     """A picture by its URL."""
 
     image_url: Text
-    detail: Detail | None = None
+    detail: commands.Detail | None = None
 
 
 class AudioWire(WireModel):
@@ -69,7 +61,7 @@ class ReferenceWire(WireModel):
     id: Text
 
 
-def parse_item(value: object, path: str, event_id: str | None) -> NewItem:
+def parse_item(value: object, path: str, event_id: str | None) -> commands.NewItem:
     """A message item of a client. Raises ProtocolError, naming the field below `path`."""
     data = _an_object(value, path, event_id)
     _expect_type(data, ("message",), path, event_id)
@@ -81,10 +73,12 @@ def parse_item(value: object, path: str, event_id: str | None) -> NewItem:
         _part(part, message.role, f"{path}.content[{index}]", event_id)
         for index, part in enumerate(message.content)
     ]
-    return NewItem(message.id, message.role, tuple(parts), path)
+    return commands.NewItem(message.id, message.role, tuple(parts), path)
 
 
-def parse_input(value: object, path: str, event_id: str | None) -> list[NewItem | ItemReference]:
+def parse_input(
+    value: object, path: str, event_id: str | None
+) -> list[commands.NewItem | commands.ItemReference]:
     """The `input` of a response: messages and references to items. Raises ProtocolError."""
     if not isinstance(value, list):
         raise _wrong_type(value, "an array", path, event_id)
@@ -93,35 +87,39 @@ def parse_input(value: object, path: str, event_id: str | None) -> list[NewItem 
     ]
 
 
-def _item_or_reference(value: object, path: str, event_id: str | None) -> NewItem | ItemReference:
+def _item_or_reference(
+    value: object, path: str, event_id: str | None
+) -> commands.NewItem | commands.ItemReference:
     data = _an_object(value, path, event_id)
     _expect_type(data, ("message", "item_reference"), path, event_id)
     if data["type"] == "message":
         return parse_item(data, path, event_id)
     try:
-        return ItemReference(ReferenceWire.model_validate(data).id, path)
+        return commands.ItemReference(ReferenceWire.model_validate(data).id, path)
     except ValidationError as error:
         raise invalid(error, prefix=path, event_id=event_id) from None
 
 
-def _part(value: object, role: str, path: str, event_id: str | None) -> NewPart:
+def _part(value: object, role: str, path: str, event_id: str | None) -> commands.NewPart:
     data = _an_object(value, path, event_id)
     _expect_type(data, PARTS[role], path, event_id)
     try:
         match data["type"]:
             case "input_image":
                 image = ImageWire.model_validate(data)
-                return NewImage(image.image_url, image.detail or "auto", f"{path}.image_url")
+                return commands.NewImage(
+                    image.image_url, image.detail or "auto", f"{path}.image_url"
+                )
             case "input_audio":
                 audio = AudioWire.model_validate(data)
                 return _audio(audio, f"{path}.audio", event_id)
             case _:
-                return NewText(TextWire.model_validate(data).text, f"{path}.text")
+                return commands.NewText(TextWire.model_validate(data).text, f"{path}.text")
     except ValidationError as error:
         raise invalid(error, prefix=path, event_id=event_id) from None
 
 
-def _audio(audio: AudioWire, path: str, event_id: str | None) -> NewAudio:
+def _audio(audio: AudioWire, path: str, event_id: str | None) -> commands.NewAudio:
     if audio.audio is None and audio.transcript is None:
         raise ProtocolError(
             f"{path}: expected audio as base64, got nothing (the field is missing)",
@@ -132,7 +130,7 @@ def _audio(audio: AudioWire, path: str, event_id: str | None) -> NewAudio:
     data = None
     if audio.audio is not None:
         data = decode_audio(audio.audio, param=path, event_id=event_id)
-    return NewAudio(data, audio.transcript, path)
+    return commands.NewAudio(data, audio.transcript, path)
 
 
 def _an_object(value: object, path: str, event_id: str | None) -> dict[str, Any]:

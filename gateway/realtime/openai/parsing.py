@@ -25,24 +25,7 @@ from lookhear.gateway.checks.checks import (
 from lookhear.gateway.realtime.openai.generation_updates import response_plan
 from lookhear.gateway.realtime.openai.items import parse_input, parse_item
 from lookhear.gateway.realtime.openai.session_updates import updated
-from lookhear.gateway.realtime.protocol.commands import (
-    Append,
-    AppendFrame,
-    CancelResponse,
-    Clear,
-    ClearFrames,
-    ClearOutput,
-    ClientCommand,
-    Commit,
-    Configure,
-    CreateItem,
-    CreateResponse,
-    DeleteItem,
-    ItemReference,
-    NewItem,
-    RetrieveItem,
-    TruncateItem,
-)
+from lookhear.gateway.realtime.protocol import commands
 
 
 class ClientEvent(WireModel):
@@ -66,7 +49,7 @@ class AudioAppend(ClientEvent):
 class ItemCreate(ClientEvent):
     """item: parsed already. previous_item_id: None for the end, "root" for the beginning."""
 
-    item: InstanceOf[NewItem]
+    item: InstanceOf[commands.NewItem]
     previous_item_id: Text | None = None
 
 
@@ -88,7 +71,7 @@ class ResponseCreate(ClientEvent):
     input: its own context instead of the conversation's, parsed already."""
 
     response: dict[str, Any] | None = None
-    input: list[InstanceOf[NewItem] | InstanceOf[ItemReference]] | None = None
+    input: list[InstanceOf[commands.NewItem] | InstanceOf[commands.ItemReference]] | None = None
 
 
 class ResponseCancel(ClientEvent):
@@ -119,15 +102,17 @@ _EVENTS: dict[str, type[ClientEvent]] = {
     "lookhear.input_video_frame.append": FrameAppend,
     "lookhear.input_video_frame.clear": ClientEvent,
 }
-_PLAIN: dict[str, type[Commit | Clear | ClearOutput | ClearFrames]] = {
-    "input_audio_buffer.commit": Commit,
-    "input_audio_buffer.clear": Clear,
-    "output_audio_buffer.clear": ClearOutput,
-    "lookhear.input_video_frame.clear": ClearFrames,
+_PLAIN: dict[
+    str, type[commands.Commit | commands.Clear | commands.ClearOutput | commands.ClearFrames]
+] = {
+    "input_audio_buffer.commit": commands.Commit,
+    "input_audio_buffer.clear": commands.Clear,
+    "output_audio_buffer.clear": commands.ClearOutput,
+    "lookhear.input_video_frame.clear": commands.ClearFrames,
 }
-_ITEM: dict[str, type[RetrieveItem | DeleteItem]] = {
-    "conversation.item.retrieve": RetrieveItem,
-    "conversation.item.delete": DeleteItem,
+_ITEM: dict[str, type[commands.RetrieveItem | commands.DeleteItem]] = {
+    "conversation.item.retrieve": commands.RetrieveItem,
+    "conversation.item.delete": commands.DeleteItem,
 }
 
 
@@ -139,7 +124,7 @@ _APPEND_HEADS = (
 _APPEND_TAIL = '"}'
 
 
-def parse_client_event(text: str) -> ClientCommand:
+def parse_client_event(text: str) -> commands.ClientCommand:
     """The command of one text frame. Raises ProtocolError."""
     if text.startswith(_APPEND_HEADS) and text.endswith(_APPEND_TAIL):
         event = _plain_append(text)
@@ -172,34 +157,34 @@ def parse_client_event(text: str) -> ClientCommand:
         raise invalid(error, event_id=echo) from None
 
 
-def _command(name: str, event: ClientEvent) -> ClientCommand:
+def _command(name: str, event: ClientEvent) -> commands.ClientCommand:
     """What a checked event asks for."""
     id = event.event_id
     match event:
         case AudioAppend():
-            return Append(event.audio, id)
+            return commands.Append(event.audio, id)
         case SessionUpdate():
             change = partial(updated, session=event.session, event_id=id)
-            return Configure(change, event_id=id, name=name)
+            return commands.Configure(change, event_id=id, name=name)
         case ItemCreate():
-            return CreateItem(event.item, event.previous_item_id, event_id=id, name=name)
+            return commands.CreateItem(event.item, event.previous_item_id, event_id=id, name=name)
         case ItemTruncate():
-            return TruncateItem(event.item_id, event_id=id, name=name)
+            return commands.TruncateItem(event.item_id, event_id=id, name=name)
         case ItemNamed():
             return _ITEM[name](event.item_id, event_id=id, name=name)
         case ResponseCreate():
             plan = partial(response_plan, response=event.response or {}, event_id=id)
-            return CreateResponse(plan, event.input, event_id=id, name=name)
+            return commands.CreateResponse(plan, event.input, event_id=id, name=name)
         case ResponseCancel():
-            return CancelResponse(event.response_id, event_id=id, name=name)
+            return commands.CancelResponse(event.response_id, event_id=id, name=name)
         case FrameAppend(image=image):
             url = image if image[:5].lower() == "data:" else f"data:image/jpeg;base64,{image}"
-            return AppendFrame(url, event.timestamp_ms, event_id=id, name=name)
+            return commands.AppendFrame(url, event.timestamp_ms, event_id=id, name=name)
         case _:
             return _PLAIN[name](event_id=id, name=name)
 
 
-def _plain_append(text: str) -> Append | None:
+def _plain_append(text: str) -> commands.Append | None:
     """The append that the text spells in one of the usual ways, None if it may be something else.
 
     Between head and tail is either pure base64, and then it is a JSON string without escapes, or
@@ -212,7 +197,7 @@ def _plain_append(text: str) -> Append | None:
         audio = pybase64.b64decode(text[head : -len(_APPEND_TAIL)], validate=True)
     except ValueError:
         return None
-    return Append(audio)
+    return commands.Append(audio)
 
 
 def _no_number(name: str) -> float:

@@ -35,32 +35,9 @@ from lookhear.gateway.realtime.answering.item_checks import Checked
 from lookhear.gateway.realtime.listening.audio_intake import Heard
 from lookhear.gateway.realtime.listening.turns import Turns
 from lookhear.gateway.realtime.pictures.media_requests import Media, MediaRequest
-from lookhear.gateway.realtime.protocol.commands import (
-    Append,
-    AppendFrame,
-    CancelResponse,
-    Clear,
-    ClearFrames,
-    ClearOutput,
-    ClientCommand,
-    Commit,
-    Configure,
-    CreateItem,
-    CreateResponse,
-    DeleteItem,
-    Finish,
-    RetrieveItem,
-    TruncateItem,
-)
+from lookhear.gateway.realtime.protocol import commands, events
 from lookhear.gateway.realtime.protocol.conversation import Conversation
 from lookhear.gateway.realtime.protocol.dialect import Dialect
-from lookhear.gateway.realtime.protocol.events import (
-    ItemRetrieved,
-    Refused,
-    SessionCreated,
-    SessionFinished,
-    SessionUpdated,
-)
 from lookhear.gateway.realtime.protocol.outputs import Close, Emitter, Output, Tune, UseModel
 from lookhear.gateway.realtime.protocol.refusals import (
     cannot_hear,
@@ -152,9 +129,9 @@ class RealtimeProtocol:
         """The socket is open. What its URL asked for and cannot be had is an error."""
         self._emitter.put(UseModel(self._settings.main_model))
         self._tune()
-        self._emitter.send(SessionCreated(self.session, self._settings, self._expires_at))
+        self._emitter.send(events.SessionCreated(self.session, self._settings, self._expires_at))
         if self._problem is not None:
-            self._emitter.send(Refused(self._problem))
+            self._emitter.send(events.Refused(self._problem))
         return self._take()
 
     def speak(self, dialect: Dialect) -> list[Output]:
@@ -165,53 +142,53 @@ class RealtimeProtocol:
         self._emitter.put(UseModel(self._settings.main_model))
         self._take_over_settings()
         if problem is not None:
-            self._emitter.send(Refused(problem))
+            self._emitter.send(events.Refused(problem))
         return self._take()
 
-    def receive(self, command: ClientCommand, *, now: float) -> list[Output]:
+    def receive(self, command: commands.ClientCommand, *, now: float) -> list[Output]:
         """A command other than an append, whose audio comes through `hear`."""
         assert self._checked is None, "the media of the command before are not there yet"
         try:
             self._receive(command, now)
         except ProtocolError as problem:
-            self._emitter.send(Refused(problem))
+            self._emitter.send(events.Refused(problem))
         return self._take()
 
-    def _receive(self, command: ClientCommand, now: float) -> None:
+    def _receive(self, command: commands.ClientCommand, now: float) -> None:
         match command:
-            case Configure():
+            case commands.Configure():
                 self._configure(command)
-            case Commit():
+            case commands.Commit():
                 self._turns.commit_by_hand(command.event_id, now)
-            case Clear():
+            case commands.Clear():
                 self._turns.clear()
-            case Finish():
+            case commands.Finish():
                 self._turns.finish(now)
                 self._is_finishing = True
-            case RetrieveItem():
+            case commands.RetrieveItem():
                 item = self._conversation.get(command.item_id)
                 if item is None:
                     raise no_item(command.item_id, command.event_id)
-                self._emitter.send(ItemRetrieved(item))
-            case DeleteItem():
+                self._emitter.send(events.ItemRetrieved(item))
+            case commands.DeleteItem():
                 self._dialogue.delete(command)
-            case ClearOutput():
+            case commands.ClearOutput():
                 pass  # nothing is ever played
-            case Append():
+            case commands.Append():
                 raise AssertionError("audio is heard, not received")
             case _ if self._settings.converse is None:
                 raise no_conversation(command)
-            case CreateItem():
+            case commands.CreateItem():
                 self._carry_out(self._dialogue.check_item(command), now)
-            case TruncateItem():
+            case commands.TruncateItem():
                 self._dialogue.truncate(command)
-            case CreateResponse():
+            case commands.CreateResponse():
                 self._carry_out(self._dialogue.check_response(command), now)
-            case CancelResponse():
+            case commands.CancelResponse():
                 self._dialogue.cancel_response(command)
-            case AppendFrame():
+            case commands.AppendFrame():
                 self._carry_out(self._dialogue.check_frame(command), now)
-            case ClearFrames():
+            case commands.ClearFrames():
                 self._dialogue.clear_frames()
             case _:
                 assert_never(command)
@@ -234,7 +211,7 @@ class RealtimeProtocol:
         try:
             checked.carry_out(media, now)
         except ProtocolError as problem:
-            self._emitter.send(Refused(problem))
+            self._emitter.send(events.Refused(problem))
         return self._take()
 
     def not_loaded(self, problem: ProtocolError) -> list[Output]:
@@ -244,14 +221,14 @@ class RealtimeProtocol:
 
     def refuse(self, problem: ProtocolError) -> list[Output]:
         """A frame that was no usable event: tell the client, go on."""
-        self._emitter.send(Refused(problem))
+        self._emitter.send(events.Refused(problem))
         return self._take()
 
     def refuse_audio(self, event_id: str | None) -> list[Output]:
         """Audio came and nobody hears it: told once."""
         if not self._told_deaf:
             self._told_deaf = True
-            self._emitter.send(Refused(cannot_hear("audio", event_id)))
+            self._emitter.send(events.Refused(cannot_hear("audio", event_id)))
         return self._take()
 
     def hear(self, heard: Heard, *, now: float, event_id: str | None = None) -> list[Output]:
@@ -270,7 +247,7 @@ class RealtimeProtocol:
             case EngineFailed():
                 problem = engine_stopped(event)
                 self._dialogue.responses.fail_all(problem)
-                self._emitter.send(Refused(problem))
+                self._emitter.send(events.Refused(problem))
                 self._emitter.put(Close(1012, "engine restart"))
                 return self._emitter.take()  # and nothing new is begun
             case _:
@@ -279,7 +256,7 @@ class RealtimeProtocol:
 
     # --- settings --------------------------------------------------------------------------------
 
-    def _configure(self, command: Configure) -> None:
+    def _configure(self, command: commands.Configure) -> None:
         old = self._settings
         new = command.change(old, self._models)
         if new.converse is None and len(self._dialogue.responses):
@@ -292,7 +269,9 @@ class RealtimeProtocol:
     def _take_over_settings(self, *, told: bool = False) -> None:
         self._tune()
         if told:
-            self._emitter.send(SessionUpdated(self.session, self._settings, self._expires_at))
+            self._emitter.send(
+                events.SessionUpdated(self.session, self._settings, self._expires_at)
+            )
         self._dialogue.tune(self._settings)
         self._turns.tune(self._settings)
 
@@ -305,6 +284,6 @@ class RealtimeProtocol:
         is_quiet = not self._turns.pending and not len(self._dialogue.responses)
         if self._is_finishing and is_quiet:
             self._is_finishing = False
-            self._emitter.send(SessionFinished(self.seconds_heard))
+            self._emitter.send(events.SessionFinished(self.seconds_heard))
             self._emitter.put(Close(1000, ""))
         return self._emitter.take()

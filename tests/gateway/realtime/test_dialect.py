@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -14,6 +15,7 @@ from websockets.exceptions import ConnectionClosed
 
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime import openai
 from lookhear.gateway.realtime.dialects import DIALECTS
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.commands import Append, ClientCommand, Commit, Finish
@@ -149,3 +151,13 @@ async def test_who_is_not_recognised_speaks_the_first_dialect(gateway: Running) 
         with pytest.raises(AssertionError, match="expected a text frame"):
             await client.socket.send(b"CQ")
             await client.until("never")
+
+
+def test_the_core_of_a_session_knows_no_dialect() -> None:
+    rooms = Path(openai.__file__).parents[1]
+    sources = [
+        path for path in rooms.rglob("*.py") if path.parent.name not in ("openai", "realtime")
+    ]
+    assert sources
+    knowing = [path.name for path in sources if "realtime.openai" in path.read_text("utf-8")]
+    assert knowing == []
