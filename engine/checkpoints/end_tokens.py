@@ -11,8 +11,10 @@ from lookhear.engine.checkpoints.loader import CheckpointError, read_json
 QWEN_ENDS = (151_645, 151_643)  # <|im_end|>, <|endoftext|>
 
 
-def end_tokens(folder: Path, *configs: Mapping[str, Any]) -> tuple[int, ...]:
-    """Of generation_config.json, or of the first config that has them, or Qwen's own.
+def end_tokens(
+    folder: Path, *configs: Mapping[str, Any], default: tuple[int, ...] = QWEN_ENDS
+) -> tuple[int, ...]:
+    """Of generation_config.json, or of the first config that has them, or the default.
 
     configs: config.json, or parts of it. Raises `CheckpointError`.
     """
@@ -25,4 +27,4 @@ def end_tokens(folder: Path, *configs: Mapping[str, Any]) -> tuple[int, ...]:
         if not (ids and all(type(i) is int and i >= 0 for i in ids)):
             raise CheckpointError(f"{folder}: eos_token_id: expected token ids, got {value!r}")
         return tuple(ids)
-    return QWEN_ENDS
+    return default

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,14 @@ def read_json(path: Path, *, required: bool = True) -> dict[str, Any]:
         raise CheckpointError(f"{path}: expected JSON, got {error}") from error
     if not isinstance(value, dict):
         raise CheckpointError(f"{path}: expected a JSON object, got {type(value).__name__}")
+    return value
+
+
+def section(config: Mapping[str, Any], key: str, source: Path) -> dict[str, Any]:
+    """An object inside a parsed config; `source` is named in errors."""
+    value = config.get(key)
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{source}: {key}: expected an object, got {value!r}")
     return value
 
 

@@ -2,7 +2,7 @@
 
 One process per model. When one dies, the sessions of its model hear `EngineFailed` once, the others
 go on, and the process is started again, with growing pauses. `engine.client.replica`
-and `engine.process` alone know how the two talk.
+and `engine.client.channel` alone know how the two talk.
 """
 
 from __future__ import annotations

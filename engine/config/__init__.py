@@ -9,11 +9,6 @@ class ConfigError(ValueError):
     """A setting cannot be used; the message names the field, the value and what was expected."""
 
 
-def _require(ok: bool, field: str, value: object, expected: str) -> None:
-    if not ok:
-        raise ConfigError(f"{field}: expected {expected}, got {value!r}")
-
-
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
     """Everything the engine is told at start. Raises `ConfigError` for what cannot be.
@@ -82,66 +77,49 @@ class EngineConfig:
     heartbeat_seconds: float = 1.0
 
     def __post_init__(self) -> None:
-        _require(bool(self.model), "model", self.model, "a repo id, a folder or a packaged name")
-        _require(
-            self.dtype in ("auto", "float32", "bfloat16", "float16"),
-            "dtype",
-            self.dtype,
-            "auto, float32, bfloat16 or float16",
+        def within(low: float, value: float | None, high: float) -> bool:
+            return value is None or low <= value <= high
+
+        segment, budget, kv = self.max_segment_seconds, self.token_budget, self.kv_cache_gigabytes
+        dtypes = ("auto", "float32", "bfloat16", "float16")
+        checks = (
+            ("model", bool(self.model), "a repo id, a folder or a packaged name"),
+            ("dtype", self.dtype in dtypes, "auto, float32, bfloat16 or float16"),
+            ("window", self.window in ("auto", "full", "short"), "auto, full or short"),
+            ("cuda_graphs", self.cuda_graphs in ("auto", "off"), "auto or off"),
+            ("graph_gigabytes", within(0, self.graph_gigabytes, 4096), "0 to 4096 GiB"),
+            ("overlap", self.overlap in (None, 0, 1), "0 or 1"),
+            ("threads", self.threads >= 0, "0 or more"),
+            ("max_live_turns", self.max_live_turns >= 0, "0 or more"),
+            ("max_rows", self.max_rows >= 0, "0 or more"),
+            ("agreeing_ticks", within(2, self.agreeing_ticks, 8), "2 to 8"),
+            ("held_words", within(0, self.held_words, 8), "0 to 8"),
+            ("commit_probability", within(0, self.commit_probability, 1), "0 to 1"),
+            ("token_budget", budget == 0 or budget >= 16, "0, or at least 16"),
+            ("max_context_tokens", self.max_context_tokens >= 256, "at least 256"),
+            ("max_picture_tokens", self.max_picture_tokens >= 1, "at least 1"),
+            ("max_answer_tokens", self.max_answer_tokens >= 1, "at least 1"),
+            ("max_answers", self.max_answers >= 1, "at least 1"),
+            ("kv_cache_gigabytes", kv == 0 or within(0.001, kv, 4096), "0, or 0.001 to 4096 GiB"),
+            (
+                "max_segment_seconds",
+                segment == 0 or within(2, segment, 120),
+                "0, or 2 to 120 seconds",
+            ),
+            *(
+                (name, within(low, getattr(self, name), high), f"{low} to {high} seconds")
+                for name, low, high in (
+                    ("max_audio_seconds", 1.0, 86_400.0),
+                    ("tick_seconds", 0.02, 10.0),
+                    ("window_step_seconds", 0.02, 30.0),
+                    ("min_window_seconds", 0.1, 30.0),
+                    ("heartbeat_seconds", 0.05, 60.0),
+                )
+            ),
         )
-        _require(
-            self.window in ("auto", "full", "short"), "window", self.window, "auto, full or short"
-        )
-        _require(
-            self.cuda_graphs in ("auto", "off"), "cuda_graphs", self.cuda_graphs, "auto or off"
-        )
-        _require(
-            0 <= self.graph_gigabytes <= 4096,
-            "graph_gigabytes",
-            self.graph_gigabytes,
-            "0 to 4096 GiB",
-        )
-        _require(self.overlap in (None, 0, 1), "overlap", self.overlap, "0 or 1")
-        _require(self.threads >= 0, "threads", self.threads, "0 or more")
-        _require(self.max_live_turns >= 0, "max_live_turns", self.max_live_turns, "0 or more")
-        _require(self.max_rows >= 0, "max_rows", self.max_rows, "0 or more")
-        _require(2 <= self.agreeing_ticks <= 8, "agreeing_ticks", self.agreeing_ticks, "2 to 8")
-        _require(0 <= self.held_words <= 8, "held_words", self.held_words, "0 to 8")
-        _require(
-            self.commit_probability is None or 0 <= self.commit_probability <= 1,
-            "commit_probability",
-            self.commit_probability,
-            "0 to 1",
-        )
-        budget = self.token_budget
-        _require(budget == 0 or budget >= 16, "token_budget", budget, "0, or at least 16")
-        _require(
-            self.max_context_tokens >= 256,
-            "max_context_tokens",
-            self.max_context_tokens,
-            "at least 256",
-        )
-        for name in ("max_picture_tokens", "max_answer_tokens", "max_answers"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        kv = self.kv_cache_gigabytes
-        _require(
-            kv == 0 or 0.001 <= kv <= 4096, "kv_cache_gigabytes", kv, "0, or 0.001 to 4096 GiB"
-        )
-        _require(
-            self.max_segment_seconds == 0 or 2 <= self.max_segment_seconds <= 120,
-            "max_segment_seconds",
-            self.max_segment_seconds,
-            "0, or 2 to 120 seconds",
-        )
-        for name, low, high in (
-            ("max_audio_seconds", 1.0, 86_400.0),
-            ("tick_seconds", 0.02, 10.0),
-            ("window_step_seconds", 0.02, 30.0),
-            ("min_window_seconds", 0.1, 30.0),
-            ("heartbeat_seconds", 0.05, 60.0),
-        ):
-            value = getattr(self, name)
-            _require(low <= value <= high, name, value, f"{low} to {high} seconds")
+        for name, ok, expected in checks:
+            if not ok:
+                raise ConfigError(f"{name}: expected {expected}, got {getattr(self, name)!r}")
 
     @property
     def name(self) -> str:

@@ -7,15 +7,15 @@ all axes: plain RoPE, so plain positions serve either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
+from lookhear.engine.checkpoints.end_tokens import end_tokens
+from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json, section
 from lookhear.engine.device.staging import to_device
 from lookhear.engine.models.audio_encoder import AudioDims, AudioEncoder, read_audio_weights
 from lookhear.engine.models.qwen3 import Qwen3Model
@@ -95,7 +95,7 @@ class Qwen3AsrModel:
         original = isinstance(outer.get("thinker_config"), dict)
         names = _ORIGINAL if original else _HUGGING_FACE
         config = outer["thinker_config"] if original else outer
-        text, audio = _section(config, "text_config", path), _section(config, "audio_config", path)
+        text, audio = section(config, "text_config", path), section(config, "audio_config", path)
         tied = text if original else config
         decoder_dims = Qwen3Dims.from_config(
             text, path, tied_head=bool(tied.get("tie_word_embeddings", True))
@@ -126,7 +126,7 @@ class Qwen3AsrModel:
             AudioEncoder(audio_dims, audio_weights),
             Qwen3Model(decoder_dims, weights),
             audio_token,
-            _end_tokens(folder, outer, config, path),
+            end_tokens(folder, outer, config, default=(151_643, 151_645)),
             source.num_parameters + weights.num_parameters,
         )
 
@@ -147,26 +147,3 @@ class Qwen3AsrModel:
         """
         assert audio.shape == (len(places), self.decoder.dims.width), (audio.shape, places.shape)
         return self.decoder.embed(tokens).index_copy_(0, places, audio.to(self.decoder.dtype))
-
-
-def _section(config: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
-    value = config.get(key)
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path}: {key}: expected an object, got {value!r}")
-    return value
-
-
-def _end_tokens(
-    folder: Path, outer: Mapping[str, Any], config: Mapping[str, Any], path: Path
-) -> tuple[int, ...]:
-    """Of generation_config.json, or of config.json, or Qwen's own."""
-    generation = read_json(folder / "generation_config.json", required=False)
-    for holder in (generation, outer, config):
-        value = holder.get("eos_token_id")
-        if value is None:
-            continue
-        ids = value if isinstance(value, list) else [value]
-        if not (ids and all(type(i) is int and i >= 0 for i in ids)):
-            raise CheckpointError(f"{path}: eos_token_id: expected token ids, got {value!r}")
-        return tuple(ids)
-    return (151_643, 151_645)

@@ -7,7 +7,7 @@ caches, and chunks that end inside a picture, cannot take them apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.checkpoints.end_tokens import end_tokens
-from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
+from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json, section
 from lookhear.engine.device.staging import to_device
 from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.models.qwen3_weights import (
@@ -74,12 +74,12 @@ class Qwen3VLModel:
         """
         path = folder / "config.json"
         config = read_json(path)
-        text = _section(config, "text_config", path)
+        text = section(config, "text_config", path)
         tied = bool(config.get("tie_word_embeddings", False))
         decoder_dims = Qwen3Dims.from_config(text, path, tied_head=tied)
         if decoder_dims.rope_sections is None:
             raise CheckpointError(f"{path}: mrope_section: expected three numbers, got none")
-        vision_dims = VisionDims.from_config(_section(config, "vision_config", path), path)
+        vision_dims = VisionDims.from_config(section(config, "vision_config", path), path)
         if vision_dims.out_width != decoder_dims.width:
             raise CheckpointError(
                 f"{path}: out_hidden_size: expected the decoder's hidden_size "
@@ -157,10 +157,3 @@ class Qwen3VLModel:
         """Tokens down and across of pixels [frames, channels, height, width]."""
         factor = self.encoder.dims.factor
         return shape[2] // factor, shape[3] // factor
-
-
-def _section(config: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
-    value = config.get(key)
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path}: {key}: expected an object, got {value!r}")
-    return value

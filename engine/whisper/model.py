@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import overload
 
 import torch
 import torch.nn.functional as F
@@ -146,40 +145,6 @@ class WhisperModel:
             for layer in self.weights.decoder_layers
         ]
 
-    @overload
-    def decode(
-        self,
-        tokens: Tensor,
-        positions: Tensor,
-        rows: Tensor,
-        row_lengths: Tensor,
-        query_lengths: Tensor,
-        slots: Tensor,
-        self_cache: SelfCache,
-        cross_cache: CrossCache,
-        *,
-        capture_heads: None = None,
-        audio_lengths: Tensor | None = None,
-        positions_seen: int | None = None,
-    ) -> Tensor: ...
-
-    @overload
-    def decode(
-        self,
-        tokens: Tensor,
-        positions: Tensor,
-        rows: Tensor,
-        row_lengths: Tensor,
-        query_lengths: Tensor,
-        slots: Tensor,
-        self_cache: SelfCache,
-        cross_cache: CrossCache,
-        *,
-        capture_heads: Sequence[Head],
-        audio_lengths: Tensor | None = None,
-        positions_seen: int | None = None,
-    ) -> tuple[Tensor, Tensor]: ...
-
     @torch.inference_mode()
     def decode(
         self,
@@ -191,11 +156,9 @@ class WhisperModel:
         slots: Tensor,
         self_cache: SelfCache,
         cross_cache: CrossCache,
-        *,
-        capture_heads: Sequence[Head] | None = None,
         audio_lengths: Tensor | None = None,
-        positions_seen: int | None = None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+        looks: Looks | None = None,
+    ) -> Tensor:
         """One step: reads new tokens of several rows, each continuing its own cached text.
 
         tokens, positions: [batch, queries] int64, of which query_lengths[b] are real. rows: [batch]
@@ -203,16 +166,12 @@ class WhisperModel:
         written after them. slots: [batch] of cross_cache. Padded queries write nothing, and their
         output means nothing.
         audio_lengths: [batch], looks at only so many encoder positions (default: all in the slot).
-        capture_heads: (layer, head) pairs whose cross-attention weights are wanted too.
-        positions_seen: of the weights, at least max(audio_lengths), which is the default and has to
-        be read back from a device.
-        Returns hidden [batch, queries, width], and with capture_heads also the weights
-        [batch, len(capture_heads), queries, positions_seen] float32.
+        looks: to be filled with where heads look in the audio.
+        Returns hidden [batch, queries, width].
         """
         dims, weights = self.dims, self.weights
         if audio_lengths is None:
             audio_lengths = cross_cache.lengths[slots]
-        captured: dict[Head, Tensor] = {}
         x = embed_tokens(tokens, positions, weights.tokens, weights.decoder_positions)
         layers = weights.decoder_layers
         nexts = [*(layer.attention.norm for layer in layers[1:]), weights.decoder_norm]
@@ -228,17 +187,11 @@ class WhisperModel:
             audio = cross_cache.data[index]
             y = cross_attention_cached(q, audio, slots, audio_lengths, scale=1.0)
             normed = layer.ffn.norm.add_(linear(y.flatten(2), layer.cross.out), x)
-            wanted = [head for at, head in capture_heads or () if at == index]
-            if wanted:
-                looks = cross_attention_weights(
-                    q, audio, slots, audio_lengths, wanted, scale=1.0, positions=positions_seen
-                )
-                captured.update({(index, h): looks[:, i] for i, h in enumerate(wanted)})
+            if looks is not None:
+                looks.add(index, q, audio, slots, audio_lengths)
 
             normed = next_norm.add_(_feed_forward(layer.ffn, normed), x)
-        if capture_heads is None:
-            return normed
-        return normed, torch.stack([captured[head] for head in capture_heads], dim=1)
+        return normed
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
@@ -282,11 +235,35 @@ class WhisperModel:
         )  # fmt: skip
         rows = torch.arange(1, batch + 1, device=self.device)
         places = torch.arange(queries, device=self.device).expand(batch, queries)
-        _, weights = self.decode(
+        looks = Looks(heads, positions)
+        self.decode(
             tokens, places, rows, torch.zeros_like(rows), query_lengths, slots, scratch,
-            cross_cache, capture_heads=heads, audio_lengths=audio_lengths, positions_seen=positions,
+            cross_cache, audio_lengths, looks,
         )  # fmt: skip
-        return weights
+        return looks.weights()
+
+
+class Looks:
+    """Cross-attention weights of some heads, layer by layer. positions: the most encoder positions
+    that are looked at; None: read back from the device."""
+
+    def __init__(self, heads: Sequence[Head], positions: int | None) -> None:
+        self._heads = heads
+        self._positions = positions
+        self._held: dict[Head, Tensor] = {}
+
+    def add(self, layer: int, q: Tensor, audio: Tensor, slots: Tensor, lengths: Tensor) -> None:
+        """Of the heads of a layer, if any are wanted."""
+        wanted = [head for at, head in self._heads if at == layer]
+        if wanted:
+            weights = cross_attention_weights(
+                q, audio, slots, lengths, wanted, scale=1.0, positions=self._positions
+            )
+            self._held.update({(layer, head): weights[:, i] for i, head in enumerate(wanted)})
+
+    def weights(self) -> Tensor:
+        """[batch, heads, queries, positions] float32."""
+        return torch.stack([self._held[head] for head in self._heads], dim=1)
 
 
 def _never_written(folder: Path, eot: object) -> set[int]:
