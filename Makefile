@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 # The demo weights: a distribution of their own, beside this one in a checkout, else from the index.
+# Without make: pip install -e tools/demo -e '.[server]' (it is on no index yet, and [server] wants it).
 DEMO := $(addprefix -e ,$(wildcard tools/demo))
 
 .PHONY: demo test check bench-live bench-offline gpu-check gpu-bench gpu-profile clean
