@@ -14,16 +14,57 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from concurrent.futures import Future, wait
 from typing import Any, Generic, Self, TypeVar
 
-from lookhear.chat.answers import BlockingAnswer, Run
-from lookhear.chat.content import Medium
+from lookhear.chat.answers import Answer, AnswerCompleted, AnswerEvent
 from lookhear.chat.conversation import Conversation
 from lookhear.client import DEFAULT_URL, AsyncClient
 from lookhear.live.events import Event
-from lookhear.live.stream import Retry
 from lookhear.results import Model, Transcript
 from lookhear.sources.audio import Source
+from lookhear.sources.files import Medium
+from lookhear.transport.realtime import Retry
 
 T = TypeVar("T")
+
+
+Run = Callable[[Callable[[], Awaitable[Any]]], Any]
+"""Does work on a client's event loop and returns its result."""
+
+
+class BlockingAnswer(Iterator[str]):
+    """The blocking twin of `Answer`, for an ordinary `for` loop."""
+
+    def __init__(self, answer: Answer, run: Run) -> None:
+        self._answer = answer
+        self._run = run
+
+    @property
+    def completed(self) -> AnswerCompleted | None:
+        return self._answer.completed
+
+    def events(self) -> Iterator[AnswerEvent]:
+        while (event := self._run(self._answer.next_event)) is not None:
+            yield event
+
+    def __next__(self) -> str:
+        text = self._run(lambda: _next_text(self._answer))
+        if text is None:
+            raise StopIteration
+        return str(text)
+
+    def read(self) -> AnswerCompleted:
+        completed = self._run(self._answer.read)
+        assert isinstance(completed, AnswerCompleted)
+        return completed
+
+    def close(self) -> None:
+        """Cancel it if it still runs."""
+        self._run(self._answer.aclose)
+
+    def __enter__(self) -> BlockingAnswer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class BlockingConversation:
@@ -218,3 +259,7 @@ class _Errand(Generic[T]):
 
 async def _next(events: AsyncGenerator[Event, None]) -> Event | None:
     return await anext(events, None)
+
+
+async def _next_text(answer: Answer) -> str | None:
+    return await anext(answer, None)

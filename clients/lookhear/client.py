@@ -16,16 +16,17 @@ from typing import Any
 
 from lookhear.chat.answers import Answer
 from lookhear.chat.completions import ChatRequest, chat_events
-from lookhear.chat.content import Medium
 from lookhear.chat.conversation import Conversation
-from lookhear.chat.line import ConversationOptions
+from lookhear.chat.reconnecting import ConversationOptions
 from lookhear.errors import InvalidRequest, ProtocolError, SourceError
 from lookhear.live.events import Event, TurnCompleted
-from lookhear.live.stream import LiveStream, Retry, StreamOptions
+from lookhear.live.stream import LiveStream, StreamOptions
 from lookhear.live.turns import ServerVad
 from lookhear.results import Model, Transcript
 from lookhear.sources.audio import Source
+from lookhear.sources.files import Medium
 from lookhear.transport.address import Server, multipart
+from lookhear.transport.realtime import Retry
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 

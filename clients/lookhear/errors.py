@@ -28,6 +28,10 @@ class SourceError(LookhearError):
     """What is to be sent cannot be read: no such file, not audio, no microphone."""
 
 
+class OutputError(LookhearError):
+    """What a command makes cannot be written: no such folder, not allowed, a full disk."""
+
+
 class ConnectionFailed(LookhearError):
     """No server was reached, or it was lost and did not come back within the allowed tries."""
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lookhear.chat.answers import AnswerCompleted, AnswerDelta, AnswerEvent, ReasoningDelta, Usage
-from lookhear.chat.content import Medium, message
+from lookhear.chat.content import message
 from lookhear.errors import ConnectionFailed, ProtocolError, server_error
+from lookhear.sources.files import Medium
 from lookhear.transport.address import Server
 from lookhear.transport.sse import post_events
 

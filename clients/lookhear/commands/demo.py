@@ -21,8 +21,9 @@ from lookhear.commands.private_server import ServerProcess, free_port, server_in
 from lookhear.errors import LookhearError, SourceError
 from lookhear.live.events import TextDelta, TurnCompleted, TurnFailed
 from lookhear.sources.audio import at_pace, read_source
-from lookhear.sources.replay import RATE, SAMPLE_BYTES
-from lookhear.terminal.transcript import LiveTranscript, progress
+from lookhear.sources.pcm import RATE, SAMPLE_BYTES
+from lookhear.terminal.progress import progress
+from lookhear.terminal.transcript import LiveTranscript
 from lookhear.wer import WordErrors, word_errors
 
 QUIET_SECONDS = 1.5  # of silence after the recording, as after a person who has finished

@@ -14,14 +14,12 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 from lookhear.errors import ConnectionFailed, LookhearError, ProtocolError, ServerError
+from lookhear.terminal.progress import Report
 from lookhear.transport.address import Server
-
-Progress = Callable[[str, float | None], None]
-"""Told what is going on and the share done, None if that is not known."""
 
 _POLL_SECONDS = 0.1
 _OUR_PORTS = range(20_000, 32_000)  # below those that systems choose from
@@ -185,7 +183,7 @@ class ServerProcess(ChildServer):
         self,
         port: int = 0,
         arguments: Sequence[str] = (),
-        on_progress: Progress = lambda stage, share: None,
+        on_progress: Report = lambda stage, share: None,
         start_seconds: float = 3600.0,
     ) -> None:
         self.port = port or free_port()

@@ -16,7 +16,7 @@ from lookhear.commands.private_server import (
     server_installed,
 )
 from lookhear.errors import NotInstalled
-from lookhear.terminal.transcript import progress
+from lookhear.terminal.progress import progress
 
 NEEDS_SERVER = 'pip install "lookhear[server]"'
 EXPLANATION = (

@@ -13,16 +13,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from lookhear.chat.content import require_file
 from lookhear.client import AsyncClient
 from lookhear.commands.live import transcribe_live
 from lookhear.commands.server_choice import chosen_server
 from lookhear.errors import InvalidRequest, SourceError, UsageError
 from lookhear.sources.audio import at_pace, read_source
-from lookhear.sources.meter import Meter
+from lookhear.sources.files import require_file
+from lookhear.sources.level_meter import LevelMeter
+from lookhear.terminal.progress import progress
 from lookhear.terminal.status_line import StatusLine
-from lookhear.terminal.subtitles import TurnFile
-from lookhear.terminal.transcript import progress
+from lookhear.terminal.subtitles import TranscriptFile
 
 # What the server calls the formats, and how their files are named.
 _WIRE = {"text": "text", "json": "verbose_json", "srt": "srt", "vtt": "vtt"}
@@ -171,12 +171,12 @@ def _live(parsed: argparse.Namespace) -> int:
     if len(parsed.files) > 1 or parsed.files == ["-"]:
         raise UsageError("transcribe --live: expected one FILE; `lookhear listen -` reads stdin")
     form = parsed.format or "text"
-    out = None if parsed.out is None else TurnFile(parsed.out)
+    out = None if parsed.out is None else TranscriptFile(parsed.out)
     with chosen_server(parsed, Console(stderr=True), _served(parsed)) as (url, model):
         session = transcribe_live(
             AsyncClient(url, parsed.api_key),
             at_pace(read_source(parsed.files[0]), 1.0),
-            StatusLine(Meter(), hint="Ctrl-C stops"),
+            StatusLine(LevelMeter(), hint="Ctrl-C stops"),
             form=form,
             out=out,
             model=model,

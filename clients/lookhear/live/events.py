@@ -9,11 +9,7 @@ connection breaks, whole unfinished turns: `Reconnecting.superseded` names them.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any
-
-from lookhear.chat.answers import AnswerEvent, QuestionHeard
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +112,3 @@ Event = (
     | TurnFailed
     | Reconnecting
 )
-
-
-def as_json(event: Event | AnswerEvent | QuestionHeard) -> dict[str, Any]:
-    """The event as plain data, its class name under `event`."""
-    return {"event": type(event).__name__, **dataclasses.asdict(event)}

@@ -24,14 +24,16 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from lookhear.errors import ConnectionFailed, ProtocolError, ServerError, in_words, server_error
 from lookhear.live.events import Event, Reconnecting, SessionReady
+from lookhear.live.replay import ReplayBuffer
 from lookhear.live.turns import ServerVad, TurnTracker
 from lookhear.sources.audio import Source, at_pace, read_source
 from lookhear.sources.microphone import Microphone
-from lookhear.sources.replay import RATE, SAMPLE_BYTES, ReplayBuffer
+from lookhear.sources.pcm import RATE, SAMPLE_BYTES
 from lookhear.transport.address import Server
 from lookhear.transport.realtime import (
     ERRORS_BEFORE_CLOSE,
     RETRIED_STATUSES,
+    Retry,
     close_reason,
     final_close,
     open_realtime,
@@ -42,18 +44,6 @@ from lookhear.transport.realtime import (
 _END_COMMIT = "lookhear_end_of_source"
 _MAX_APPEND_SECONDS = 1.0
 _PING_SECONDS = 2.5  # of audio between two pings; at most two such stretches are unanswered
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """How a lost connection is sought again: it waits first, 2 first, 4 first, … seconds."""
-
-    tries: int = 5
-    first: float = 0.5
-    cap: float = 8.0
-
-    def delay(self, attempt: int) -> float:
-        return min(self.cap, self.first * 2.0**attempt)
 
 
 @dataclass(frozen=True, slots=True)

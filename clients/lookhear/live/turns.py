@@ -38,7 +38,7 @@ from lookhear.live.events import (
     Word,
     Words,
 )
-from lookhear.sources.replay import RATE
+from lookhear.sources.pcm import RATE
 
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."
 _EXTENSION = "lookhear.input_audio_transcription."

@@ -18,7 +18,7 @@ from lookhear.live.events import (
     TurnCompleted,
 )
 from lookhear.live.turns import ServerVad
-from lookhear.sources.meter import SILENT, Meter
+from lookhear.sources.level_meter import SILENT, LevelMeter
 
 _CELLS = 10  # of the level meter
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -41,7 +41,7 @@ class StatusLine:
 
     def __init__(
         self,
-        meter: Meter,
+        meter: LevelMeter,
         hint: str = "Ctrl-C ends",
         vad: ServerVad = ServerVad(),  # noqa: B008 (frozen)
         now: Callable[[], float] = time.monotonic,

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from lookhear.commands.private_server import Progress as Report
 from lookhear.live.events import (
     Event,
     Provisional,
@@ -188,47 +184,3 @@ def _line(start: float, committed: str, rest: Text | None = None) -> Table:
         text = Text.assemble(text, rest)
     line.add_row(clock(start), text)
     return line
-
-
-@contextmanager
-def progress(console: Console, title: str) -> Iterator[Report]:
-    """A bar for something that may take longer than a second; yields what to report to.
-
-    Where there is no terminal, a line for each stage.
-    """
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),  # names of files may hold brackets
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-    )
-    if not console.is_terminal:
-        yield _lines(console, title)
-        return
-    # On a terminal what is printed stands above the bar; elsewhere it must get where it is to go.
-    above = sys.stdout.isatty()
-    with Progress(*columns, console=console, transient=True, redirect_stdout=above) as bars:
-        task = bars.add_task(title, total=None)
-
-        def report(stage: str, share: float | None) -> None:
-            bars.update(
-                task,
-                description=stage,
-                total=None if share is None else 1.0,
-                completed=0.0 if share is None else share,
-            )
-
-        yield report
-
-
-def _lines(console: Console, title: str) -> Report:
-    said = title
-
-    def report(stage: str, share: float | None) -> None:
-        nonlocal said
-        if stage != said:
-            said = stage
-            console.print(f"{stage} ...", soft_wrap=True, markup=False)
-
-    console.print(f"{title} ...", soft_wrap=True, markup=False)
-    return report

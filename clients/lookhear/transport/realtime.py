@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from websockets.asyncio.client import connect
@@ -26,6 +27,18 @@ RETRIED_CLOSE_CODES = frozenset({1001, 1005, 1006, 1011, 1012, 1013, 1015})
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 # Errors after which the server closes by itself; the close code says whether to come back.
 ERRORS_BEFORE_CLOSE = frozenset({"server_error", "session_expired"})
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How a lost connection is sought again: it waits first, 2 first, 4 first, … seconds."""
+
+    tries: int = 5
+    first: float = 0.5
+    cap: float = 8.0
+
+    def delay(self, attempt: int) -> float:
+        return min(self.cap, self.first * 2.0**attempt)
 
 
 def open_realtime(server: Server, query: Mapping[str, str]) -> connect:

@@ -30,8 +30,9 @@ from lookhear import (
     blocking,
     message,
 )
-from lookhear.chat.content import audio_part, is_url, media_type, medium_url, named
+from lookhear.chat.content import audio_part, medium_url, named
 from lookhear.commands.private_server import free_port
+from lookhear.sources.files import is_url, media_type
 from tests.clients.chat_server import ChatServer, answer, chunk
 
 PNG = b"\x89PNG\r\n\x1a\n, or so it begins"

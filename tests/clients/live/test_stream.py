@@ -27,8 +27,8 @@ from lookhear.live.events import (
     TextDelta,
     TurnCompleted,
 )
-from lookhear.live.stream import Retry
 from lookhear.live.turns import ServerVad
+from lookhear.transport.realtime import Retry
 from tests.clients.counting_server import CountingServer, Drop, said, speech
 
 TURNS = ([101, 102], [103], [104, 105, 106])

@@ -26,7 +26,7 @@ class _Item:
     item: Mapping[str, Any]
 
 
-class Minutes:
+class ConversationLog:
     """frames: how many of the newest frames of the camera are kept in full, and as many older ones,
     thinned to every second each time there are too many, as the server does. frames_per_second:
     those that come faster are left out."""

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable
 
 import numpy as np
 
-from lookhear.sources.replay import RATE, SAMPLE_BYTES
+from lookhear.sources.pcm import RATE, SAMPLE_BYTES
 
 SILENT = -60.0  # dB below the loudest; what is quieter counts as this
 _SHOWN_SECONDS = 0.05  # the newest sound, which the level is that of
@@ -18,7 +18,7 @@ _STALE_SECONDS = 0.5  # without sound, after which it is silent
 _REMEMBERED = 6000  # pieces whose time is known: two minutes of a microphone
 
 
-class Meter:
+class LevelMeter:
     """clock: seconds, as `time.monotonic`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,8 +1,8 @@
 """The connection of a conversation, which comes back: a new `Channel`, and everything told again.
 
 A connection that breaks is noticed by whoever uses it next. It is then made anew, the session is
-configured, the items and frames of `Minutes` are told again, and the work that met the loss is done
-again on the new connection.
+configured, the items and frames of `ConversationLog` are told again, and the work that met the
+loss is done again on the new connection.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lookhear.chat.minutes import Minutes
+from lookhear.chat.conversation_log import ConversationLog
 from lookhear.errors import ConnectionFailed, LookhearError, ServerError
-from lookhear.live.stream import Retry
-from lookhear.sources.replay import RATE
+from lookhear.sources.pcm import RATE
 from lookhear.transport.address import Server
 from lookhear.transport.channel import Channel, Message, Waiter
+from lookhear.transport.realtime import Retry
 
 T = TypeVar("T")
 
@@ -57,27 +57,29 @@ class ConversationOptions:
         )
         return {"type": "session.update", "session": session}
 
-    def minutes(self) -> Minutes:
+    def log(self) -> ConversationLog:
         """For the camera that these options ask for."""
         camera = (self.extension or {}).get("camera") or {}
-        return Minutes(int(camera.get("max_frames") or 16), float(camera.get("max_fps") or 4.0))
+        return ConversationLog(
+            int(camera.get("max_frames") or 16), float(camera.get("max_fps") or 4.0)
+        )
 
 
-class Line:
+class ReconnectingChannel:
     """on_message, on_error, on_lost: as of `Channel`, of whichever is the present one."""
 
     def __init__(
         self,
         server: Server,
         options: ConversationOptions,
-        minutes: Minutes,
+        log: ConversationLog,
         on_message: Callable[[Message], None],
         on_error: Callable[[str, ServerError], None],
         on_lost: Callable[[LookhearError], None],
     ) -> None:
         self._server = server
         self._options = options
-        self._minutes = minutes
+        self._log = log
         self._told = (on_message, on_error, on_lost)
         self._channel = self._new_channel()
         self._restoring = asyncio.Lock()
@@ -181,7 +183,7 @@ class Line:
         """All at once: a round trip each would take its time."""
         waiters: list[Waiter] = []
         with contextlib.ExitStack() as stack:
-            for item_id, event in self._minutes.events():
+            for item_id, event in self._log.events():
                 if item_id is None:
                     await channel.send(event)
                     continue

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from lookhear.sources.replay import RATE, SAMPLE_BYTES
+from lookhear.sources.pcm import RATE, SAMPLE_BYTES
 
 _BLOCK_BYTES = RATE * SAMPLE_BYTES  # a second
 
 
-class SpokenQuestion:
+class RepeatableAudio:
     """pieces: 16-bit mono PCM at 24 kHz. keep_seconds: a longer question cannot be said again."""
 
     def __init__(self, pieces: AsyncIterator[bytes], keep_seconds: float = 600.0) -> None:

@@ -5,8 +5,7 @@ Positions are samples from the first sample of the source; samples are 16-bit, m
 
 from __future__ import annotations
 
-RATE = 24_000  # samples per second on the wire
-SAMPLE_BYTES = 2
+from lookhear.sources.pcm import SAMPLE_BYTES
 
 
 class ReplayBuffer:
