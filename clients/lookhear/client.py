@@ -228,7 +228,7 @@ class AsyncClient:
         except (KeyError, TypeError) as error:
             raise ProtocolError(f"the list of models is not well formed: {error!r}") from error
         if not models:
-            raise ProtocolError("the server serves no model")
+            raise ProtocolError("the server has no model: it is still loading it, or serves none")
         return models
 
 

@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+NOT_READY = "engine_not_ready"  # the server's code for: its model is being loaded
+
 
 class LookhearError(Exception):
     """Base of everything this package raises on purpose."""

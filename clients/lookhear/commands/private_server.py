@@ -49,8 +49,9 @@ def free_port(wanted: int = 0, host: str = "127.0.0.1") -> int:
     raise ServerFailed(f"no free port on {host}")
 
 
-def _loading(body: bytes) -> tuple[str, float | None]:
-    """What a server says under `/ready` that it is doing, for the first model not ready yet."""
+def loading_stage(body: bytes) -> tuple[str, float | None]:
+    """What a server says under `/ready` that it is doing, for the first model not ready yet, and
+    the share done."""
     try:
         models = json.loads(body)["models"]
         model = next(model for model in models if model["state"] != "ready")
@@ -200,5 +201,5 @@ class ServerProcess(ChildServer):
             self._on_progress("starting the server", None)
             return False
         if status != 200:
-            self._on_progress(*_loading(body))
+            self._on_progress(*loading_stage(body))
         return status == 200

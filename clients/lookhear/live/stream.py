@@ -22,7 +22,14 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from lookhear.errors import ConnectionFailed, ProtocolError, ServerError, in_words, server_error
+from lookhear.errors import (
+    NOT_READY,
+    ConnectionFailed,
+    ProtocolError,
+    ServerError,
+    in_words,
+    server_error,
+)
 from lookhear.live.events import Event, Reconnecting, SessionReady
 from lookhear.live.replay import ReplayBuffer
 from lookhear.live.turns import ServerVad, TurnTracker
@@ -116,6 +123,7 @@ class LiveStream:
         pump: asyncio.Task[None] | None = None
         attempt = 0
         ready = False
+        loading_since: float | None = None  # a server that loads its model is no lost one
         try:
             while True:
                 connected_at = time.monotonic()
@@ -133,11 +141,18 @@ class LiveStream:
                     if self._failure is not None:
                         raise self._failure from None
                     reason = self._retry_reason(error, ready)
+                    is_loading = self._is_loading(error)
+                if not is_loading:
+                    loading_since = None
+                elif loading_since is None:
+                    loading_since = time.monotonic()
+                elif time.monotonic() - loading_since > self._retry.loading:
+                    is_loading = False  # for so long that it counts as lost
                 if time.monotonic() - connected_at > self._options.steady_seconds:
                     attempt = 0
                 if self._progressed():
                     attempt = 0
-                if attempt >= self._retry.tries:
+                if attempt >= self._retry.tries and not is_loading:
                     raise self._held_error or ConnectionFailed(
                         f"lost {self._server.base_url} and {attempt} tries did not bring it back: "
                         f"{reason}"
@@ -163,7 +178,8 @@ class LiveStream:
     async def _converse(self, socket: ClientConnection) -> AsyncGenerator[Event, None]:
         """Everything on one connection, from the session's configuration to its last turn."""
         self._held_error = None
-        await socket.send(json.dumps(self._options.session_update()))
+        with contextlib.suppress(ConnectionClosed):  # what was said before it is still to be read
+            await socket.send(json.dumps(self._options.session_update()))
         sender: asyncio.Task[None] | None = None
         try:
             while not self._tracker.finished:
@@ -239,9 +255,9 @@ class LiveStream:
         """Why the connection is gone, in words. Raises where trying again would not help."""
         if isinstance(error, ConnectionClosed):
             code, said = close_reason(error, self._held_error)
-            if (final := final_close(code, said, self._held_error)) is not None:
+            if (final := final_close(self._server, code, said, self._held_error)) is not None:
                 raise final from error
-            return f"closed with {code}: {said}"
+            return said if self._is_loading(error) else f"closed with {code}: {said}"
         if isinstance(error, InvalidStatus):
             refusal = refused_handshake(self._server, error)
             if error.response.status_code not in RETRIED_STATUSES or not ready:
@@ -251,6 +267,11 @@ class LiveStream:
             said = f"cannot reach {self._server.base_url}: {in_words(error)}"
             raise ConnectionFailed(said) from error
         return in_words(error)
+
+    def _is_loading(self, error: Exception) -> bool:
+        """Whether the server turned us away because its model is still being loaded."""
+        held = self._held_error
+        return isinstance(error, ConnectionClosed) and held is not None and held.code == NOT_READY
 
     def _progressed(self) -> bool:
         """Whether the lost connection got anything done: it is then worth the full set of tries."""

@@ -72,6 +72,7 @@ class LiveTranscript:
         self._status = status
         self._notes = notes or (console if console.is_terminal else Console(stderr=True))
         self._now = now
+        self._was_connected = False
         self._lost_at: float | None = None  # when the connection was, until it is back
         self._lost_seconds = 0.0  # of sound, meanwhile
         self._turns: dict[str, _Turn] = {}  # not printed yet, in the order of speaking
@@ -115,13 +116,15 @@ class LiveTranscript:
                 self._lost(event)
             case SessionReady() if self._lost_at is not None:
                 self._back(self._now() - self._lost_at)
+        self._was_connected = self._was_connected or not isinstance(event, Reconnecting)
         self._print_done()
 
     def _lost(self, event: Reconnecting) -> None:
         self._lost_seconds += event.lost
         if self._lost_at is None:
             self._lost_at = self._now()
-            self._note(f"connection lost: {event.reason}; trying again", "yellow")
+            lost = "connection lost: " if self._was_connected else ""
+            self._note(f"{lost}{event.reason}; trying again", "yellow")
 
     def _back(self, seconds: float) -> None:
         lost = f"{self._lost_seconds:.0f} s of sound are" if self._lost_seconds else "nothing is"

@@ -81,7 +81,7 @@ class Channel:
         try:
             self._socket = await open_realtime(self._server, query)
         except (InvalidHandshake, OSError, TimeoutError) as error:
-            self.transient = is_transient(error)
+            self.transient = is_transient(self._server, error)
             raise connection_error(self._server, error) from error
         self._receiver = asyncio.create_task(self._receive(self._socket))
 
@@ -145,7 +145,7 @@ class Channel:
                 self._take(parse_frame(await socket.recv()))
         except (ConnectionClosed, OSError) as error:
             self.lost = connection_error(self._server, error, self._held_error)
-            self.transient = is_transient(error, self._held_error)
+            self.transient = is_transient(self._server, error, self._held_error)
         except LookhearError as error:
             self.lost = error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
