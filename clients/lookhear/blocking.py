@@ -12,12 +12,19 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 from lookhear.chat.answers import Answer, AnswerCompleted, AnswerEvent
 from lookhear.chat.conversation import Conversation
 from lookhear.client import DEFAULT_URL, AsyncClient
 from lookhear.live.events import Event
+from lookhear.options import (
+    ChatOptions,
+    FileOptions,
+    RawFileOptions,
+    TalkOptions,
+    TranscribeOptions,
+)
 from lookhear.results import Model, Transcript
 from lookhear.sources.audio import Source
 from lookhear.sources.files import Medium
@@ -159,7 +166,7 @@ class Client:
         )
         self._thread.start()
 
-    def transcribe(self, source: Source, **options: Any) -> Iterator[Event]:
+    def transcribe(self, source: Source, **options: Unpack[TranscribeOptions]) -> Iterator[Event]:
         """As `AsyncClient.transcribe`. Leaving the loop early ends the session."""
         events = self._client.transcribe(source, **options)
         try:
@@ -177,22 +184,29 @@ class Client:
             else:
                 self._run(events.aclose)
 
-    def transcribe_text(self, source: Source, **options: Any) -> str:
+    def transcribe_text(self, source: Source, **options: Unpack[TranscribeOptions]) -> str:
         return self._run(lambda: self._client.transcribe_text(source, **options))
 
-    def transcribe_file(self, file: str | os.PathLike[str] | bytes, **options: Any) -> Transcript:
+    def transcribe_file(
+        self, file: str | os.PathLike[str] | bytes, **options: Unpack[FileOptions]
+    ) -> Transcript:
         return self._run(lambda: self._client.transcribe_file(file, **options))
 
     def transcribe_raw(
-        self, file: str | os.PathLike[str] | bytes, response_format: str, **options: Any
+        self,
+        file: str | os.PathLike[str] | bytes,
+        response_format: str,
+        **options: Unpack[RawFileOptions],
     ) -> str:
         return self._run(lambda: self._client.transcribe_raw(file, response_format, **options))
 
-    def chat(self, question: str | Sequence[Mapping[str, Any]], **options: Any) -> BlockingAnswer:
+    def chat(
+        self, question: str | Sequence[Mapping[str, Any]], **options: Unpack[ChatOptions]
+    ) -> BlockingAnswer:
         """As `AsyncClient.chat`, for an ordinary `for` loop."""
         return BlockingAnswer(self._client.chat(question, **options), self._run)
 
-    def conversation(self, **options: Any) -> BlockingConversation:
+    def conversation(self, **options: Unpack[TalkOptions]) -> BlockingConversation:
         """As `AsyncClient.conversation`, for an ordinary `with`."""
         return BlockingConversation(self._client.conversation(**options), self._run)
 

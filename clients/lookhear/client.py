@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from lookhear.chat.answers import Answer
 from lookhear.chat.completions import ChatRequest, chat_events
@@ -22,6 +22,7 @@ from lookhear.errors import InvalidRequest, ProtocolError, SourceError
 from lookhear.live.events import Event, TurnCompleted
 from lookhear.live.stream import LiveStream, StreamOptions
 from lookhear.live.turns import ServerVad
+from lookhear.options import TranscribeOptions
 from lookhear.results import Model, Transcript
 from lookhear.sources.audio import Source
 from lookhear.sources.files import Medium
@@ -85,7 +86,7 @@ class AsyncClient:
         )
         return LiveStream(self.server, source, options, self._retry).events()
 
-    async def transcribe_text(self, source: Source, **options: Any) -> str:
+    async def transcribe_text(self, source: Source, **options: Unpack[TranscribeOptions]) -> str:
         """All the text of a source: its turns in the order of speaking, joined by spaces.
 
         Options as for `transcribe`.
