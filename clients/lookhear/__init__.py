@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from lookhear.live.turns import ServerVad
     from lookhear.results import Model, Transcript
     from lookhear.sources.microphone import Microphone
-    from lookhear.transport.realtime import Retry
+    from lookhear.transport.retry import Retry
 
 # Where each name is. They are loaded when they are used: who imports `lookhear.engine` on a bare
 # GPU box, or asks for `lookhear --version`, has no use for sockets and sound files.
@@ -111,7 +111,7 @@ _HOMES = {
         "Transcript",
     ),
     "sources.microphone": ("Microphone",),
-    "transport.realtime": ("Retry",),
+    "transport.retry": ("Retry",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -28,7 +28,7 @@ from lookhear.options import (
 from lookhear.results import Model, Transcript
 from lookhear.sources.audio import Source
 from lookhear.sources.files import Medium
-from lookhear.transport.realtime import Retry
+from lookhear.transport.retry import Retry
 
 T = TypeVar("T")
 
@@ -46,9 +46,11 @@ class BlockingAnswer(Iterator[str]):
 
     @property
     def completed(self) -> AnswerCompleted | None:
+        """How it ended; None before."""
         return self._answer.completed
 
     def events(self) -> Iterator[AnswerEvent]:
+        """All that is told about the answer, as `Answer.events`."""
         while (event := self._run(self._answer.next_event)) is not None:
             yield event
 
@@ -59,6 +61,7 @@ class BlockingAnswer(Iterator[str]):
         return str(text)
 
     def read(self) -> AnswerCompleted:
+        """Wait for the end, as `Answer.read`."""
         completed = self._run(self._answer.read)
         assert isinstance(completed, AnswerCompleted)
         return completed
@@ -87,10 +90,12 @@ class BlockingConversation:
 
     @property
     def model(self) -> str | None:
+        """What answers, once connected and if the server says."""
         return self._talk.model
 
     @property
     def reconnects(self) -> int:
+        """How often the connection was lost and made anew."""
         return self._talk.reconnects
 
     def add(
@@ -101,26 +106,33 @@ class BlockingConversation:
         detail: str | None = None,
         role: str = "user",
     ) -> str:
+        """One message of pictures and text, as `Conversation.add`. Its item id."""
         return str(self._run(lambda: self._talk.add(text, images=images, detail=detail, role=role)))
 
     def add_image(self, image: Medium, detail: str | None = None) -> str:
+        """A picture as a message of its own. Its item id."""
         return str(self._run(lambda: self._talk.add_image(image, detail)))
 
     def add_text(self, text: str, role: str = "user") -> str:
+        """A message of text. Its item id."""
         return str(self._run(lambda: self._talk.add_text(text, role)))
 
     def add_audio(
         self, source: Source, *, rate: int | None = None, pace: float | None = None
     ) -> str:
+        """Say something, as `Conversation.add_audio`. Its transcript."""
         return str(self._run(lambda: self._talk.add_audio(source, rate=rate, pace=pace)))
 
     def show_frame(self, image: Medium, seconds: float | None = None) -> None:
+        """A frame of a live camera, as `Conversation.show_frame`."""
         self._run(lambda: self._talk.show_frame(image, seconds))
 
     def forget_frames(self) -> None:
+        """What the camera showed is taken out of the conversation."""
         self._run(self._talk.forget_frames)
 
     def delete(self, item_id: str) -> None:
+        """Take a message out of the conversation."""
         self._run(lambda: self._talk.delete(item_id))
 
     def respond(
@@ -130,10 +142,12 @@ class BlockingConversation:
         max_tokens: int | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> BlockingAnswer:
+        """Let the model answer what was said, as `Conversation.respond`."""
         answer = self._talk.respond(instructions=instructions, max_tokens=max_tokens, extra=extra)
         return BlockingAnswer(answer, self._run)
 
     def close(self) -> None:
+        """Hang up. The server forgets the conversation and stops what it does for it."""
         self._run(self._talk.aclose)
 
     def __enter__(self) -> Self:
@@ -159,7 +173,7 @@ class Client:
         retry: Retry = Retry(),  # noqa: B008 (frozen)
     ) -> None:
         self._client = AsyncClient(base_url, api_key, retry=retry)
-        self._forgotten: list[Future[None]] = []  # sessions that end without being waited for
+        self._abandoned: list[Future[None]] = []  # sessions that end without being waited for
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="lookhear-client", daemon=True
@@ -178,18 +192,20 @@ class Client:
         finally:
             if threading.current_thread() is self._thread:
                 # Nobody held it any more, and garbage happened to be collected here: no waiting.
-                errand = _Errand(events.aclose)
-                errand.begin()
-                self._forgotten.append(errand.outcome)
+                call = _LoopCall(events.aclose)
+                call.begin()
+                self._abandoned.append(call.outcome)
             else:
                 self._run(events.aclose)
 
     def transcribe_text(self, source: Source, **options: Unpack[TranscribeOptions]) -> str:
+        """All the text of a source, as `AsyncClient.transcribe_text`."""
         return self._run(lambda: self._client.transcribe_text(source, **options))
 
     def transcribe_file(
         self, file: str | os.PathLike[str] | bytes, **options: Unpack[FileOptions]
     ) -> Transcript:
+        """A whole file in one request, as `AsyncClient.transcribe_file`."""
         return self._run(lambda: self._client.transcribe_file(file, **options))
 
     def transcribe_raw(
@@ -198,6 +214,7 @@ class Client:
         response_format: str,
         **options: Unpack[RawFileOptions],
     ) -> str:
+        """The server's answer as it is, as `AsyncClient.transcribe_raw`."""
         return self._run(lambda: self._client.transcribe_raw(file, response_format, **options))
 
     def chat(
@@ -211,12 +228,13 @@ class Client:
         return BlockingConversation(self._client.conversation(**options), self._run)
 
     def models(self) -> list[Model]:
+        """What the server serves, its default first."""
         return self._run(self._client.models)
 
     def close(self) -> None:
         """Stop the loop's thread. Nothing can be asked afterwards."""
         if not self._loop.is_closed():
-            wait(self._forgotten)
+            wait(self._abandoned)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
@@ -228,18 +246,18 @@ class Client:
         self.close()
 
     def _run(self, work: Callable[[], Awaitable[T]]) -> T:
-        errand = _Errand(work)
+        call = _LoopCall(work)
         try:
-            self._loop.call_soon_threadsafe(errand.begin)
-            return errand.outcome.result()
+            self._loop.call_soon_threadsafe(call.begin)
+            return call.outcome.result()
         except KeyboardInterrupt:
             # Whenever it came, nothing of the work is under way afterwards.
-            self._loop.call_soon_threadsafe(errand.cancel)
-            errand.outcome.exception()
+            self._loop.call_soon_threadsafe(call.cancel)
+            call.outcome.exception()
             raise
 
 
-class _Errand(Generic[T]):
+class _LoopCall(Generic[T]):
     """Work for the loop's thread. It begins there too: Ctrl-C may come between any two steps of the
     thread that waits, and must find no coroutine that is made and not begun."""
 

@@ -27,7 +27,7 @@ from lookhear.results import Model, Transcript
 from lookhear.sources.audio import Source
 from lookhear.sources.files import Medium
 from lookhear.transport.address import Server, multipart
-from lookhear.transport.realtime import Retry
+from lookhear.transport.retry import Retry
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 

@@ -66,7 +66,7 @@ async def chat_events(
     SourceError, ServerError and its kinds, ConnectionFailed, ProtocolError.
     """
     body = await asyncio.to_thread(request.body)
-    written = _Written()
+    written = _PartialAnswer()
     frames = post_events(server, "/v1/chat/completions", body, timeout)
     async with contextlib.aclosing(frames):
         async for frame in frames:
@@ -80,7 +80,7 @@ async def chat_events(
 
 
 @dataclass(slots=True)
-class _Written:
+class _PartialAnswer:
     """What has been told about the first choice so far."""
 
     text: str = ""

@@ -34,6 +34,7 @@ def image_part(image: Medium, detail: str | None = None) -> dict[str, Any]:
 
 
 def video_part(video: Medium) -> dict[str, Any]:
+    """A part of a message. Blocking. SourceError."""
     return {"type": "video_url", "video_url": {"url": medium_url(video)}}
 
 

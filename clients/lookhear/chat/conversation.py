@@ -23,7 +23,12 @@ from typing import Any, Self
 
 from lookhear.chat.answers import Answer, AnswerEvent, AnswerRestarted
 from lookhear.chat.content import medium_url
-from lookhear.chat.reconnecting import ConversationOptions, ReconnectingChannel, given, item_added
+from lookhear.chat.reconnecting import (
+    ConversationOptions,
+    ReconnectingChannel,
+    item_added,
+    without_none,
+)
 from lookhear.chat.responses import Response
 from lookhear.errors import ConnectionFailed, LookhearError, ServerError, server_error
 from lookhear.sources.audio import Source, at_pace, read_source
@@ -49,7 +54,7 @@ class Conversation:
     def __init__(self, server: Server, options: ConversationOptions) -> None:
         self._log = options.log()
         self._connection = ReconnectingChannel(
-            server, options, self._log, self._take, self._stray, self._lost
+            server, options, self._log, self._take, self._take_stray_error, self._lost
         )
         # Of committed speech, by item; an error in place of text if there is none.
         self._transcripts: dict[str, asyncio.Future[str | LookhearError]] = {}
@@ -92,7 +97,7 @@ class Conversation:
         "low", "high" or "auto", for the pictures. SourceError for a file that cannot be read.
         """
         urls = [await asyncio.to_thread(medium_url, image) for image in images]
-        content = [given(type="input_image", image_url=url, detail=detail) for url in urls]
+        content = [without_none(type="input_image", image_url=url, detail=detail) for url in urls]
         if text or not content:
             kind = "output_text" if role == "assistant" else "input_text"
             content.append({"type": kind, "text": text})
@@ -126,7 +131,7 @@ class Conversation:
             pieces = at_pace(pieces, pace)
         question = RepeatableAudio(pieces)
         try:
-            return await self._connection.persist(lambda channel: self._say(channel, question))
+            return await self._connection.with_retries(lambda channel: self._say(channel, question))
         finally:
             if microphone is not None and opened:
                 microphone.stop()
@@ -141,12 +146,12 @@ class Conversation:
             with channel.waiting(lambda m: m["type"] == committed) as waiter:
                 try:
                     await self._send_audio(channel, question, waiter)
-                    async with channel.patience():
+                    async with channel.reply_timeout():
                         item_id = (await waiter.reply)["item_id"]
                 except BaseException:
                     await self._clear(channel)
                     raise
-            async with channel.patience():
+            async with channel.reply_timeout():
                 said = await self._transcripts[item_id]
         finally:
             self._transcripts.clear()  # one is spoken at a time
@@ -196,7 +201,7 @@ class Conversation:
             "image": url,
             "timestamp_ms": milliseconds,
         }
-        await self._connection.persist(lambda channel: channel.send(frame))
+        await self._connection.with_retries(lambda channel: channel.send(frame))
         self._log.seen(url, milliseconds)
 
     async def forget_frames(self) -> None:
@@ -230,8 +235,8 @@ class Conversation:
 
         There is one answer at a time: the next one cancels one that still runs.
         """
-        wanted = given(instructions=instructions, max_output_tokens=max_tokens, **dict(extra or {}))
-        return Answer(self._answer(wanted))
+        fields = {"instructions": instructions, "max_output_tokens": max_tokens, **(extra or {})}
+        return Answer(self._answer(without_none(**fields)))
 
     async def _answer(self, wanted: Message) -> AsyncGenerator[AnswerEvent, None]:
         """Asked again each time the connection breaks, a few times at most."""
@@ -249,7 +254,7 @@ class Conversation:
                         yield event
                 return
             except LookhearError as error:
-                if not await self._connection.worth_repeating(channel, error, losses):
+                if not await self._connection.may_retry(channel, error, losses):
                     raise
                 losses += 1
                 yield AnswerRestarted(str(error))
@@ -265,7 +270,7 @@ class Conversation:
             try:
                 await channel.send({**create, "event_id": waiter.event_id})
                 while True:
-                    async with channel.patience():
+                    async with channel.reply_timeout():
                         event = await response.next()
                     if event is None:
                         return
@@ -311,7 +316,7 @@ class Conversation:
             self._log.answered(item_id, response.text, self._place)
         self._place = None
 
-    def _stray(self, event_id: str, error: ServerError) -> None:
+    def _take_stray_error(self, event_id: str, error: ServerError) -> None:
         """Only frames are sent without waiting; what else comes late is about what was given up."""
         if event_id.startswith(_FRAME):
             self._frame_error = error

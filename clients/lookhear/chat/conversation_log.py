@@ -57,6 +57,7 @@ class ConversationLog:
         return len(self._entries)
 
     def deleted(self, item_id: str) -> None:
+        """This item is not part of the conversation any more."""
         self._entries = [
             e for e in self._entries if not (isinstance(e, _Item) and e.item_id == item_id)
         ]
@@ -73,6 +74,7 @@ class ConversationLog:
             self._entries = [entry for entry in self._entries if id(entry) not in thinned]
 
     def forget_frames(self) -> None:
+        """Nor is anything that the camera showed."""
         self._entries = [entry for entry in self._entries if not isinstance(entry, _Frame)]
         self._newest = None
 

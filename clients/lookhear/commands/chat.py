@@ -31,6 +31,7 @@ LOOKS, HEARS = "demo-qwen3-vl", "demo-qwen3-asr"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `lookhear chat` takes, but for the server."""
     parser.add_argument(
         "question", metavar="QUESTION", nargs="?", help="without one: a conversation, or stdin"
     )

@@ -83,6 +83,7 @@ class Measurement:
     failed: list[str] = field(default_factory=list)
 
     def report(self, recording: Recording) -> Table:
+        """The numbers as people read them, a row each."""
         errors = self.errors(recording)
         wrong = errors.substitutions + errors.deletions + errors.insertions
         table = Table.grid(padding=(0, 2))
@@ -101,6 +102,7 @@ class Measurement:
         return table
 
     def errors(self, recording: Recording) -> WordErrors:
+        """The words that were heard against those of the recording."""
         said = sorted(self.turns, key=lambda turn: turn.start)
         return word_errors(recording.text, " ".join(turn.text for turn in said))
 

@@ -22,13 +22,14 @@ from lookhear.sources.pcm_stream import read_stream
 from lookhear.sources.standard_input import read_blocks
 from lookhear.terminal.status_line import StatusLine
 from lookhear.terminal.subtitles import TranscriptFile
-from lookhear.transport.realtime import Retry
+from lookhear.transport.retry import Retry
 
 # A microphone goes on recording while the server is away, for as long as its queue lasts.
 PATIENT = Retry(tries=30, first=0.5, cap=4.0)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `lookhear listen` takes, but for the server."""
     parser.add_argument(
         "source",
         metavar="-",

@@ -98,6 +98,7 @@ class ChildServer(ABC):
 
     @property
     def pid(self) -> int:
+        """The child's process id. It must have been started."""
         assert self._child is not None, "not started"
         return self._child.pid
 

@@ -31,6 +31,7 @@ EXPLANATION = (
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
+    """What every command takes that talks to a server."""
     parser.add_argument("--server", metavar="URL", help="for example http://127.0.0.1:8000")
     parser.add_argument("--api-key", metavar="KEY", help="or set LOOKHEAR_API_KEY")
     parser.add_argument("--model", metavar="ID", help="default: the server's first that can")

@@ -32,6 +32,7 @@ _SUFFIXES = {".txt": "text", ".json": "json", ".srt": "srt", ".vtt": "vtt"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `lookhear transcribe` takes, but for the server."""
     parser.add_argument("files", metavar="FILE", nargs="+", help="audio or video; `-` is stdin")
     parser.add_argument(
         "--live", action="store_true", help="stream it at the speed of speech, text as it comes"

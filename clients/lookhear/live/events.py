@@ -22,12 +22,16 @@ class SessionReady:
 
 @dataclass(frozen=True, slots=True)
 class SpeechStarted:
+    """A turn began; `start` counts the padding before its first sound."""
+
     item_id: str
     start: float
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechStopped:
+    """Nobody speaks any more; the end of the turn, its silence included."""
+
     item_id: str
     end: float
 
@@ -50,6 +54,8 @@ class Provisional:
 
 @dataclass(frozen=True, slots=True)
 class Word:
+    """One word and its times. probability: of its text, 0 to 1, as the model sees it."""
+
     word: str
     start: float
     end: float

@@ -23,6 +23,7 @@ class ReplayBuffer:
 
     @property
     def end(self) -> int:
+        """The position behind the last sample."""
         return self.start + len(self._pcm) // SAMPLE_BYTES
 
     def append(self, pcm: bytes) -> None:

@@ -40,13 +40,13 @@ from lookhear.transport.address import Server
 from lookhear.transport.realtime import (
     ERRORS_BEFORE_CLOSE,
     RETRIED_STATUSES,
-    Retry,
     close_reason,
     final_close,
     open_realtime,
     parse_frame,
     refused_handshake,
 )
+from lookhear.transport.retry import Attempts, Retry
 
 _END_COMMIT = "lookhear_end_of_source"
 _MAX_APPEND_SECONDS = 1.0
@@ -57,20 +57,21 @@ _PING_SECONDS = 2.5  # of audio between two pings; at most two such stretches ar
 class StreamOptions:
     """What the session asks for, and the client's own bounds (seconds)."""
 
-    model: str | None = None
-    language: str | None = None
-    prompt: str | None = None
-    turn_detection: ServerVad | None = ServerVad()
-    provisional: bool = False
-    words: bool = False
-    pace: float | None = None
-    rate: int | None = None
+    model: str | None = None  # None: the server's first that transcribes
+    language: str | None = None  # a code such as "en"; None: found by the model
+    prompt: str | None = None  # names and terms to expect
+    turn_detection: ServerVad | None = ServerVad()  # None: the whole source is one turn
+    provisional: bool = False  # ask for text that may still change, too
+    words: bool = False  # ask for the times of words, too
+    pace: float | None = None  # 1.0: as fast as it would be spoken; None: as the server takes it
+    rate: int | None = None  # samples per second of a source that does not say it
     replay_seconds: float = 300.0  # of audio kept for a reconnect; a longer turn loses its start
     ahead_seconds: float = 30.0  # of audio read from the source and not yet sent
     answer_seconds: float = 60.0  # the server may be silent this long after the source has ended
     steady_seconds: float = 10.0  # a connection that lived so long resets the count of tries
 
     def session_update(self) -> dict[str, Any]:
+        """The client event that asks for this session."""
         transcription = {
             "model": self.model,
             "language": self.language,
@@ -121,9 +122,8 @@ class LiveStream:
         # What is said while connecting counts. A microphone that is on already is not ours to stop.
         opened = microphone is not None and microphone.start()
         pump: asyncio.Task[None] | None = None
-        attempt = 0
+        attempts = Attempts(self._retry)
         ready = False
-        loading_since: float | None = None  # a server that loads its model is no lost one
         try:
             while True:
                 connected_at = time.monotonic()
@@ -141,25 +141,18 @@ class LiveStream:
                     if self._failure is not None:
                         raise self._failure from None
                     reason = self._retry_reason(error, ready)
-                    is_loading = self._is_loading(error)
-                if not is_loading:
-                    loading_since = None
-                elif loading_since is None:
-                    loading_since = time.monotonic()
-                elif time.monotonic() - loading_since > self._retry.loading:
-                    is_loading = False  # for so long that it counts as lost
-                if time.monotonic() - connected_at > self._options.steady_seconds:
-                    attempt = 0
-                if self._progressed():
-                    attempt = 0
-                if attempt >= self._retry.tries and not is_loading:
+                    loading = self._is_loading(error)
+                now = time.monotonic()
+                steady = now - connected_at > self._options.steady_seconds
+                useful = steady or self._progressed()
+                if not attempts.lost(now, useful=useful, loading=loading):
                     raise self._held_error or ConnectionFailed(
-                        f"lost {self._server.base_url} and {attempt} tries did not bring it back: "
-                        f"{reason}"
+                        f"lost {self._server.base_url} and {attempts.count} tries did not bring it "
+                        f"back: {reason}"
                     )
-                yield self._lost(attempt, reason)
-                await asyncio.sleep(self._retry.delay(attempt))
-                attempt += 1
+                delay = attempts.delay()
+                yield self._lost(attempts.count, delay, reason)
+                await asyncio.sleep(delay)
         finally:
             if microphone is not None and opened:
                 microphone.stop()
@@ -274,10 +267,10 @@ class LiveStream:
         return isinstance(error, ConnectionClosed) and held is not None and held.code == NOT_READY
 
     def _progressed(self) -> bool:
-        """Whether the lost connection got anything done: it is then worth the full set of tries."""
+        """Whether the lost connection got anything done."""
         return self._tracker.needed_from > self._last_resume
 
-    def _lost(self, attempt: int, reason: str) -> Reconnecting:
+    def _lost(self, attempt: int, delay: float, reason: str) -> Reconnecting:
         """Rewind to what must be said again."""
         speaking = self._tracker.speaking
         superseded = self._tracker.disconnected()
@@ -286,8 +279,8 @@ class LiveStream:
         self._tracker.skipped_to(self._buffer.start)
         self._sent = self._last_resume = self._tracker.needed_from
         return Reconnecting(
-            attempt=attempt + 1,
-            delay=self._retry.delay(attempt),
+            attempt=attempt,
+            delay=delay,
             reason=reason,
             superseded=superseded,
             resume=self._sent / RATE,

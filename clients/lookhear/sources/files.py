@@ -34,6 +34,7 @@ _SIGNATURES = (
 
 
 def is_url(medium: Medium) -> bool:
+    """Whether it is an address; a path is not, however odd."""
     return isinstance(medium, str) and _URL.match(medium) is not None
 
 

@@ -34,6 +34,7 @@ class LevelMeter:
             yield piece
 
     def passed(self, piece: bytes) -> None:
+        """A piece of 16-bit mono PCM at 24 kHz has just come."""
         newest = piece[-int(_SHOWN_SECONDS * RATE) * SAMPLE_BYTES :]
         samples = np.frombuffer(newest, "<i2").astype(np.float32)
         power = float(np.mean(np.square(samples))) if len(samples) else 0.0

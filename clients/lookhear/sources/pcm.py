@@ -30,6 +30,7 @@ class PcmConverter:
         self._carry = b""
 
     def samples(self, samples: NDArray[np.float32], last: bool = False) -> bytes:
+        """Float samples in [-1, 1], one-dimensional, at the given rate. last: nothing follows."""
         if self._resampler is not None:
             samples = self._resampler.resample_chunk(samples, last=last)
         return to_pcm(samples)

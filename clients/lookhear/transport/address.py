@@ -65,6 +65,7 @@ class Server:
         return urlunsplit((scheme, parts.netloc, root + path, urlencode(query), ""))
 
     def websocket_url(self, path: str, query: Mapping[str, str]) -> str:
+        """path is below `/v1`: `/realtime`."""
         return self._url("/v1" + path, "wss", "ws", query)
 
     def http_url(self, path: str) -> str:
@@ -72,6 +73,7 @@ class Server:
         return self._url(path, "https", "http", {})
 
     def headers(self) -> dict[str, str]:
+        """Those that every request carries: the API key, if there is one."""
         return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
 
     def refusal(self, status: int, body: bytes) -> ServerError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from websockets.asyncio.client import connect
@@ -27,20 +26,6 @@ RETRIED_CLOSE_CODES = frozenset({1001, 1005, 1006, 1011, 1012, 1013, 1015})
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 # Errors after which the server closes by itself; the close code says whether to come back.
 ERRORS_BEFORE_CLOSE = frozenset({"server_error", "session_expired"})
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """How a lost connection is sought again: it waits first, 2 first, 4 first, … seconds."""
-
-    tries: int = 5  # without any success
-    first: float = 0.5  # seconds
-    cap: float = 8.0  # seconds: no wait is longer
-    loading: float = 600.0  # seconds that a server may say that its model is being loaded
-
-    def delay(self, attempt: int) -> float:
-        """Seconds to wait before try number `attempt`, from 0."""
-        return min(self.cap, self.first * 2.0**attempt)
 
 
 def open_realtime(server: Server, query: Mapping[str, str]) -> connect:

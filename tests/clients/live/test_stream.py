@@ -28,7 +28,7 @@ from lookhear.live.events import (
     TurnCompleted,
 )
 from lookhear.live.turns import ServerVad
-from lookhear.transport.realtime import Retry
+from lookhear.transport.retry import Retry
 from tests.clients.counting_server import CountingServer, Drop, said, speech
 
 TURNS = ([101, 102], [103], [104, 105, 106])
