@@ -1,20 +1,20 @@
 // The page: microphone, files, questions and pictures -> Session -> text. No framework, nothing
 // from elsewhere.
 
-import { decodeFile, microphone, playSound } from "./audio.js";
-import { Chat } from "./chat.js";
+import { decodeFile, microphone, playSound } from "./media/audio.js";
+import { Chat } from "./chat/chat.js";
 import { Chooser } from "./chooser.js";
-import { Composer } from "./composer.js";
-import { $, keepEnd, reveal } from "./dom.js";
-import { Exports } from "./exports.js";
-import { Graph } from "./graph.js";
-import { Latency } from "./latency.js";
-import { Lighting } from "./lighting.js";
-import { Player } from "./player.js";
-import { deviceProblem, serverProblem } from "./problems.js";
+import { Composer } from "./chat/composer.js";
+import { $, keepEnd, reveal } from "./shared/dom.js";
+import { Exports } from "./transcript/exports.js";
+import { Graph } from "./transcript/graph.js";
+import { Latency } from "./transcript/latency.js";
+import { Lighting } from "./transcript/lighting.js";
+import { Player } from "./transcript/player.js";
+import { deviceProblem, serverProblem } from "./shared/problems.js";
 import { Samples } from "./samples.js";
-import { Session } from "./session.js";
-import { Transcript } from "./transcript.js";
+import { Session } from "./session/session.js";
+import { Transcript } from "./transcript/transcript.js";
 
 const TRANSCRIBED = "conversation.item.input_audio_transcription.completed";
 const KEPT = "lookhear.input_video_frame.kept";
