@@ -7,6 +7,7 @@ import base64
 import itertools
 import json
 import sys
+import threading
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -116,6 +117,23 @@ async def test_other_choices_are_not_mixed_in() -> None:
     other["choices"][0]["index"] = 1
     with ChatServer([json.dumps(other), *answer("Two")]).running() as server:
         assert (await AsyncClient(server.url).chat("How many?").read()).text == "Two"
+
+
+async def test_an_answer_longer_than_what_may_wait_comes_whole() -> None:
+    words = [f"{number} " for number in range(3000)]
+    with ChatServer(answer(*words)).running() as server:
+        said = [text async for text in AsyncClient(server.url).chat("Count?")]
+    assert said == words
+
+
+async def test_leaving_an_answer_that_waits_for_us_hangs_up() -> None:
+    """Its thread stands still, with more to read than may wait, and ends all the same."""
+    with ChatServer(answer(*["word "] * 3000)).running() as server:
+        async with AsyncClient(server.url).chat("A story?") as story:
+            assert await anext(story) == "word "
+            (thread,) = [t for t in threading.enumerate() if t.name == "lookhear-answer"]
+        await asyncio.to_thread(thread.join, 60)
+        assert not thread.is_alive()
 
 
 async def test_leaving_early_hangs_up() -> None:
