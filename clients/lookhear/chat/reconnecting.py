@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from lookhear.errors import ConnectionFailed, LookhearError, ServerError
 from lookhear.sources.pcm import RATE
 from lookhear.transport.address import Server
 from lookhear.transport.channel import Channel, ChannelState, Message, Waiter
-from lookhear.transport.retry import Retry
+from lookhear.transport.retry import Attempts, Retry, is_loading
 
 T = TypeVar("T")
 
@@ -143,9 +144,10 @@ class ReconnectingChannel:
             raise
 
     async def _restore(self, reason: LookhearError) -> None:
-        for attempt in range(self._options.retry.tries):
+        attempts = Attempts(self._options.retry)
+        while attempts.lost(time.monotonic(), useful=False, loading=is_loading(reason)):
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._options.retry.delay(attempt)):
+                async with asyncio.timeout(attempts.delay()):
                     await self._closed.wait()
                 raise reason
             channel = self._new_channel()
@@ -168,8 +170,8 @@ class ReconnectingChannel:
                 await channel.aclose()
             return
         lost = ConnectionFailed(
-            f"lost {self._server.base_url} and {self._options.retry.tries} tries did not bring it "
-            f"back: {reason}"
+            f"lost {self._server.base_url} and {attempts.count} tries did not bring it back: "
+            f"{reason}"
         )
         self._channel.end(lost)
         raise lost

@@ -23,7 +23,6 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from lookhear.errors import (
-    NOT_READY,
     ConnectionFailed,
     ProtocolError,
     ServerError,
@@ -46,7 +45,7 @@ from lookhear.transport.realtime import (
     parse_frame,
     refused_handshake,
 )
-from lookhear.transport.retry import Attempts, Retry
+from lookhear.transport.retry import Attempts, Retry, is_loading
 
 _END_COMMIT = "lookhear_end_of_source"
 _MAX_APPEND_SECONDS = 1.0
@@ -141,7 +140,8 @@ class LiveStream:
                     if self._failure is not None:
                         raise self._failure from None
                     reason = self._retry_reason(error, ready)
-                    loading = self._is_loading(error)
+                    # What was held is old news where there was no connection at all.
+                    loading = isinstance(error, ConnectionClosed) and is_loading(self._held_error)
                 now = time.monotonic()
                 steady = now - connected_at > self._options.steady_seconds
                 useful = steady or self._progressed()
@@ -250,7 +250,7 @@ class LiveStream:
             code, said = close_reason(error, self._held_error)
             if (final := final_close(self._server, code, said, self._held_error)) is not None:
                 raise final from error
-            return said if self._is_loading(error) else f"closed with {code}: {said}"
+            return said if is_loading(self._held_error) else f"closed with {code}: {said}"
         if isinstance(error, InvalidStatus):
             refusal = refused_handshake(self._server, error)
             if error.response.status_code not in RETRIED_STATUSES or not ready:
@@ -260,11 +260,6 @@ class LiveStream:
             said = f"cannot reach {self._server.base_url}: {in_words(error)}"
             raise ConnectionFailed(said) from error
         return in_words(error)
-
-    def _is_loading(self, error: Exception) -> bool:
-        """Whether the server turned us away because its model is still being loaded."""
-        held = self._held_error
-        return isinstance(error, ConnectionClosed) and held is not None and held.code == NOT_READY
 
     def _progressed(self) -> bool:
         """Whether the lost connection got anything done."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lookhear.errors import NOT_READY, ServerError
+
 
 @dataclass(frozen=True, slots=True)
 class Retry:
@@ -46,3 +48,8 @@ class Attempts:
         """Seconds to wait before the next one, which is counted with this."""
         self.count += 1
         return self._retry.delay(self.count - 1)
+
+
+def is_loading(error: Exception | None) -> bool:
+    """Whether a server said with this that its model is still being loaded."""
+    return isinstance(error, ServerError) and error.code == NOT_READY

@@ -33,7 +33,6 @@ from lookhear import (
 )
 from lookhear.chat.content import audio_part, medium_url, named
 from lookhear.commands.private_server import free_port
-from lookhear.sources.files import is_url, media_type
 from tests.clients.chat_server import ChatServer, answer, chunk
 
 PNG = b"\x89PNG\r\n\x1a\n, or so it begins"
@@ -263,19 +262,7 @@ def test_ctrl_c_at_any_moment_leaves_nothing_under_way() -> None:
         assert client.chat("What?").read().text == "so"
 
 
-def test_urls_are_told_from_paths() -> None:
-    for url in ("http://a/b", "https://a", "data:image/png;base64,AA", "file:///a"):
-        assert is_url(url)
-    for path in ("a.png", "/a:b/c,d.png", r"C:\a.png", "C:/a.png", "ab:3,4.png", b"http://a"):
-        assert not is_url(path)
-
-
-def test_a_file_is_what_it_begins_with() -> None:
-    assert media_type(b"\xff\xd8\xff\xe0", "a.png") == "image/jpeg"
-    assert media_type(b"RIFF\0\0\0\0WEBPVP8 ") == "image/webp"
-    assert media_type(b"\0\0\0\x20ftypisom") == "video/mp4"
-    assert media_type(b"no idea", "clip.mp4") == "video/mp4"
-    assert media_type(b"no idea") == "application/octet-stream"
+def test_a_file_goes_as_what_it_is() -> None:
     assert medium_url(b"GIF89a").startswith("data:image/gif;base64,")
     assert audio_part(b"OggS")["audio_url"]["url"] == "data:audio/ogg;base64,T2dnUw=="
 
