@@ -9,7 +9,7 @@ import { $, keepEnd, reveal } from "./shared/dom.js";
 import { Exports } from "./transcript/exports.js";
 import { Graph } from "./transcript/graph.js";
 import { Latency } from "./transcript/latency.js";
-import { Lighting } from "./transcript/lighting.js";
+import { Highlight } from "./transcript/highlight.js";
 import { Player } from "./transcript/player.js";
 import { deviceProblem, serverProblem } from "./shared/problems.js";
 import { Samples } from "./samples.js";
@@ -46,12 +46,12 @@ const transcript = new Transcript($("transcript"), $("hint"), {
 const chat = new Chat($("chat"), $("chat-hint"));
 const latency = new Latency(new Graph($("latency")), $("answering-time"));
 const player = new Player($("player"), $("recording-name"), {
-  now: () => session.tape.end,
+  now: () => session.replay.end,
   onFrame: showFrame,
-  onPlay: () => lighting.wake(),
+  onPlay: () => highlight.wake(),
   onHeard: () => session.setLive($("live").checked),
 });
-const lighting = new Lighting(
+const highlight = new Highlight(
   () => transcript.all,
   () => (source ? null : player.time) ?? latency.playhead(),
   (element) => {
@@ -151,7 +151,7 @@ session.addEventListener("ready", ({ detail }) => {
 session.addEventListener("event", ({ detail: { message, at } }) => {
   transcript.take(message, at);
   latency.take(message, at);
-  lighting.wake();
+  highlight.wake();
   if (!session.settings.chat) return;
   if (message.type === TRANSCRIBED && session.settings.answers) {
     const text = message.transcript.trim();
@@ -207,7 +207,7 @@ async function start(kind, open, onBegin = () => {}) {
         $("level").value = Math.min(1, level * 4);
         hears(level);
         session.append(pcm);
-        latency.recorded(session.tape.end);
+        latency.recorded(session.replay.end);
       },
       () => attempt === mine && onBegin(),
       () => attempt === mine && end(),

@@ -271,7 +271,7 @@ class _LoopCall(Generic[T]):
         self._task.add_done_callback(self._done)
 
     def cancel(self) -> None:
-        """`outcome` is there once it is over."""
+        """Give it up; `outcome` is there once it is over."""
         if self._task is not None:
             self._task.cancel()
         else:

@@ -19,8 +19,11 @@ from lookhear.transport.sse import post_events
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """question: text, or all the messages so far in the OpenAI format (`content.message` makes
-    them). settings: fields of the request, those that are None are left out."""
+    """What is asked in one request.
+
+    question: text, or all the messages so far in the OpenAI format (`content.message` makes
+    them). settings: fields of the request, those that are None are left out.
+    """
 
     question: str | Sequence[Mapping[str, Any]]
     images: Sequence[Medium] = ()

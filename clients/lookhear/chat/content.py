@@ -28,7 +28,8 @@ def medium_url(medium: Medium) -> str:
 
 
 def image_part(image: Medium, detail: str | None = None) -> dict[str, Any]:
-    """detail: "low", "high" or "auto": how many tokens the picture may take."""
+    """A part of a message. detail: "low", "high" or "auto", for how many tokens the picture may
+    take. Blocking. SourceError."""
     url = {"url": medium_url(image)}
     return {"type": "image_url", "image_url": url if detail is None else url | {"detail": detail}}
 
@@ -39,7 +40,8 @@ def video_part(video: Medium) -> dict[str, Any]:
 
 
 def audio_part(audio: Medium) -> dict[str, Any]:
-    """`input_audio` where the format has one, else `audio_url`, which fewer servers know."""
+    """A part of a message: `input_audio` where the format has one, else `audio_url`, which fewer
+    servers know. Blocking. SourceError."""
     if not is_url(audio):
         data = read_medium(audio)
         if (kind := _SOUND_FORMATS.get(media_type(data))) is not None:

@@ -27,9 +27,12 @@ class _Item:
 
 
 class ConversationLog:
-    """frames: how many of the newest frames of the camera are kept in full, and as many older ones,
+    """The conversation so far, bounded: the oldest entries are forgotten.
+
+    frames: how many of the newest frames of the camera are kept in full, and as many older ones,
     thinned to every second each time there are too many, as the server does. frames_per_second:
-    those that come faster are left out."""
+    those that come faster are left out.
+    """
 
     def __init__(self, frames: int = 16, frames_per_second: float = 4.0) -> None:
         self._entries: list[_Item | _Frame] = []

@@ -67,7 +67,10 @@ class ConversationOptions:
 
 
 class ReconnectingChannel:
-    """on_message, on_error, on_lost: as of `Channel`, of whichever is the present one."""
+    """A `Channel` that is made anew when it was lost, with the conversation so far.
+
+    on_message, on_error, on_lost: as of `Channel`, of whichever is the present one.
+    """
 
     def __init__(
         self,

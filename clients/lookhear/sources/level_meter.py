@@ -19,7 +19,7 @@ _REMEMBERED = 6000  # pieces whose time is known: two minutes of a microphone
 
 
 class LevelMeter:
-    """clock: seconds, as `time.monotonic`."""
+    """Measures sound on its way. clock: seconds, as `time.monotonic`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

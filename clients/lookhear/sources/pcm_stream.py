@@ -52,8 +52,11 @@ class _Reader:
 
 
 async def read_stream(blocks: AsyncIterator[bytes], rate: int | None) -> AsyncIterator[bytes]:
-    """blocks: of a WAV (16-bit or float, any channels, known length or not), or of bare mono 16-bit
-    little-endian PCM at `rate` (24 kHz if None), cut anywhere. SourceError."""
+    """What comes through a pipe, as mono 16-bit PCM at 24 kHz.
+
+    blocks: of a WAV (16-bit or float, any channels, known length or not), or of bare mono 16-bit
+    little-endian PCM at `rate` (24 kHz if None), cut anywhere. SourceError.
+    """
     reader = _Reader(blocks)
     start = await reader.peek(12)
     if start[:4] in (b"RIFF", b"RF64") and start[8:12] == b"WAVE":

@@ -45,7 +45,9 @@ def clock(seconds: float) -> str:
 
 
 class StatusLine:
-    """hint: how to end it. now: seconds, as `time.monotonic`.
+    """Follows a live transcription, and shows in one line how it goes.
+
+    hint: how to end it. now: seconds, as `time.monotonic`.
 
     first, final: seconds from the beginning of speech to its first text, and from its end to the
     whole text of the turn, silence included, of each turn.

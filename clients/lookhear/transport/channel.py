@@ -62,9 +62,12 @@ class Waiter:
 
 
 class Channel:
-    """on_message: told every event but errors, before its waiter is. on_error: told the errors that
+    """One socket, and whoever waits for replies on it.
+
+    on_message: told every event but errors, before its waiter is. on_error: told the errors that
     nobody waits for, and which event of ours they name. on_lost: told once why the socket is gone.
-    answer_seconds: how long the server may be silent when a reply is due."""
+    answer_seconds: how long the server may be silent when a reply is due.
+    """
 
     def __init__(
         self,
