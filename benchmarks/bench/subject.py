@@ -21,7 +21,7 @@ from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.bench.wires.registry import WIRES
 from lookhear.commands.private_server import ServerProcess, server_installed
 from lookhear.errors import NotInstalled
-from lookhear.terminal.transcript import progress
+from lookhear.terminal.progress import progress
 
 WARM_UP_SECONDS = 6.0
 PIPED_WIDTH = 140  # columns, where no terminal says how many it has

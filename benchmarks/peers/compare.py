@@ -37,7 +37,7 @@ from lookhear.bench.subject import (
     warm_up,
 )
 from lookhear.errors import ConnectionFailed, LookhearError, SourceError, UsageError
-from lookhear.terminal.transcript import progress
+from lookhear.terminal.progress import progress
 
 # The engine whose offline WER a server's live WER is held against; of all others FALLBACK.
 OFFLINE_OF = {"lookhear": "lookhear"}

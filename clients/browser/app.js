@@ -1,20 +1,20 @@
 // The page: microphone, files, questions and pictures -> Session -> text. No framework, nothing
 // from elsewhere.
 
-import { decodeFile, microphone, playSound } from "./audio.js";
-import { Chat } from "./chat.js";
+import { decodeFile, microphone, playSound } from "./media/audio.js";
+import { Chat } from "./chat/chat.js";
 import { Chooser } from "./chooser.js";
-import { Composer } from "./composer.js";
-import { $, keepEnd, reveal } from "./dom.js";
-import { Exports } from "./exports.js";
-import { Graph } from "./graph.js";
-import { Latency } from "./latency.js";
-import { Lighting } from "./lighting.js";
-import { Player } from "./player.js";
-import { deviceProblem, serverProblem } from "./problems.js";
+import { Composer } from "./chat/composer.js";
+import { $, keepEnd, reveal } from "./shared/dom.js";
+import { Exports } from "./transcript/exports.js";
+import { Graph } from "./transcript/graph.js";
+import { Latency } from "./transcript/latency.js";
+import { Highlight } from "./transcript/highlight.js";
+import { Player } from "./transcript/player.js";
+import { deviceProblem, serverProblem } from "./shared/problems.js";
 import { Samples } from "./samples.js";
-import { Session } from "./session.js";
-import { Transcript } from "./transcript.js";
+import { Session } from "./session/session.js";
+import { Transcript } from "./transcript/transcript.js";
 
 const TRANSCRIBED = "conversation.item.input_audio_transcription.completed";
 const KEPT = "lookhear.input_video_frame.kept";
@@ -46,12 +46,12 @@ const transcript = new Transcript($("transcript"), $("hint"), {
 const chat = new Chat($("chat"), $("chat-hint"));
 const latency = new Latency(new Graph($("latency")), $("answering-time"));
 const player = new Player($("player"), $("recording-name"), {
-  now: () => session.tape.end,
+  now: () => session.replay.end,
   onFrame: showFrame,
-  onPlay: () => lighting.wake(),
+  onPlay: () => highlight.wake(),
   onHeard: () => session.setLive($("live").checked),
 });
-const lighting = new Lighting(
+const highlight = new Highlight(
   () => transcript.all,
   () => (source ? null : player.time) ?? latency.playhead(),
   (element) => {
@@ -151,7 +151,7 @@ session.addEventListener("ready", ({ detail }) => {
 session.addEventListener("event", ({ detail: { message, at } }) => {
   transcript.take(message, at);
   latency.take(message, at);
-  lighting.wake();
+  highlight.wake();
   if (!session.settings.chat) return;
   if (message.type === TRANSCRIBED && session.settings.answers) {
     const text = message.transcript.trim();
@@ -207,7 +207,7 @@ async function start(kind, open, onBegin = () => {}) {
         $("level").value = Math.min(1, level * 4);
         hears(level);
         session.append(pcm);
-        latency.recorded(session.tape.end);
+        latency.recorded(session.replay.end);
       },
       () => attempt === mine && onBegin(),
       () => attempt === mine && end(),

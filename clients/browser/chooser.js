@@ -1,7 +1,7 @@
 // Which of the served models hear and answer, the language, and the key that the server may want.
 
-import { $ } from "./dom.js";
-import { KeyWanted, able, languages, servedModels } from "./models.js";
+import { $ } from "./shared/dom.js";
+import { KeyWanted, able, languages, servedModels } from "./shared/models.js";
 
 const NO_CHAT =
   "No model that sees or answers is served here. Start the server with one besides, for example: " +

@@ -1,8 +1,8 @@
 // What a newcomer may try first where the packaged toys are served: a recording and a picture that
 // they understand. With other models it is not seen, nor once there is text.
 
-import { $ } from "./dom.js";
-import { pictureOfAddress } from "./pictures.js";
+import { $ } from "./shared/dom.js";
+import { pictureOfAddress } from "./media/pictures.js";
 
 const HEARING = ["demo-whisper", "demo-qwen3-asr"];
 const SEEING = ["demo-qwen3-vl"];

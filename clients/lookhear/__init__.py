@@ -15,14 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lookhear.blocking import BlockingConversation, Client
+    from lookhear.blocking import BlockingAnswer, BlockingConversation, Client
     from lookhear.chat.answers import (
         Answer,
         AnswerCompleted,
         AnswerDelta,
         AnswerEvent,
         AnswerRestarted,
-        BlockingAnswer,
         QuestionHeard,
         ReasoningDelta,
         Usage,
@@ -55,16 +54,17 @@ if TYPE_CHECKING:
         Word,
         Words,
     )
-    from lookhear.live.stream import Retry
     from lookhear.live.turns import ServerVad
     from lookhear.results import Model, Transcript
     from lookhear.sources.microphone import Microphone
+    from lookhear.transport.retry import Retry
 
 __version__: str
 # Where each name is. They are loaded when they are used: who imports `lookhear.engine` on a bare
 # GPU box, or asks for `lookhear --version`, has no use for sockets and sound files.
 _HOMES = {
     "blocking": (
+        "BlockingAnswer",
         "BlockingConversation",
         "Client",
     ),
@@ -74,7 +74,6 @@ _HOMES = {
         "AnswerDelta",
         "AnswerEvent",
         "AnswerRestarted",
-        "BlockingAnswer",
         "QuestionHeard",
         "ReasoningDelta",
         "Usage",
@@ -107,13 +106,13 @@ _HOMES = {
         "Word",
         "Words",
     ),
-    "live.stream": ("Retry",),
     "live.turns": ("ServerVad",),
     "results": (
         "Model",
         "Transcript",
     ),
     "sources.microphone": ("Microphone",),
+    "transport.retry": ("Retry",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

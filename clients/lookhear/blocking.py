@@ -12,18 +12,69 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, Unpack
 
-from lookhear.chat.answers import BlockingAnswer, Run
-from lookhear.chat.content import Medium
+from lookhear.chat.answers import Answer, AnswerCompleted, AnswerEvent
 from lookhear.chat.conversation import Conversation
 from lookhear.client import DEFAULT_URL, AsyncClient
 from lookhear.live.events import Event
-from lookhear.live.stream import Retry
+from lookhear.options import (
+    ChatOptions,
+    FileOptions,
+    RawFileOptions,
+    TalkOptions,
+    TranscribeOptions,
+)
 from lookhear.results import Model, Transcript
 from lookhear.sources.audio import Source
+from lookhear.sources.files import Medium
+from lookhear.transport.retry import Retry
 
 T = TypeVar("T")
+
+
+Run = Callable[[Callable[[], Awaitable[Any]]], Any]
+"""Does work on a client's event loop and returns its result."""
+
+
+class BlockingAnswer(Iterator[str]):
+    """The blocking twin of `Answer`, for an ordinary `for` loop."""
+
+    def __init__(self, answer: Answer, run: Run) -> None:
+        self._answer = answer
+        self._run = run
+
+    @property
+    def completed(self) -> AnswerCompleted | None:
+        """How it ended; None before."""
+        return self._answer.completed
+
+    def events(self) -> Iterator[AnswerEvent]:
+        """All that is told about the answer, as `Answer.events`."""
+        while (event := self._run(self._answer.next_event)) is not None:
+            yield event
+
+    def __next__(self) -> str:
+        text = self._run(lambda: _next_text(self._answer))
+        if text is None:
+            raise StopIteration
+        return str(text)
+
+    def read(self) -> AnswerCompleted:
+        """Wait for the end, as `Answer.read`."""
+        completed = self._run(self._answer.read)
+        assert isinstance(completed, AnswerCompleted)
+        return completed
+
+    def close(self) -> None:
+        """Cancel it if it still runs."""
+        self._run(self._answer.aclose)
+
+    def __enter__(self) -> BlockingAnswer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class BlockingConversation:
@@ -39,10 +90,12 @@ class BlockingConversation:
 
     @property
     def model(self) -> str | None:
+        """What answers, once connected and if the server says."""
         return self._talk.model
 
     @property
     def reconnects(self) -> int:
+        """How often the connection was lost and made anew."""
         return self._talk.reconnects
 
     def add(
@@ -53,26 +106,33 @@ class BlockingConversation:
         detail: str | None = None,
         role: str = "user",
     ) -> str:
+        """One message of pictures and text, as `Conversation.add`. Its item id."""
         return str(self._run(lambda: self._talk.add(text, images=images, detail=detail, role=role)))
 
     def add_image(self, image: Medium, detail: str | None = None) -> str:
+        """A picture as a message of its own. Its item id."""
         return str(self._run(lambda: self._talk.add_image(image, detail)))
 
     def add_text(self, text: str, role: str = "user") -> str:
+        """A message of text. Its item id."""
         return str(self._run(lambda: self._talk.add_text(text, role)))
 
     def add_audio(
         self, source: Source, *, rate: int | None = None, pace: float | None = None
     ) -> str:
+        """Say something, as `Conversation.add_audio`. Its transcript."""
         return str(self._run(lambda: self._talk.add_audio(source, rate=rate, pace=pace)))
 
     def show_frame(self, image: Medium, seconds: float | None = None) -> None:
+        """A frame of a live camera, as `Conversation.show_frame`."""
         self._run(lambda: self._talk.show_frame(image, seconds))
 
     def forget_frames(self) -> None:
+        """What the camera showed is taken out of the conversation."""
         self._run(self._talk.forget_frames)
 
     def delete(self, item_id: str) -> None:
+        """Take a message out of the conversation."""
         self._run(lambda: self._talk.delete(item_id))
 
     def respond(
@@ -82,10 +142,12 @@ class BlockingConversation:
         max_tokens: int | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> BlockingAnswer:
+        """Let the model answer what was said, as `Conversation.respond`."""
         answer = self._talk.respond(instructions=instructions, max_tokens=max_tokens, extra=extra)
         return BlockingAnswer(answer, self._run)
 
     def close(self) -> None:
+        """Hang up. The server forgets the conversation and stops what it does for it."""
         self._run(self._talk.aclose)
 
     def __enter__(self) -> Self:
@@ -111,14 +173,14 @@ class Client:
         retry: Retry = Retry(),  # noqa: B008 (frozen)
     ) -> None:
         self._client = AsyncClient(base_url, api_key, retry=retry)
-        self._forgotten: list[Future[None]] = []  # sessions that end without being waited for
+        self._abandoned: list[Future[None]] = []  # sessions that end without being waited for
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="lookhear-client", daemon=True
         )
         self._thread.start()
 
-    def transcribe(self, source: Source, **options: Any) -> Iterator[Event]:
+    def transcribe(self, source: Source, **options: Unpack[TranscribeOptions]) -> Iterator[Event]:
         """As `AsyncClient.transcribe`. Leaving the loop early ends the session."""
         events = self._client.transcribe(source, **options)
         try:
@@ -130,38 +192,49 @@ class Client:
         finally:
             if threading.current_thread() is self._thread:
                 # Nobody held it any more, and garbage happened to be collected here: no waiting.
-                errand = _Errand(events.aclose)
-                errand.begin()
-                self._forgotten.append(errand.outcome)
+                call = _LoopCall(events.aclose)
+                call.begin()
+                self._abandoned.append(call.outcome)
             else:
                 self._run(events.aclose)
 
-    def transcribe_text(self, source: Source, **options: Any) -> str:
+    def transcribe_text(self, source: Source, **options: Unpack[TranscribeOptions]) -> str:
+        """All the text of a source, as `AsyncClient.transcribe_text`."""
         return self._run(lambda: self._client.transcribe_text(source, **options))
 
-    def transcribe_file(self, file: str | os.PathLike[str] | bytes, **options: Any) -> Transcript:
+    def transcribe_file(
+        self, file: str | os.PathLike[str] | bytes, **options: Unpack[FileOptions]
+    ) -> Transcript:
+        """A whole file in one request, as `AsyncClient.transcribe_file`."""
         return self._run(lambda: self._client.transcribe_file(file, **options))
 
     def transcribe_raw(
-        self, file: str | os.PathLike[str] | bytes, response_format: str, **options: Any
+        self,
+        file: str | os.PathLike[str] | bytes,
+        response_format: str,
+        **options: Unpack[RawFileOptions],
     ) -> str:
+        """The server's answer as it is, as `AsyncClient.transcribe_raw`."""
         return self._run(lambda: self._client.transcribe_raw(file, response_format, **options))
 
-    def chat(self, question: str | Sequence[Mapping[str, Any]], **options: Any) -> BlockingAnswer:
+    def chat(
+        self, question: str | Sequence[Mapping[str, Any]], **options: Unpack[ChatOptions]
+    ) -> BlockingAnswer:
         """As `AsyncClient.chat`, for an ordinary `for` loop."""
         return BlockingAnswer(self._client.chat(question, **options), self._run)
 
-    def conversation(self, **options: Any) -> BlockingConversation:
+    def conversation(self, **options: Unpack[TalkOptions]) -> BlockingConversation:
         """As `AsyncClient.conversation`, for an ordinary `with`."""
         return BlockingConversation(self._client.conversation(**options), self._run)
 
     def models(self) -> list[Model]:
+        """What the server serves, its default first."""
         return self._run(self._client.models)
 
     def close(self) -> None:
         """Stop the loop's thread. Nothing can be asked afterwards."""
         if not self._loop.is_closed():
-            wait(self._forgotten)
+            wait(self._abandoned)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
@@ -173,18 +246,18 @@ class Client:
         self.close()
 
     def _run(self, work: Callable[[], Awaitable[T]]) -> T:
-        errand = _Errand(work)
+        call = _LoopCall(work)
         try:
-            self._loop.call_soon_threadsafe(errand.begin)
-            return errand.outcome.result()
+            self._loop.call_soon_threadsafe(call.begin)
+            return call.outcome.result()
         except KeyboardInterrupt:
             # Whenever it came, nothing of the work is under way afterwards.
-            self._loop.call_soon_threadsafe(errand.cancel)
-            errand.outcome.exception()
+            self._loop.call_soon_threadsafe(call.cancel)
+            call.outcome.exception()
             raise
 
 
-class _Errand(Generic[T]):
+class _LoopCall(Generic[T]):
     """Work for the loop's thread. It begins there too: Ctrl-C may come between any two steps of the
     thread that waits, and must find no coroutine that is made and not begun."""
 
@@ -198,7 +271,7 @@ class _Errand(Generic[T]):
         self._task.add_done_callback(self._done)
 
     def cancel(self) -> None:
-        """`outcome` is there once it is over."""
+        """Give it up; `outcome` is there once it is over."""
         if self._task is not None:
             self._task.cancel()
         else:
@@ -218,3 +291,7 @@ class _Errand(Generic[T]):
 
 async def _next(events: AsyncGenerator[Event, None]) -> Event | None:
     return await anext(events, None)
+
+
+async def _next_text(answer: Answer) -> str | None:
+    return await anext(answer, None)

@@ -12,20 +12,22 @@ import json
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from lookhear.chat.answers import Answer
 from lookhear.chat.completions import ChatRequest, chat_events
-from lookhear.chat.content import Medium
 from lookhear.chat.conversation import Conversation
-from lookhear.chat.line import ConversationOptions
+from lookhear.chat.reconnecting import ConversationOptions
 from lookhear.errors import InvalidRequest, ProtocolError, SourceError
 from lookhear.live.events import Event, TurnCompleted
-from lookhear.live.stream import LiveStream, Retry, StreamOptions
+from lookhear.live.stream import LiveStream, StreamOptions
 from lookhear.live.turns import ServerVad
+from lookhear.options import TranscribeOptions
 from lookhear.results import Model, Transcript
 from lookhear.sources.audio import Source
+from lookhear.sources.files import Medium
 from lookhear.transport.address import Server, multipart
+from lookhear.transport.retry import Retry
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -84,7 +86,7 @@ class AsyncClient:
         )
         return LiveStream(self.server, source, options, self._retry).events()
 
-    async def transcribe_text(self, source: Source, **options: Any) -> str:
+    async def transcribe_text(self, source: Source, **options: Unpack[TranscribeOptions]) -> str:
         """All the text of a source: its turns in the order of speaking, joined by spaces.
 
         Options as for `transcribe`.
@@ -227,7 +229,7 @@ class AsyncClient:
         except (KeyError, TypeError) as error:
             raise ProtocolError(f"the list of models is not well formed: {error!r}") from error
         if not models:
-            raise ProtocolError("the server serves no model")
+            raise ProtocolError("the server has no model: it is still loading it, or serves none")
         return models
 
 

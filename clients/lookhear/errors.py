@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+NOT_READY = "engine_not_ready"  # the server's code for: its model is being loaded
+
 
 class LookhearError(Exception):
     """Base of everything this package raises on purpose."""
@@ -26,6 +28,10 @@ class NotInstalled(LookhearError):
 
 class SourceError(LookhearError):
     """What is to be sent cannot be read: no such file, not audio, no microphone."""
+
+
+class OutputError(LookhearError):
+    """What a command makes cannot be written: no such folder, not allowed, a full disk."""
 
 
 class ConnectionFailed(LookhearError):

@@ -52,4 +52,5 @@ class Model:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Model:
+        """From an entry of `/v1/models`."""
         return cls(str(data["id"]), str(data.get("owned_by", "")), int(data.get("created", 0)))

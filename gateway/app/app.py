@@ -105,9 +105,8 @@ def create_app(
             Route("/health", health.health),
             Route("/ready", health.ready),
             Route("/metrics", health.metrics),
-            Route("/", browser.page),
             Route("/sample.opus", browser.recording),
-            Route("/{name}", browser.page),
+            *browser.routes(),
         ],
         middleware=middleware,
         exception_handlers={

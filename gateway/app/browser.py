@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
+from starlette.routing import Route
 
 from lookhear.gateway.catalogue import packaged_folder
 
+ROOMS = ("chat", "media", "session", "shared", "transcript")
+_NAME = re.compile(r"[a-z]{1,40}\.(?:css|html|js|svg)")
 HEADERS = {
     # Our own files only; the page talks to nobody but this server. It plays what it was given, and
     # makes the script of its audio thread itself (blob:).
@@ -36,13 +41,20 @@ def browser_folder() -> Path | None:
     return None
 
 
-async def page(request: Request) -> Response:
-    """`/` and the files beside it. Only plain names: no folders, nothing outside."""
+def routes() -> list[Route]:
+    """`/`, the files beside it, and those of its rooms: one folder level, and that by name."""
+    return [Route("/", page), Route("/{name}", page)] + [
+        Route(f"/{room}/{{name}}", partial(page, room=room), methods=["GET"]) for room in ROOMS
+    ]
+
+
+async def page(request: Request, room: str = "") -> Response:
+    """A file of the page. Only plain names of its own kinds: no folders, nothing outside."""
     folder = browser_folder()
     name = request.path_params.get("name") or "index.html"
-    if folder is None or Path(name).name != name or not _is_file(folder / name):
+    if folder is None or _NAME.fullmatch(name) is None or not (folder / room / name).is_file():
         raise HTTPException(404)
-    return FileResponse(folder / name, headers=HEADERS)
+    return FileResponse(folder / room / name, headers=HEADERS)
 
 
 async def recording(_: Request) -> Response:
@@ -52,10 +64,3 @@ async def recording(_: Request) -> Response:
     if file is None or not file.is_file():
         raise HTTPException(404)
     return FileResponse(file, headers=HEADERS, media_type="audio/ogg")
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a name that no file can have
-        return False

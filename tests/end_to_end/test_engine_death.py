@@ -16,7 +16,7 @@ from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess
 from lookhear.errors import ServerError
 from lookhear.live.events import Reconnecting, SpeechStarted, TurnCompleted
-from lookhear.live.stream import Retry
+from lookhear.transport.retry import Retry
 from lookhear.wer import word_errors
 from tests.end_to_end.conftest import SERVE, Talk, engine_pid
 

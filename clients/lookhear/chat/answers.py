@@ -12,7 +12,7 @@ are void.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,48 +165,3 @@ class Answer(AsyncIterator[str]):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-Run = Callable[[Callable[[], Awaitable[Any]]], Any]
-"""Does work on a client's event loop and returns its result."""
-
-
-class BlockingAnswer(Iterator[str]):
-    """The blocking twin of `Answer`, for an ordinary `for` loop."""
-
-    def __init__(self, answer: Answer, run: Run) -> None:
-        self._answer = answer
-        self._run = run
-
-    @property
-    def completed(self) -> AnswerCompleted | None:
-        return self._answer.completed
-
-    def events(self) -> Iterator[AnswerEvent]:
-        while (event := self._run(self._answer.next_event)) is not None:
-            yield event
-
-    def __next__(self) -> str:
-        text = self._run(lambda: _next_text(self._answer))
-        if text is None:
-            raise StopIteration
-        return str(text)
-
-    def read(self) -> AnswerCompleted:
-        completed = self._run(self._answer.read)
-        assert isinstance(completed, AnswerCompleted)
-        return completed
-
-    def close(self) -> None:
-        """Cancel it if it still runs."""
-        self._run(self._answer.aclose)
-
-    def __enter__(self) -> BlockingAnswer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-async def _next_text(answer: Answer) -> str | None:
-    return await anext(answer, None)

@@ -10,16 +10,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lookhear.chat.answers import AnswerCompleted, AnswerDelta, AnswerEvent, ReasoningDelta, Usage
-from lookhear.chat.content import Medium, message
+from lookhear.chat.content import message
 from lookhear.errors import ConnectionFailed, ProtocolError, server_error
+from lookhear.sources.files import Medium
 from lookhear.transport.address import Server
 from lookhear.transport.sse import post_events
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """question: text, or all the messages so far in the OpenAI format (`content.message` makes
-    them). settings: fields of the request, those that are None are left out."""
+    """What is asked in one request.
+
+    question: text, or all the messages so far in the OpenAI format (`content.message` makes
+    them). settings: fields of the request, those that are None are left out.
+    """
 
     question: str | Sequence[Mapping[str, Any]]
     images: Sequence[Medium] = ()
@@ -65,7 +69,7 @@ async def chat_events(
     SourceError, ServerError and its kinds, ConnectionFailed, ProtocolError.
     """
     body = await asyncio.to_thread(request.body)
-    written = _Written()
+    written = _PartialAnswer()
     frames = post_events(server, "/v1/chat/completions", body, timeout)
     async with contextlib.aclosing(frames):
         async for frame in frames:
@@ -79,7 +83,7 @@ async def chat_events(
 
 
 @dataclass(slots=True)
-class _Written:
+class _PartialAnswer:
     """What has been told about the first choice so far."""
 
     text: str = ""

@@ -7,8 +7,8 @@
             print(text, end="")
 
 The server keeps the conversation; a picture is sent once, however many questions are about it. A
-lost connection is made anew: what was said, shown and answered is told again (`Minutes`), and what
-was under way is done once more.
+lost connection is made anew: what was said, shown and answered is told again (`ConversationLog`),
+and what was under way is done once more.
 """
 
 from __future__ import annotations
@@ -22,13 +22,19 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Self
 
 from lookhear.chat.answers import Answer, AnswerEvent, AnswerRestarted
-from lookhear.chat.content import Medium, medium_url
-from lookhear.chat.line import ConversationOptions, Line, given, item_added
+from lookhear.chat.content import medium_url
+from lookhear.chat.reconnecting import (
+    ConversationOptions,
+    ReconnectingChannel,
+    item_added,
+    without_none,
+)
 from lookhear.chat.responses import Response
 from lookhear.errors import ConnectionFailed, LookhearError, ServerError, server_error
 from lookhear.sources.audio import Source, at_pace, read_source
+from lookhear.sources.files import Medium
 from lookhear.sources.microphone import Microphone
-from lookhear.sources.spoken import SpokenQuestion
+from lookhear.sources.repeatable import RepeatableAudio
 from lookhear.transport.address import Server
 from lookhear.transport.channel import Channel, Message, Waiter, new_event_id
 
@@ -46,18 +52,20 @@ class Conversation:
     """
 
     def __init__(self, server: Server, options: ConversationOptions) -> None:
-        self._minutes = options.minutes()
-        self._line = Line(server, options, self._minutes, self._take, self._stray, self._lost)
+        self._log = options.log()
+        self._connection = ReconnectingChannel(
+            server, options, self._log, self._take, self._take_stray_error, self._lost
+        )
         # Of committed speech, by item; an error in place of text if there is none.
         self._transcripts: dict[str, asyncio.Future[str | LookhearError]] = {}
         self._response: Response | None = None  # the one being written
         self._asked: Channel | None = None  # where
-        self._place: int | None = None  # of the answer in the minutes, if it is to be there
+        self._place: int | None = None  # of the answer in the log, if it is to be there
         self._frame_error: ServerError | None = None  # about a frame that was sent earlier
         self.model: str | None = None  # what answers, once connected and if the server says
 
     async def __aenter__(self) -> Self:
-        updated = await self._line.open()
+        updated = await self._connection.open()
         self.model = (updated.get("session") or {}).get("model")
         return self
 
@@ -66,12 +74,12 @@ class Conversation:
 
     async def aclose(self) -> None:
         """Hang up. The server forgets the conversation and stops what it does for it."""
-        await self._line.aclose()
+        await self._connection.aclose()
 
     @property
     def reconnects(self) -> int:
         """How often the connection was lost and made anew."""
-        return self._line.reconnects
+        return self._connection.reconnects
 
     # --- what is said -----------------------------------------------------------------------------
 
@@ -89,15 +97,15 @@ class Conversation:
         "low", "high" or "auto", for the pictures. SourceError for a file that cannot be read.
         """
         urls = [await asyncio.to_thread(medium_url, image) for image in images]
-        content = [given(type="input_image", image_url=url, detail=detail) for url in urls]
+        content = [without_none(type="input_image", image_url=url, detail=detail) for url in urls]
         if text or not content:
             kind = "output_text" if role == "assistant" else "input_text"
             content.append({"type": kind, "text": text})
         item_id = f"item_{secrets.token_hex(12)}"
         item = {"id": item_id, "type": "message", "role": role, "content": content}
         create = {"type": "conversation.item.create", "item": item}
-        await self._line.ask(create, item_added(item_id))
-        self._minutes.created(item)
+        await self._connection.ask(create, item_added(item_id))
+        self._log.created(item)
         return item_id
 
     async def add_image(self, image: Medium, detail: str | None = None) -> str:
@@ -121,14 +129,14 @@ class Conversation:
         pieces = read_source(source, rate)
         if pace is not None:
             pieces = at_pace(pieces, pace)
-        question = SpokenQuestion(pieces)
+        question = RepeatableAudio(pieces)
         try:
-            return await self._line.persist(lambda channel: self._say(channel, question))
+            return await self._connection.with_retries(lambda channel: self._say(channel, question))
         finally:
             if microphone is not None and opened:
                 microphone.stop()
 
-    async def _say(self, channel: Channel, question: SpokenQuestion) -> str:
+    async def _say(self, channel: Channel, question: RepeatableAudio) -> str:
         """Say it on this connection; its transcript."""
         if not question.repeatable:
             assert channel.lost is None
@@ -138,12 +146,12 @@ class Conversation:
             with channel.waiting(lambda m: m["type"] == committed) as waiter:
                 try:
                     await self._send_audio(channel, question, waiter)
-                    async with channel.patience():
+                    async with channel.reply_timeout():
                         item_id = (await waiter.reply)["item_id"]
                 except BaseException:
                     await self._clear(channel)
                     raise
-            async with channel.patience():
+            async with channel.reply_timeout():
                 said = await self._transcripts[item_id]
         finally:
             self._transcripts.clear()  # one is spoken at a time
@@ -151,7 +159,9 @@ class Conversation:
             raise said
         return said
 
-    async def _send_audio(self, channel: Channel, question: SpokenQuestion, waiter: Waiter) -> None:
+    async def _send_audio(
+        self, channel: Channel, question: RepeatableAudio, waiter: Waiter
+    ) -> None:
         """Send and commit all of it."""
         # Every piece carries the name of the commit: an error about any of them ends the waiting.
         name = {"event_id": waiter.event_id}
@@ -191,25 +201,25 @@ class Conversation:
             "image": url,
             "timestamp_ms": milliseconds,
         }
-        await self._line.persist(lambda channel: channel.send(frame))
-        self._minutes.seen(url, milliseconds)
+        await self._connection.with_retries(lambda channel: channel.send(frame))
+        self._log.seen(url, milliseconds)
 
     async def forget_frames(self) -> None:
         """What the camera showed is taken out of the conversation."""
-        await self._line.ask(
+        await self._connection.ask(
             {"type": "lookhear.input_video_frame.clear"},
             lambda m: m["type"] == "lookhear.input_video_frame.cleared",
         )
-        self._minutes.forget_frames()
+        self._log.forget_frames()
         self._frame_error = None  # it was about one that is gone
 
     async def delete(self, item_id: str) -> None:
         """Take a message out of the conversation."""
-        await self._line.ask(
+        await self._connection.ask(
             {"type": "conversation.item.delete", "item_id": item_id},
             lambda m: m["type"] == "conversation.item.deleted" and m["item_id"] == item_id,
         )
-        self._minutes.deleted(item_id)
+        self._log.deleted(item_id)
 
     # --- what is answered -------------------------------------------------------------------------
 
@@ -225,18 +235,18 @@ class Conversation:
 
         There is one answer at a time: the next one cancels one that still runs.
         """
-        wanted = given(instructions=instructions, max_output_tokens=max_tokens, **dict(extra or {}))
-        return Answer(self._answer(wanted))
+        fields = {"instructions": instructions, "max_output_tokens": max_tokens, **(extra or {})}
+        return Answer(self._answer(without_none(**fields)))
 
     async def _answer(self, wanted: Message) -> AsyncGenerator[AnswerEvent, None]:
         """Asked again each time the connection breaks, a few times at most."""
         if self._response is not None:
             await self._cancel(self._response)
         kept = wanted.get("conversation") != "none"
-        place = self._minutes.place() if kept else None
+        place = self._log.place() if kept else None
         losses = 0
         while True:
-            channel = await self._line.channel()
+            channel = await self._connection.channel()
             response, self._place = Response(), place
             try:
                 async with contextlib.aclosing(self._try(channel, response, wanted)) as events:
@@ -244,7 +254,7 @@ class Conversation:
                         yield event
                 return
             except LookhearError as error:
-                if not await self._line.worth_repeating(channel, error, losses):
+                if not await self._connection.may_retry(channel, error, losses):
                     raise
                 losses += 1
                 yield AnswerRestarted(str(error))
@@ -260,7 +270,7 @@ class Conversation:
             try:
                 await channel.send({**create, "event_id": waiter.event_id})
                 while True:
-                    async with channel.patience():
+                    async with channel.reply_timeout():
                         event = await response.next()
                     if event is None:
                         return
@@ -287,7 +297,7 @@ class Conversation:
             self._transcripts[message["item_id"]] = asyncio.get_running_loop().create_future()
         elif kind in (f"{_TRANSCRIPTION}completed", f"{_TRANSCRIPTION}failed"):
             if kind.endswith("completed"):
-                self._minutes.spoken(message["item_id"], str(message["transcript"]))
+                self._log.spoken(message["item_id"], str(message["transcript"]))
             transcript = self._transcripts.get(message["item_id"])
             if transcript is not None and not transcript.done():
                 failed = kind.endswith("failed")
@@ -303,10 +313,10 @@ class Conversation:
         """An answer has ended, however: what was said of it is part of the conversation."""
         if self._place is not None and response.text:
             item_id = response.item_id or f"item_{secrets.token_hex(12)}"
-            self._minutes.answered(item_id, response.text, self._place)
+            self._log.answered(item_id, response.text, self._place)
         self._place = None
 
-    def _stray(self, event_id: str, error: ServerError) -> None:
+    def _take_stray_error(self, event_id: str, error: ServerError) -> None:
         """Only frames are sent without waiting; what else comes late is about what was given up."""
         if event_id.startswith(_FRAME):
             self._frame_error = error

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 from lookhear.chat.answers import AnswerCompleted, AnswerDelta, AnswerEvent, ReasoningDelta, Usage
 from lookhear.errors import LookhearError, ServerError, server_error
 
+_MAX_EVENTS = 1000  # that wait to be taken one by one
 # As chat completions call them.
 _FINISH_REASONS = {"max_output_tokens": "length"}
 
@@ -27,8 +29,8 @@ class Response:
         self.text = ""
         self._id: str | None = None
         self._reasoning = ""
-        # Not bounded: an answer is as long as a model's context at most.
-        self._events: asyncio.Queue[AnswerEvent | LookhearError | None] = asyncio.Queue()
+        self._events: deque[AnswerEvent | LookhearError | None] = deque()  # not taken yet
+        self._news = asyncio.Event()  # set while there are any
 
     def take(self, message: Mapping[str, Any]) -> None:
         """Events of other responses mean nothing."""
@@ -39,10 +41,10 @@ class Response:
                 self.item_id = message["item"]["id"]
             case "response.output_text.delta" if message["response_id"] == self._id:
                 self.text += message["delta"]
-                self._events.put_nowait(AnswerDelta(message["delta"]))
+                self._put(AnswerDelta(message["delta"]))
             case "lookhear.response.reasoning.delta" if message["response_id"] == self._id:
                 self._reasoning += message["delta"]
-                self._events.put_nowait(ReasoningDelta(message["delta"]))
+                self._put(ReasoningDelta(message["delta"]))
             case "response.done" if message["response"]["id"] == self._id:
                 self.ended = True
                 self._end(self._outcome(message["response"]))
@@ -54,10 +56,24 @@ class Response:
 
     async def next(self) -> AnswerEvent | None:
         """None after the end. Raises what it failed with."""
-        event = await self._events.get()
+        await self._news.wait()
+        event = self._events.popleft()
+        if not self._events:
+            self._news.clear()
         if isinstance(event, LookhearError):
             raise event
         return event
+
+    def _put(self, event: AnswerEvent | LookhearError | None) -> None:
+        """Where too many wait, deltas are joined: nothing is lost, and the text is the bound."""
+        last = self._events[-1] if len(self._events) >= _MAX_EVENTS else None
+        if isinstance(event, AnswerDelta) and isinstance(last, AnswerDelta):
+            self._events[-1] = AnswerDelta(last.text + event.text)
+        elif isinstance(event, ReasoningDelta) and isinstance(last, ReasoningDelta):
+            self._events[-1] = ReasoningDelta(last.text + event.text)
+        else:
+            self._events.append(event)
+        self._news.set()
 
     def _outcome(self, response: Mapping[str, Any]) -> AnswerCompleted | ServerError:
         status = response["status"]
@@ -73,6 +89,6 @@ class Response:
         return AnswerCompleted(self.text, reason, self._reasoning, counted)
 
     def _end(self, outcome: AnswerCompleted | LookhearError) -> None:
-        self._events.put_nowait(outcome)
-        self._events.put_nowait(None)
+        self._put(outcome)
+        self._put(None)
         self.done.set()

@@ -16,20 +16,22 @@ from rich.text import Text
 
 from lookhear.blocking import Client
 from lookhear.chat.answers import AnswerEvent, QuestionHeard
-from lookhear.chat.content import is_url, named, require_file
+from lookhear.chat.content import named
 from lookhear.client import AsyncClient
 from lookhear.commands.chat_loop import ChatLoop
 from lookhear.errors import InvalidRequest, SourceError, UsageError
-from lookhear.live.events import as_json
 from lookhear.sources.audio import Source
+from lookhear.sources.files import is_url, require_file
 from lookhear.sources.microphone import Microphone
 from lookhear.terminal.answer import AnswerDisplay
+from lookhear.terminal.output import print_event
 
 # What a private server serves if no model is named: what looks, and what hears.
 LOOKS, HEARS = "demo-qwen3-vl", "demo-qwen3-asr"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `lookhear chat` takes, but for the server."""
     parser.add_argument(
         "question", metavar="QUESTION", nargs="?", help="without one: a conversation, or stdin"
     )
@@ -180,7 +182,7 @@ async def _spoken(parsed: argparse.Namespace, client: AsyncClient) -> int:
                 loop.remove_signal_handler(signal.SIGINT)
         question = question.strip()
         if parsed.json:
-            _print_json(QuestionHeard(question))
+            print_event(QuestionHeard(question))
         else:
             console.print(Text(question, style="bold cyan"), soft_wrap=True)
         async with talk.respond() as answer:
@@ -199,10 +201,6 @@ class _Printer(AnswerDisplay):
 
     def show(self, event: AnswerEvent) -> None:
         if self._as_lines:
-            _print_json(event)
+            print_event(event)
         else:
             super().show(event)
-
-
-def _print_json(event: AnswerEvent | QuestionHeard) -> None:
-    print(json.dumps(as_json(event), ensure_ascii=False), flush=True)

@@ -10,10 +10,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from lookhear.blocking import Client
-from lookhear.chat.answers import AnswerDelta, BlockingAnswer
-from lookhear.chat.content import is_url, message, named, require_file
+from lookhear.blocking import BlockingAnswer, Client
+from lookhear.chat.answers import AnswerDelta
+from lookhear.chat.content import message, named
 from lookhear.errors import InvalidRequest, LookhearError, SourceError
+from lookhear.sources.files import is_url, require_file
 from lookhear.terminal.answer import AnswerDisplay
 
 HELP = (

@@ -21,8 +21,9 @@ from lookhear.commands.private_server import ServerProcess, free_port, server_in
 from lookhear.errors import LookhearError, SourceError
 from lookhear.live.events import TextDelta, TurnCompleted, TurnFailed
 from lookhear.sources.audio import at_pace, read_source
-from lookhear.sources.replay import RATE, SAMPLE_BYTES
-from lookhear.terminal.transcript import LiveTranscript, progress
+from lookhear.sources.pcm import RATE, SAMPLE_BYTES
+from lookhear.terminal.progress import progress
+from lookhear.terminal.transcript import LiveTranscript
 from lookhear.wer import WordErrors, word_errors
 
 QUIET_SECONDS = 1.5  # of silence after the recording, as after a person who has finished
@@ -82,6 +83,7 @@ class Measurement:
     failed: list[str] = field(default_factory=list)
 
     def report(self, recording: Recording) -> Table:
+        """The numbers as people read them, a row each."""
         errors = self.errors(recording)
         wrong = errors.substitutions + errors.deletions + errors.insertions
         table = Table.grid(padding=(0, 2))
@@ -100,6 +102,7 @@ class Measurement:
         return table
 
     def errors(self, recording: Recording) -> WordErrors:
+        """The words that were heard against those of the recording."""
         said = sorted(self.turns, key=lambda turn: turn.start)
         return word_errors(recording.text, " ".join(turn.text for turn in said))
 

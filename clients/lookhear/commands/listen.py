@@ -15,20 +15,21 @@ from lookhear.client import AsyncClient
 from lookhear.commands.live import transcribe_live
 from lookhear.commands.server_choice import chosen_server
 from lookhear.errors import UsageError
-from lookhear.live.stream import Retry
 from lookhear.sources.audio import read_source
-from lookhear.sources.meter import Meter
+from lookhear.sources.level_meter import LevelMeter
 from lookhear.sources.microphone import Microphone, input_devices, require_microphone
 from lookhear.sources.pcm_stream import read_stream
 from lookhear.sources.standard_input import read_blocks
 from lookhear.terminal.status_line import StatusLine
-from lookhear.terminal.subtitles import TurnFile
+from lookhear.terminal.subtitles import TranscriptFile
+from lookhear.transport.retry import Retry
 
 # A microphone goes on recording while the server is away, for as long as its queue lasts.
 PATIENT = Retry(tries=30, first=0.5, cap=4.0)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `lookhear listen` takes, but for the server."""
     parser.add_argument(
         "source",
         metavar="-",
@@ -71,7 +72,7 @@ def run(parsed: argparse.Namespace) -> int:
             "listen -: expected sound through a pipe, as `ffmpeg -i SOURCE -f wav - | lookhear "
             "listen -`"
         )
-    out = None if parsed.out is None else TurnFile(parsed.out)
+    out = None if parsed.out is None else TranscriptFile(parsed.out)
     served = [parsed.model] if parsed.model else []
     with chosen_server(parsed, Console(stderr=True), served) as (url, model):
         client = AsyncClient(url, parsed.api_key, retry=PATIENT)
@@ -84,9 +85,9 @@ async def _listen(
     microphone: Microphone | None,
     model: str | None,
     parsed: argparse.Namespace,
-    out: TurnFile | None,
+    out: TranscriptFile | None,
 ) -> int:
-    status, stop = StatusLine(Meter()), asyncio.Event()
+    status, stop = StatusLine(LevelMeter()), asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def finish() -> None:

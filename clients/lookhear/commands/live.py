@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,9 +10,10 @@ from rich.console import Console
 from rich.text import Text
 
 from lookhear.client import AsyncClient
-from lookhear.live.events import TurnCompleted, as_json
+from lookhear.live.events import TurnCompleted
+from lookhear.terminal.output import print_event
 from lookhear.terminal.status_line import StatusLine
-from lookhear.terminal.subtitles import FORMATS, TurnFile
+from lookhear.terminal.subtitles import FORMATS, TranscriptFile
 from lookhear.terminal.transcript import LiveTranscript
 
 
@@ -23,7 +23,7 @@ async def transcribe_live(
     status: StatusLine,
     *,
     form: str,
-    out: TurnFile | None = None,
+    out: TranscriptFile | None = None,
     **session: Any,
 ) -> None:
     """Until the source ends and its last turn is done. form: "text", "json", "srt", "vtt".
@@ -45,7 +45,7 @@ async def transcribe_live(
                     if out is not None:
                         out.add(event)
                 if form == "json":
-                    print(json.dumps(as_json(event), ensure_ascii=False), flush=True)
+                    print_event(event)
                 elif form == "text":
                     transcript.show(event)
     if out is not None:

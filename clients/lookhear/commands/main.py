@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import io
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -30,6 +32,7 @@ from lookhear.errors import (
     UsageError,
 )
 
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of what is written
 COMMANDS = "lookhear.commands"  # the entry-point group: `name(argv) -> exit status`
 # What the server's own commands do, known without loading them.
 PLUGINS = {
@@ -48,25 +51,46 @@ def main(argv: Sequence[str] | None = None) -> int:
             # What a terminal's encoding lacks, or a file's name has beyond it, ends nothing.
             stream.reconfigure(errors="backslashreplace")
     try:
-        plugins = metadata.entry_points(group=COMMANDS)
-        if arguments and arguments[0] in plugins.names:
-            return _plugin(plugins[arguments[0]], arguments[1:])
-        parser = _parser(sorted(plugins.names))
-        if not arguments:
-            parser.print_help()
-            return 2
-        parsed = parser.parse_args(arguments)
-        return cast(Callable[[argparse.Namespace], int], parsed.run)(parsed)
+        try:
+            return _run(arguments)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # while what goes wrong with it can still be told
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output is gone; there is nobody to tell
+        _discard_output()  # whoever read it is gone; there is nobody to tell
         return 1
     except LookhearError as error:
         is_about_key = isinstance(error, AuthenticationError) and error.code == "invalid_api_key"
         hint = f"; {KEY_HINT}" if is_about_key else ""
         print(f"lookhear: {error}{hint}", file=sys.stderr)
         return 2 if isinstance(error, (AddressError, NotInstalled, UsageError)) else 1
+    except OSError as error:
+        if error.errno not in _DISK_ERRORS:
+            raise
+        _discard_output()
+        print(f"lookhear: cannot write the output: {error.strerror}", file=sys.stderr)
+        return 1
+
+
+def _run(arguments: list[str]) -> int:
+    """The command that the arguments name; its exit status."""
+    plugins = metadata.entry_points(group=COMMANDS)
+    if arguments and arguments[0] in plugins.names:
+        return _plugin(plugins[arguments[0]], arguments[1:])
+    parser = _parser(sorted(plugins.names))
+    if not arguments:
+        parser.print_help()
+        return 2
+    parsed = parser.parse_args(arguments)
+    return cast(Callable[[argparse.Namespace], int], parsed.run)(parsed)
+
+
+def _discard_output() -> None:
+    """Nothing more can be written to stdout, and what it holds back would fail again at exit."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _plugin(entry: metadata.EntryPoint, argv: list[str]) -> int:

@@ -14,14 +14,12 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 from lookhear.errors import ConnectionFailed, LookhearError, ProtocolError, ServerError
+from lookhear.terminal.progress import Report
 from lookhear.transport.address import Server
-
-Progress = Callable[[str, float | None], None]
-"""Told what is going on and the share done, None if that is not known."""
 
 _POLL_SECONDS = 0.1
 _OUR_PORTS = range(20_000, 32_000)  # below those that systems choose from
@@ -51,8 +49,9 @@ def free_port(wanted: int = 0, host: str = "127.0.0.1") -> int:
     raise ServerFailed(f"no free port on {host}")
 
 
-def _loading(body: bytes) -> tuple[str, float | None]:
-    """What a server says under `/ready` that it is doing, for the first model not ready yet."""
+def loading_stage(body: bytes) -> tuple[str, float | None]:
+    """What a server says under `/ready` that it is doing, for the first model not ready yet, and
+    the share done."""
     try:
         models = json.loads(body)["models"]
         model = next(model for model in models if model["state"] != "ready")
@@ -99,6 +98,7 @@ class ChildServer(ABC):
 
     @property
     def pid(self) -> int:
+        """The child's process id. It must have been started."""
         assert self._child is not None, "not started"
         return self._child.pid
 
@@ -185,7 +185,7 @@ class ServerProcess(ChildServer):
         self,
         port: int = 0,
         arguments: Sequence[str] = (),
-        on_progress: Progress = lambda stage, share: None,
+        on_progress: Report = lambda stage, share: None,
         start_seconds: float = 3600.0,
     ) -> None:
         self.port = port or free_port()
@@ -202,5 +202,5 @@ class ServerProcess(ChildServer):
             self._on_progress("starting the server", None)
             return False
         if status != 200:
-            self._on_progress(*_loading(body))
+            self._on_progress(*loading_stage(body))
         return status == 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -13,16 +14,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from lookhear.chat.content import require_file
 from lookhear.client import AsyncClient
 from lookhear.commands.live import transcribe_live
 from lookhear.commands.server_choice import chosen_server
-from lookhear.errors import InvalidRequest, SourceError, UsageError
+from lookhear.errors import InvalidRequest, OutputError, SourceError, UsageError
 from lookhear.sources.audio import at_pace, read_source
-from lookhear.sources.meter import Meter
+from lookhear.sources.files import require_file
+from lookhear.sources.level_meter import LevelMeter
+from lookhear.terminal.output import require_writable, write_file
+from lookhear.terminal.progress import progress
 from lookhear.terminal.status_line import StatusLine
-from lookhear.terminal.subtitles import TurnFile
-from lookhear.terminal.transcript import progress
+from lookhear.terminal.subtitles import TranscriptFile
 
 # What the server calls the formats, and how their files are named.
 _WIRE = {"text": "text", "json": "verbose_json", "srt": "srt", "vtt": "vtt"}
@@ -30,6 +32,7 @@ _SUFFIXES = {".txt": "text", ".json": "json", ".srt": "srt", ".vtt": "vtt"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `lookhear transcribe` takes, but for the server."""
     parser.add_argument("files", metavar="FILE", nargs="+", help="audio or video; `-` is stdin")
     parser.add_argument(
         "--live", action="store_true", help="stream it at the speed of speech, text as it comes"
@@ -74,7 +77,14 @@ def _outputs(parsed: argparse.Namespace) -> tuple[str, Callable[[str], Path] | N
         if several and parsed.format in ("srt", "vtt"):
             raise UsageError(f"transcribe: several files as {parsed.format} need --out FOLDER")
         return parsed.format or "text", None
-    if several or out.is_dir() or str(parsed.out).endswith("/"):
+    named = _SUFFIXES.get(out.suffix.lower())
+    is_folder = out.is_dir() or str(parsed.out).endswith("/")
+    if several and named is not None and not out.exists() and not is_folder:
+        raise UsageError(
+            f"--out: expected a folder for several files, got {out}; a new folder of that name is "
+            f"--out {out}/"
+        )
+    if several or is_folder:
         form = parsed.format or "text"
         suffix = next(suffix for suffix, name in _SUFFIXES.items() if name == form)
         stems = Counter(_stem(file) for file in parsed.files)
@@ -82,9 +92,12 @@ def _outputs(parsed: argparse.Namespace) -> tuple[str, Callable[[str], Path] | N
             raise UsageError(f"transcribe: several files would be written to {twice[0]}{suffix}")
         _make_folder(out)
         return form, lambda file: out / f"{_stem(file)}{suffix}"
-    form = parsed.format or _SUFFIXES.get(out.suffix.lower())
+    form = parsed.format or named
     if form is None:
         raise UsageError(f"--out: expected .txt, .srt, .vtt or .json, or --format, got {out}")
+    if named not in (None, form):
+        raise UsageError(f"--out {out} says {named} and --format {form}: expected one format")
+    require_writable(out)
     return form, lambda file: out
 
 
@@ -96,7 +109,9 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SourceError(f"cannot write into {folder}: {error.strerror}") from error
+        raise OutputError(f"cannot write into {folder}: {error.strerror}") from error
+    if not os.access(folder, os.W_OK):
+        raise OutputError(f"cannot write into {folder}: not allowed to")
 
 
 def _whole(
@@ -155,11 +170,7 @@ def _deliver(
         indent = None if several and target is None else 2
         answer = json.dumps(named, ensure_ascii=False, indent=indent)
     if target is not None:
-        path = target(file)
-        try:
-            path.write_text(answer + "\n", encoding="utf-8")
-        except OSError as error:
-            raise SourceError(f"cannot write {path}: {error.strerror}") from error
+        write_file(target(file), answer + "\n")
     elif several and form == "text":
         print(f"{file}: {answer}", flush=True)
     else:
@@ -171,12 +182,12 @@ def _live(parsed: argparse.Namespace) -> int:
     if len(parsed.files) > 1 or parsed.files == ["-"]:
         raise UsageError("transcribe --live: expected one FILE; `lookhear listen -` reads stdin")
     form = parsed.format or "text"
-    out = None if parsed.out is None else TurnFile(parsed.out)
+    out = None if parsed.out is None else TranscriptFile(parsed.out)
     with chosen_server(parsed, Console(stderr=True), _served(parsed)) as (url, model):
         session = transcribe_live(
             AsyncClient(url, parsed.api_key),
             at_pace(read_source(parsed.files[0]), 1.0),
-            StatusLine(Meter(), hint="Ctrl-C stops"),
+            StatusLine(LevelMeter(), hint="Ctrl-C stops"),
             form=form,
             out=out,
             model=model,

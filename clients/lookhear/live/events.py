@@ -9,11 +9,7 @@ connection breaks, whole unfinished turns: `Reconnecting.superseded` names them.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any
-
-from lookhear.chat.answers import AnswerEvent, QuestionHeard
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +22,16 @@ class SessionReady:
 
 @dataclass(frozen=True, slots=True)
 class SpeechStarted:
+    """A turn began; `start` counts the padding before its first sound."""
+
     item_id: str
     start: float
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechStopped:
+    """Nobody speaks any more; the end of the turn, its silence included."""
+
     item_id: str
     end: float
 
@@ -54,6 +54,8 @@ class Provisional:
 
 @dataclass(frozen=True, slots=True)
 class Word:
+    """One word and its times. probability: of its text, 0 to 1, as the model sees it."""
+
     word: str
     start: float
     end: float
@@ -116,8 +118,3 @@ Event = (
     | TurnFailed
     | Reconnecting
 )
-
-
-def as_json(event: Event | AnswerEvent | QuestionHeard) -> dict[str, Any]:
-    """The event as plain data, its class name under `event`."""
-    return {"event": type(event).__name__, **dataclasses.asdict(event)}

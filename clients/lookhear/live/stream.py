@@ -22,12 +22,19 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from lookhear.errors import ConnectionFailed, ProtocolError, ServerError, in_words, server_error
+from lookhear.errors import (
+    ConnectionFailed,
+    ProtocolError,
+    ServerError,
+    in_words,
+    server_error,
+)
 from lookhear.live.events import Event, Reconnecting, SessionReady
+from lookhear.live.replay import ReplayBuffer
 from lookhear.live.turns import ServerVad, TurnTracker
 from lookhear.sources.audio import Source, at_pace, read_source
 from lookhear.sources.microphone import Microphone
-from lookhear.sources.replay import RATE, SAMPLE_BYTES, ReplayBuffer
+from lookhear.sources.pcm import RATE, SAMPLE_BYTES
 from lookhear.transport.address import Server
 from lookhear.transport.realtime import (
     ERRORS_BEFORE_CLOSE,
@@ -38,6 +45,7 @@ from lookhear.transport.realtime import (
     parse_frame,
     refused_handshake,
 )
+from lookhear.transport.retry import Attempts, Retry, is_loading
 
 _END_COMMIT = "lookhear_end_of_source"
 _MAX_APPEND_SECONDS = 1.0
@@ -45,35 +53,24 @@ _PING_SECONDS = 2.5  # of audio between two pings; at most two such stretches ar
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
-    """How a lost connection is sought again: it waits first, 2 first, 4 first, … seconds."""
-
-    tries: int = 5
-    first: float = 0.5
-    cap: float = 8.0
-
-    def delay(self, attempt: int) -> float:
-        return min(self.cap, self.first * 2.0**attempt)
-
-
-@dataclass(frozen=True, slots=True)
 class StreamOptions:
     """What the session asks for, and the client's own bounds (seconds)."""
 
-    model: str | None = None
-    language: str | None = None
-    prompt: str | None = None
-    turn_detection: ServerVad | None = ServerVad()
-    provisional: bool = False
-    words: bool = False
-    pace: float | None = None
-    rate: int | None = None
+    model: str | None = None  # None: the server's first that transcribes
+    language: str | None = None  # a code such as "en"; None: found by the model
+    prompt: str | None = None  # names and terms to expect
+    turn_detection: ServerVad | None = ServerVad()  # None: the whole source is one turn
+    provisional: bool = False  # ask for text that may still change, too
+    words: bool = False  # ask for the times of words, too
+    pace: float | None = None  # 1.0: as fast as it would be spoken; None: as the server takes it
+    rate: int | None = None  # samples per second of a source that does not say it
     replay_seconds: float = 300.0  # of audio kept for a reconnect; a longer turn loses its start
     ahead_seconds: float = 30.0  # of audio read from the source and not yet sent
     answer_seconds: float = 60.0  # the server may be silent this long after the source has ended
     steady_seconds: float = 10.0  # a connection that lived so long resets the count of tries
 
     def session_update(self) -> dict[str, Any]:
+        """The client event that asks for this session."""
         transcription = {
             "model": self.model,
             "language": self.language,
@@ -124,7 +121,7 @@ class LiveStream:
         # What is said while connecting counts. A microphone that is on already is not ours to stop.
         opened = microphone is not None and microphone.start()
         pump: asyncio.Task[None] | None = None
-        attempt = 0
+        attempts = Attempts(self._retry)
         ready = False
         try:
             while True:
@@ -143,18 +140,19 @@ class LiveStream:
                     if self._failure is not None:
                         raise self._failure from None
                     reason = self._retry_reason(error, ready)
-                if time.monotonic() - connected_at > self._options.steady_seconds:
-                    attempt = 0
-                if self._progressed():
-                    attempt = 0
-                if attempt >= self._retry.tries:
+                    # What was held is old news where there was no connection at all.
+                    loading = isinstance(error, ConnectionClosed) and is_loading(self._held_error)
+                now = time.monotonic()
+                steady = now - connected_at > self._options.steady_seconds
+                useful = steady or self._progressed()
+                if not attempts.lost(now, useful=useful, loading=loading):
                     raise self._held_error or ConnectionFailed(
-                        f"lost {self._server.base_url} and {attempt} tries did not bring it back: "
-                        f"{reason}"
+                        f"lost {self._server.base_url} and {attempts.count} tries did not bring it "
+                        f"back: {reason}"
                     )
-                yield self._lost(attempt, reason)
-                await asyncio.sleep(self._retry.delay(attempt))
-                attempt += 1
+                delay = attempts.delay()
+                yield self._lost(attempts.count, delay, reason)
+                await asyncio.sleep(delay)
         finally:
             if microphone is not None and opened:
                 microphone.stop()
@@ -173,7 +171,8 @@ class LiveStream:
     async def _converse(self, socket: ClientConnection) -> AsyncGenerator[Event, None]:
         """Everything on one connection, from the session's configuration to its last turn."""
         self._held_error = None
-        await socket.send(json.dumps(self._options.session_update()))
+        with contextlib.suppress(ConnectionClosed):  # what was said before it is still to be read
+            await socket.send(json.dumps(self._options.session_update()))
         sender: asyncio.Task[None] | None = None
         try:
             while not self._tracker.finished:
@@ -249,9 +248,9 @@ class LiveStream:
         """Why the connection is gone, in words. Raises where trying again would not help."""
         if isinstance(error, ConnectionClosed):
             code, said = close_reason(error, self._held_error)
-            if (final := final_close(code, said, self._held_error)) is not None:
+            if (final := final_close(self._server, code, said, self._held_error)) is not None:
                 raise final from error
-            return f"closed with {code}: {said}"
+            return said if is_loading(self._held_error) else f"closed with {code}: {said}"
         if isinstance(error, InvalidStatus):
             refusal = refused_handshake(self._server, error)
             if error.response.status_code not in RETRIED_STATUSES or not ready:
@@ -263,10 +262,10 @@ class LiveStream:
         return in_words(error)
 
     def _progressed(self) -> bool:
-        """Whether the lost connection got anything done: it is then worth the full set of tries."""
+        """Whether the lost connection got anything done."""
         return self._tracker.needed_from > self._last_resume
 
-    def _lost(self, attempt: int, reason: str) -> Reconnecting:
+    def _lost(self, attempt: int, delay: float, reason: str) -> Reconnecting:
         """Rewind to what must be said again."""
         speaking = self._tracker.speaking
         superseded = self._tracker.disconnected()
@@ -275,8 +274,8 @@ class LiveStream:
         self._tracker.skipped_to(self._buffer.start)
         self._sent = self._last_resume = self._tracker.needed_from
         return Reconnecting(
-            attempt=attempt + 1,
-            delay=self._retry.delay(attempt),
+            attempt=attempt,
+            delay=delay,
             reason=reason,
             superseded=superseded,
             resume=self._sent / RATE,

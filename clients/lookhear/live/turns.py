@@ -38,7 +38,7 @@ from lookhear.live.events import (
     Word,
     Words,
 )
-from lookhear.sources.replay import RATE
+from lookhear.sources.pcm import RATE
 
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."
 _EXTENSION = "lookhear.input_audio_transcription."
@@ -48,11 +48,12 @@ _EXTENSION = "lookhear.input_audio_transcription."
 class ServerVad:
     """The server finds the turns by voice detection. Times in milliseconds, as on the wire."""
 
-    threshold: float = 0.5
-    prefix_padding_ms: int = 300
-    silence_duration_ms: int = 500
+    threshold: float = 0.5  # 0 to 1: how sure the detector must be that somebody speaks
+    prefix_padding_ms: int = 300  # of audio before the detected start that belong to the turn
+    silence_duration_ms: int = 500  # after which the turn is over
 
     def payload(self) -> dict[str, Any]:
+        """The `turn_detection` object of a session."""
         return {
             "type": "server_vad",
             "threshold": self.threshold,

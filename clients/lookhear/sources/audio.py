@@ -13,11 +13,10 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from lookhear.chat.content import read_medium, require_file
 from lookhear.errors import SourceError
+from lookhear.sources.files import read_medium, require_file
 from lookhear.sources.microphone import Microphone
-from lookhear.sources.replay import RATE, SAMPLE_BYTES
-from lookhear.sources.resampling import ToWire
+from lookhear.sources.pcm import RATE, SAMPLE_BYTES, PcmConverter
 
 BLOCK_SECONDS = 0.5  # of a file, read and resampled at once
 _END = object()  # what `next` in a thread answers at the end: StopIteration cannot cross a future
@@ -43,7 +42,7 @@ def _file_pieces(file: str | os.PathLike[str] | bytes) -> Iterator[bytes]:
             file = read_medium(file)
     try:
         with soundfile.SoundFile(io.BytesIO(file) if isinstance(file, bytes) else file) as sound:
-            wire = ToWire(sound.samplerate)
+            wire = PcmConverter(sound.samplerate)
             frames = max(1, int(sound.samplerate * BLOCK_SECONDS))
             while len(block := sound.read(frames, dtype="float32", always_2d=True)):
                 yield wire.samples(block.mean(axis=1, dtype=np.float32))
@@ -60,7 +59,7 @@ def _array_pieces(samples: NDArray[np.float32], rate: int) -> Iterator[bytes]:
             f"samples: expected a one-dimensional float array in [-1, 1], "
             f"got {samples.dtype} of shape {samples.shape}"
         )
-    wire = ToWire(rate)
+    wire = PcmConverter(rate)
     block = max(1, int(rate * BLOCK_SECONDS))
     for first in range(0, len(samples), block):
         yield wire.samples(samples[first : first + block].astype(np.float32))
@@ -96,7 +95,7 @@ async def read_source(source: Source, rate: int | None = None) -> AsyncIterator[
 async def _chunks(
     source: Iterable[bytes] | AsyncIterable[bytes] | Microphone, rate: int
 ) -> AsyncIterator[bytes]:
-    wire = ToWire(rate)
+    wire = PcmConverter(rate)
     if isinstance(source, AsyncIterable):
         async for chunk in source:
             yield wire.pcm(_checked(chunk))

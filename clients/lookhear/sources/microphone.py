@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lookhear.errors import NotInstalled, SourceError
-from lookhear.sources.replay import RATE
-from lookhear.sources.resampling import ToWire
+from lookhear.sources.pcm import RATE, PcmConverter
 
 
 class Microphone:
@@ -83,7 +82,7 @@ class Microphone:
 
     def __iter__(self) -> Iterator[bytes]:
         self.start()
-        wire = ToWire(self._rate)
+        wire = PcmConverter(self._rate)
         while True:
             if self._overflowed:
                 raise SourceError("the microphone recorded faster than its audio was taken away")

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lookhear.chat.content import media_type
 from lookhear.errors import SourceError
-from lookhear.sources.replay import RATE
-from lookhear.sources.resampling import ToWire
+from lookhear.sources.files import media_type
+from lookhear.sources.pcm import RATE, PcmConverter
 
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE  # format tags of WAV
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # what a writer says that cannot seek back
@@ -53,8 +52,11 @@ class _Reader:
 
 
 async def read_stream(blocks: AsyncIterator[bytes], rate: int | None) -> AsyncIterator[bytes]:
-    """blocks: of a WAV (16-bit or float, any channels, known length or not), or of bare mono 16-bit
-    little-endian PCM at `rate` (24 kHz if None), cut anywhere. SourceError."""
+    """What comes through a pipe, as mono 16-bit PCM at 24 kHz.
+
+    blocks: of a WAV (16-bit or float, any channels, known length or not), or of bare mono 16-bit
+    little-endian PCM at `rate` (24 kHz if None), cut anywhere. SourceError.
+    """
     reader = _Reader(blocks)
     start = await reader.peek(12)
     if start[:4] in (b"RIFF", b"RF64") and start[8:12] == b"WAVE":
@@ -67,7 +69,7 @@ async def read_stream(blocks: AsyncIterator[bytes], rate: int | None) -> AsyncIt
                 "transcribe FILE`, a stream through `ffmpeg -i - -f wav -`"
             )
         form, size = _Format(RATE if rate is None else rate, 1, "<i2"), None
-    wire = ToWire(form.rate)
+    wire = PcmConverter(form.rate)
     width = np.dtype(form.dtype).itemsize * form.channels
     carry = b""
     async for block in reader.rest():
@@ -83,7 +85,7 @@ async def read_stream(blocks: AsyncIterator[bytes], rate: int | None) -> AsyncIt
     yield wire.pcm(b"", last=True)
 
 
-def _convert(data: bytes, form: _Format, wire: ToWire) -> bytes:
+def _convert(data: bytes, form: _Format, wire: PcmConverter) -> bytes:
     if form.channels == 1 and form.dtype == "<i2":
         return wire.pcm(data)
     samples = np.frombuffer(data, form.dtype).astype(np.float32)

@@ -86,6 +86,7 @@ class AnswerDisplay:
         self._open = False  # a line is begun
 
     def show(self, event: AnswerEvent) -> None:
+        """Take one event of the answer onto the screen."""
         if not self._console.is_terminal:
             if isinstance(event, AnswerRestarted) and self._open:
                 print("\n", file=self._console.file)  # all that can be done about what is written

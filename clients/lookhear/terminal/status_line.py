@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from enum import StrEnum
 
 from rich.text import Text
 
@@ -18,11 +19,22 @@ from lookhear.live.events import (
     TurnCompleted,
 )
 from lookhear.live.turns import ServerVad
-from lookhear.sources.meter import SILENT, Meter
+from lookhear.sources.level_meter import SILENT, LevelMeter
 
 _CELLS = 10  # of the level meter
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LOUD, _CLIPPING = -12.0, -3.0  # dB
+
+
+class _Phase(StrEnum):
+    """Of a session, in the words that are shown."""
+
+    CONNECTING = "connecting"
+    LISTENING = "listening"
+    FINISHING = "finishing"  # nothing more is recorded; the last text is waited for
+
+
+_STYLES = {_Phase.CONNECTING: "yellow", _Phase.LISTENING: "green", _Phase.FINISHING: "dim"}
 
 
 def clock(seconds: float) -> str:
@@ -33,7 +45,9 @@ def clock(seconds: float) -> str:
 
 
 class StatusLine:
-    """hint: how to end it. now: seconds, as `time.monotonic`.
+    """Follows a live transcription, and shows in one line how it goes.
+
+    hint: how to end it. now: seconds, as `time.monotonic`.
 
     first, final: seconds from the beginning of speech to its first text, and from its end to the
     whole text of the turn, silence included, of each turn.
@@ -41,7 +55,7 @@ class StatusLine:
 
     def __init__(
         self,
-        meter: Meter,
+        meter: LevelMeter,
         hint: str = "Ctrl-C ends",
         vad: ServerVad = ServerVad(),  # noqa: B008 (frozen)
         now: Callable[[], float] = time.monotonic,
@@ -51,7 +65,7 @@ class StatusLine:
         self._padding = vad.prefix_padding_ms / 1000
         self._silence = vad.silence_duration_ms / 1000
         self._now = now
-        self._state = "connecting"
+        self._phase = _Phase.CONNECTING
         self._back_at: float | None = None  # when a lost connection is sought again
         self._speaking: dict[str, float] = {}  # where the turns without text began
         self._stopped: set[str] = set()
@@ -63,14 +77,15 @@ class StatusLine:
 
     def finishing(self) -> None:
         """Nothing more is recorded."""
-        self._state, self._hint = "finishing", "Ctrl-C again gives up"
+        self._phase, self._hint = _Phase.FINISHING, "Ctrl-C again gives up"
 
     def take(self, event: Event) -> None:
+        """Follow one event of the transcription."""
         match event:
             case SessionReady():
                 self._back_at = None
-                if self._state == "connecting":
-                    self._state = "listening"
+                if self._phase is _Phase.CONNECTING:
+                    self._phase = _Phase.LISTENING
             case SpeechStarted():
                 self._talking.add(event.item_id)
                 self._speaking[event.item_id] = event.start + self._padding
@@ -104,7 +119,7 @@ class StatusLine:
     def render(self, width: int) -> Text:
         """One line; what does not fit is left out, the least important first."""
         parts = [
-            (0, self._light()),
+            (0, self._activity()),
             (1, Text(clock(self.meter.seconds).rjust(5))),
             (2, self._level()),
             (4, Text(self._language or "", style="cyan")),
@@ -120,16 +135,15 @@ class StatusLine:
                 room -= part.cell_len + 2
         return Text("  ").join(part for rank, part in parts if rank in shown)
 
-    def _light(self) -> Text:
+    def _activity(self) -> Text:
         back_at = self._back_at  # once: what redraws the screen is another thread
         if back_at is not None:
             seconds = max(0.0, back_at - self._now())
             wait = f" in {seconds:.0f} s" if seconds >= 1 else ""
             return Text(f"● reconnecting{wait}", style="yellow")
-        if self._state == "listening" and self._talking:
+        if self._phase is _Phase.LISTENING and self._talking:
             return Text("● hearing  ", style="bold red")  # as wide as when nobody speaks
-        style = {"listening": "green", "connecting": "yellow"}.get(self._state, "dim")
-        return Text(f"● {self._state}", style=style)
+        return Text(f"● {self._phase}", style=_STYLES[self._phase])
 
     def _level(self) -> Text:
         level = self.meter.level

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lookhear.errors import SourceError, UsageError
+from lookhear.errors import UsageError
 from lookhear.live.events import TurnCompleted
+from lookhear.terminal.output import replace_file, require_writable
 
 _CUE_CHARACTERS = 84  # two lines of 42, as subtitles have them
 _SENTENCE_CHARACTERS = 40  # a sentence of so many ends its cue
@@ -77,28 +77,24 @@ FORMATS: dict[str, Callable[[Sequence[TurnCompleted]], str]] = {"srt": srt, "vtt
 _SUFFIXES = {".srt": srt, ".vtt": vtt, ".txt": txt}
 
 
-class TurnFile:
+class TranscriptFile:
     """A .srt, .vtt or .txt that is whole after every turn. What was there before is left alone
-    until the first of them, or `save`. UsageError, SourceError."""
+    until the first of them, or `save`. UsageError, OutputError."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
         write = _SUFFIXES.get(self._path.suffix.lower())
         if write is None:
             raise UsageError(f"--out: expected a name that ends in .srt, .vtt or .txt, got {path}")
+        require_writable(self._path)
         self._write = write
         self._turns: list[TurnCompleted] = []
-        if not os.access(self._path.parent, os.W_OK):
-            raise SourceError(f"cannot write {path}: no folder to write into")
 
     def add(self, turn: TurnCompleted) -> None:
+        """Write this turn too. OutputError."""
         self._turns.append(turn)
         self.save()
 
     def save(self) -> None:
-        beside = self._path.with_name(f".{self._path.name}.part")
-        try:
-            beside.write_text(self._write(self._turns), encoding="utf-8")
-            os.replace(beside, self._path)
-        except OSError as error:
-            raise SourceError(f"cannot write {self._path}: {error.strerror}") from error
+        """Write what there is so far, be it nothing. OutputError."""
+        replace_file(self._path, self._write(self._turns))

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from lookhear.commands.private_server import Progress as Report
 from lookhear.live.events import (
     Event,
     Provisional,
@@ -76,6 +72,7 @@ class LiveTranscript:
         self._status = status
         self._notes = notes or (console if console.is_terminal else Console(stderr=True))
         self._now = now
+        self._was_connected = False
         self._lost_at: float | None = None  # when the connection was, until it is back
         self._lost_seconds = 0.0  # of sound, meanwhile
         self._turns: dict[str, _Turn] = {}  # not printed yet, in the order of speaking
@@ -119,13 +116,15 @@ class LiveTranscript:
                 self._lost(event)
             case SessionReady() if self._lost_at is not None:
                 self._back(self._now() - self._lost_at)
+        self._was_connected = self._was_connected or not isinstance(event, Reconnecting)
         self._print_done()
 
     def _lost(self, event: Reconnecting) -> None:
         self._lost_seconds += event.lost
         if self._lost_at is None:
             self._lost_at = self._now()
-            self._note(f"connection lost: {event.reason}; trying again", "yellow")
+            lost = "connection lost: " if self._was_connected else ""
+            self._note(f"{lost}{event.reason}; trying again", "yellow")
 
     def _back(self, seconds: float) -> None:
         lost = f"{self._lost_seconds:.0f} s of sound are" if self._lost_seconds else "nothing is"
@@ -188,47 +187,3 @@ def _line(start: float, committed: str, rest: Text | None = None) -> Table:
         text = Text.assemble(text, rest)
     line.add_row(clock(start), text)
     return line
-
-
-@contextmanager
-def progress(console: Console, title: str) -> Iterator[Report]:
-    """A bar for something that may take longer than a second; yields what to report to.
-
-    Where there is no terminal, a line for each stage.
-    """
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),  # names of files may hold brackets
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-    )
-    if not console.is_terminal:
-        yield _lines(console, title)
-        return
-    # On a terminal what is printed stands above the bar; elsewhere it must get where it is to go.
-    above = sys.stdout.isatty()
-    with Progress(*columns, console=console, transient=True, redirect_stdout=above) as bars:
-        task = bars.add_task(title, total=None)
-
-        def report(stage: str, share: float | None) -> None:
-            bars.update(
-                task,
-                description=stage,
-                total=None if share is None else 1.0,
-                completed=0.0 if share is None else share,
-            )
-
-        yield report
-
-
-def _lines(console: Console, title: str) -> Report:
-    said = title
-
-    def report(stage: str, share: float | None) -> None:
-        nonlocal said
-        if stage != said:
-            said = stage
-            console.print(f"{stage} ...", soft_wrap=True, markup=False)
-
-    console.print(f"{title} ...", soft_wrap=True, markup=False)
-    return report

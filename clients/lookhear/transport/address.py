@@ -25,7 +25,9 @@ from lookhear.errors import (
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """base_url: http(s) or ws(s) address, with or without the `/v1` at its end.
+    """Where a server is, and plain HTTP requests to it.
+
+    base_url: http(s) or ws(s) address, with or without the `/v1` at its end.
 
     Raises AddressError, or AuthenticationError for a key that no header can hold.
     """
@@ -65,13 +67,15 @@ class Server:
         return urlunsplit((scheme, parts.netloc, root + path, urlencode(query), ""))
 
     def websocket_url(self, path: str, query: Mapping[str, str]) -> str:
+        """The address of a WebSocket. path: below `/v1`, as `/realtime`."""
         return self._url("/v1" + path, "wss", "ws", query)
 
     def http_url(self, path: str) -> str:
-        """path is from the root: `/v1/models`, `/ready`."""
+        """The address of a resource. path: from the root, as `/v1/models` and `/ready`."""
         return self._url(path, "https", "http", {})
 
     def headers(self) -> dict[str, str]:
+        """Those that every request carries: the API key, if there is one."""
         return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
 
     def refusal(self, status: int, body: bytes) -> ServerError:

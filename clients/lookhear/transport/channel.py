@@ -12,6 +12,7 @@ import json
 import secrets
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection
@@ -42,6 +43,15 @@ def _promise() -> asyncio.Future[Message]:
     return asyncio.get_running_loop().create_future()
 
 
+class ChannelState(Enum):
+    """Where a channel is in its life: NEW -> OPEN -> LOST or OVER, or at once to one of these."""
+
+    NEW = auto()  # nobody has opened it yet
+    OPEN = auto()
+    LOST = auto()  # gone, or could not be had, for a reason that may pass: worth another one
+    OVER = auto()  # gone for good
+
+
 @dataclass(slots=True, eq=False)
 class Waiter:
     """Somebody waits for the reply to one event of ours, or for the error that it caused."""
@@ -52,9 +62,12 @@ class Waiter:
 
 
 class Channel:
-    """on_message: told every event but errors, before its waiter is. on_error: told the errors that
+    """One socket, and whoever waits for replies on it.
+
+    on_message: told every event but errors, before its waiter is. on_error: told the errors that
     nobody waits for, and which event of ours they name. on_lost: told once why the socket is gone.
-    answer_seconds: how long the server may be silent when a reply is due."""
+    answer_seconds: how long the server may be silent when a reply is due.
+    """
 
     def __init__(
         self,
@@ -74,18 +87,20 @@ class Channel:
         self._waiters: list[Waiter] = []
         self._held_error: ServerError | None = None  # said before a close
         self.lost: LookhearError | None = None  # why nothing can be asked any more
-        self.transient = False  # it could not be had, or is lost, for a reason that may pass
+        self.state = ChannelState.NEW
 
     async def open(self, query: Mapping[str, str]) -> None:
         """ConnectionFailed, ServerError and its kinds."""
         try:
             self._socket = await open_realtime(self._server, query)
         except (InvalidHandshake, OSError, TimeoutError) as error:
-            self.transient = is_transient(error)
+            self.state = _state_after(is_transient(self._server, error))
             raise connection_error(self._server, error) from error
+        self.state = ChannelState.OPEN
         self._receiver = asyncio.create_task(self._receive(self._socket))
 
     async def aclose(self) -> None:
+        """Close the socket; the receiver has ended afterwards."""
         if self._socket is not None:
             await self._socket.close()
         if self._receiver is not None:
@@ -107,7 +122,7 @@ class Channel:
         """Send an event and wait for its reply. ServerError and its kinds, ConnectionFailed."""
         with self.waiting(matches) as waiter:
             await self.send({**event, "event_id": waiter.event_id})
-            async with self.patience():
+            async with self.reply_timeout():
                 return await waiter.reply
 
     @contextlib.contextmanager
@@ -123,7 +138,7 @@ class Channel:
                 waiter.reply.exception()  # now it counts as seen
 
     @contextlib.asynccontextmanager
-    async def patience(self) -> AsyncGenerator[None, None]:
+    async def reply_timeout(self) -> AsyncGenerator[None, None]:
         """For a reply that is due. ConnectionFailed if it takes too long."""
         try:
             async with asyncio.timeout(self._answer_seconds):
@@ -131,11 +146,15 @@ class Channel:
         except TimeoutError:
             raise ConnectionFailed(f"{self._server.base_url} has stopped answering") from None
 
-    async def settle(self, error: LookhearError) -> None:
+    async def await_close(self, error: LookhearError) -> None:
         """After an error: if it was the last word of the server before it closes, wait for that.
         `lost` is then this error."""
         if error is self._held_error and self._receiver is not None:
             await asyncio.wait([self._receiver], timeout=_CLOSE_SECONDS)
+
+    def end(self, error: LookhearError, transient: bool = False) -> None:
+        """From now on nothing can be sent, for this reason. transient: a new channel may do."""
+        self.lost, self.state = error, _state_after(transient)
 
     # --- the receiver -----------------------------------------------------------------------------
 
@@ -144,12 +163,13 @@ class Channel:
             while True:
                 self._take(parse_frame(await socket.recv()))
         except (ConnectionClosed, OSError) as error:
-            self.lost = connection_error(self._server, error, self._held_error)
-            self.transient = is_transient(error, self._held_error)
+            lost = connection_error(self._server, error, self._held_error)
+            self.end(lost, is_transient(self._server, error, self._held_error))
         except LookhearError as error:
-            self.lost = error
+            self.end(error)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            self.lost = ProtocolError(f"a server event is not well formed: {error!r}")
+            self.end(ProtocolError(f"a server event is not well formed: {error!r}"))
+        assert self.lost is not None, "it has just ended"
         for waiter in self._waiters:
             if not waiter.reply.done():
                 waiter.reply.set_exception(self.lost)
@@ -183,4 +203,9 @@ class Channel:
 
 
 def new_event_id() -> str:
+    """A name for an event of ours, which errors about it will carry."""
     return f"event_{secrets.token_hex(12)}"
+
+
+def _state_after(transient: bool) -> ChannelState:
+    return ChannelState.LOST if transient else ChannelState.OVER

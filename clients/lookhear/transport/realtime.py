@@ -60,13 +60,16 @@ def close_reason(error: ConnectionClosed, held: ServerError | None) -> tuple[int
     return code, said if held is None else held.message
 
 
-def final_close(code: int, said: str, held: ServerError | None) -> ServerError | None:
+def final_close(
+    server: Server, code: int, said: str, held: ServerError | None
+) -> ServerError | None:
     """The exception for a close that the server meant to be final; None: it may come back."""
     if code in RETRIED_CLOSE_CODES:
         return None
     if code == 3000 or "invalid_api_key" in said:
         if held is None and " " not in said:  # the words before the close were not read any more
-            said = "the API key is missing, or not one that the server knows"
+            got = "an unknown one" if server.api_key else "none"
+            said = f"expected an API key that the server knows, got {got}"
         return AuthenticationError(said, "invalid_api_key")
     return held or ServerError(
         f"the server closed the session before it was finished, code {code}: {said}"
@@ -87,17 +90,17 @@ def connection_error(
     if isinstance(error, ConnectionClosed):
         code, said = close_reason(error, held)
         return (
-            final_close(code, said, held)
+            final_close(server, code, said, held)
             or held
             or ConnectionFailed(f"lost {server.base_url}: closed with {code}: {said}")
         )
     return ConnectionFailed(f"cannot reach {server.base_url}: {in_words(error)}")
 
 
-def is_transient(error: Exception, held: ServerError | None = None) -> bool:
+def is_transient(server: Server, error: Exception, held: ServerError | None = None) -> bool:
     """Whether a connection that could not be made, or is gone, may well be had in a moment."""
     if isinstance(error, InvalidStatus):
         return error.response.status_code in RETRIED_STATUSES
     if isinstance(error, ConnectionClosed):
-        return final_close(*close_reason(error, held), held) is None
+        return final_close(server, *close_reason(error, held), held) is None
     return True

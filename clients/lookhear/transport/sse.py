@@ -20,6 +20,8 @@ from typing import Any
 from lookhear.errors import ConnectionFailed, LookhearError, in_words
 from lookhear.transport.address import Server
 
+_MAX_LINES = 1000  # that wait to be taken
+
 Line = str | Exception | None
 """A line without its end; None after the last one."""
 
@@ -32,8 +34,7 @@ async def post_events(
     timeout: seconds that the server may be silent. ServerError, ConnectionFailed.
     """
     loop = asyncio.get_running_loop()
-    # Not bounded: an answer is as long as a model's context at most.
-    lines: asyncio.Queue[Line] = asyncio.Queue()
+    lines: asyncio.Queue[Line] = asyncio.Queue()  # of `_MAX_LINES`: `_Request` sees to it
 
     def pass_on(line: Line) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
@@ -44,6 +45,7 @@ async def post_events(
     data: list[str] = []
     try:
         while (line := await lines.get()) is not None:
+            request.taken()
             if isinstance(line, Exception):
                 raise line
             if line.startswith("data:"):
@@ -56,7 +58,8 @@ async def post_events(
 
 
 class _Request(threading.Thread):
-    """Blocking HTTP; its lines are passed on as they come."""
+    """Blocking HTTP; its lines are passed on as they come. While `_MAX_LINES` of them wait to be
+    taken, nothing is read, and the socket stops the server."""
 
     def __init__(
         self,
@@ -67,6 +70,7 @@ class _Request(threading.Thread):
         pass_on: Callable[[Line], None],
     ) -> None:
         super().__init__(name="lookhear-answer", daemon=True)
+        self._room = threading.Semaphore(_MAX_LINES)
         self._server = server
         self._timeout = timeout
         self._pass_on = pass_on
@@ -97,7 +101,8 @@ class _Request(threading.Thread):
             handlers.append(urllib.request.ProxyHandler({}))
         opener = urllib.request.build_opener(*handlers)
         with opener.open(self._request, timeout=self._timeout) as answer:
-            while line := answer.readline():
+            while (line := answer.readline()) and not self._gone:
+                self._room.acquire()
                 self._pass_on(line.decode("utf-8", "replace").rstrip("\r\n"))
 
     def _refusal(self, error: urllib.error.HTTPError) -> LookhearError:
@@ -112,10 +117,15 @@ class _Request(threading.Thread):
             if self._gone:
                 raise ConnectionAbortedError("nobody waits for the answer")
 
+    def taken(self) -> None:
+        """One line was: there is room for another."""
+        self._room.release()
+
     def hang_up(self) -> None:
         """Give the answer up, from any thread. The thread ends by itself soon after."""
         with self._lock:
             self._gone = True
+            self._room.release()  # it may wait for room
             if self._socket is not None:
                 with contextlib.suppress(OSError):  # it is closed already
                     self._socket.shutdown(socket.SHUT_RDWR)

@@ -114,7 +114,7 @@ async def test_a_spoken_question_about_a_picture_is_transcribed_and_answered(
     await page.until(IDLE)
     assert "first text" in await page.text("#latency")
     assert "first word after" in await page.text("#answering-time")
-    subtitles = await page.js("""import("./subtitles.js").then(({ srt, vtt }) => {
+    subtitles = await page.js("""import("./transcript/subtitles.js").then(({ srt, vtt }) => {
         const turns = [{ start: 0, end: 9000, text: "One & two. ".repeat(12), words: [] }];
         return [srt(turns), vtt(turns)];
     })""")

@@ -7,6 +7,7 @@ import base64
 import itertools
 import json
 import sys
+import threading
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -30,7 +31,7 @@ from lookhear import (
     blocking,
     message,
 )
-from lookhear.chat.content import audio_part, is_url, media_type, medium_url, named
+from lookhear.chat.content import audio_part, medium_url, named
 from lookhear.commands.private_server import free_port
 from tests.clients.chat_server import ChatServer, answer, chunk
 
@@ -115,6 +116,23 @@ async def test_other_choices_are_not_mixed_in() -> None:
     other["choices"][0]["index"] = 1
     with ChatServer([json.dumps(other), *answer("Two")]).running() as server:
         assert (await AsyncClient(server.url).chat("How many?").read()).text == "Two"
+
+
+async def test_an_answer_longer_than_what_may_wait_comes_whole() -> None:
+    words = [f"{number} " for number in range(3000)]
+    with ChatServer(answer(*words)).running() as server:
+        said = [text async for text in AsyncClient(server.url).chat("Count?")]
+    assert said == words
+
+
+async def test_leaving_an_answer_that_waits_for_us_hangs_up() -> None:
+    """Its thread stands still, with more to read than may wait, and ends all the same."""
+    with ChatServer(answer(*["word "] * 3000)).running() as server:
+        async with AsyncClient(server.url).chat("A story?") as story:
+            assert await anext(story) == "word "
+            (thread,) = [t for t in threading.enumerate() if t.name == "lookhear-answer"]
+        await asyncio.to_thread(thread.join, 60)
+        assert not thread.is_alive()
 
 
 async def test_leaving_early_hangs_up() -> None:
@@ -244,19 +262,7 @@ def test_ctrl_c_at_any_moment_leaves_nothing_under_way() -> None:
         assert client.chat("What?").read().text == "so"
 
 
-def test_urls_are_told_from_paths() -> None:
-    for url in ("http://a/b", "https://a", "data:image/png;base64,AA", "file:///a"):
-        assert is_url(url)
-    for path in ("a.png", "/a:b/c,d.png", r"C:\a.png", "C:/a.png", "ab:3,4.png", b"http://a"):
-        assert not is_url(path)
-
-
-def test_a_file_is_what_it_begins_with() -> None:
-    assert media_type(b"\xff\xd8\xff\xe0", "a.png") == "image/jpeg"
-    assert media_type(b"RIFF\0\0\0\0WEBPVP8 ") == "image/webp"
-    assert media_type(b"\0\0\0\x20ftypisom") == "video/mp4"
-    assert media_type(b"no idea", "clip.mp4") == "video/mp4"
-    assert media_type(b"no idea") == "application/octet-stream"
+def test_a_file_goes_as_what_it_is() -> None:
     assert medium_url(b"GIF89a").startswith("data:image/gif;base64,")
     assert audio_part(b"OggS")["audio_url"]["url"] == "data:audio/ogg;base64,T2dnUw=="
 

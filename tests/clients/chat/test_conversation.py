@@ -22,7 +22,7 @@ from lookhear import (
     Usage,
 )
 from lookhear.chat.answers import Answer
-from lookhear.chat.line import ConversationOptions
+from lookhear.chat.reconnecting import ConversationOptions
 from lookhear.commands.private_server import free_port
 from lookhear.transport.address import Server
 from tests.clients.talking_server import TalkingServer
@@ -258,7 +258,7 @@ async def test_no_server_and_no_entering() -> None:
 async def test_a_server_that_falls_silent() -> None:
     async with TalkingServer(hold=True).running() as server:
         async with Conversation(Server(server.url), ConversationOptions()) as talk:
-            channel = await talk._line.channel()
+            channel = await talk._connection.channel()
             channel._answer_seconds = 0.05
             with pytest.raises(ConnectionFailed, match="stopped answering"):
                 await talk.respond().read()

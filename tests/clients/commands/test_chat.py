@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -231,3 +232,18 @@ def test_a_private_server_serves_what_is_needed(
     options = [question if option == "QUESTION.wav" else option for option in options]
     assert cli.main(["chat", *options]) == 1
     assert asked == [word for model in served for word in ("--model", model)]
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_full_disk_is_one_line(
+    chat: ChatServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    form: list[str],
+) -> None:
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert cli.main(["chat", "--server", chat.url, *form, "What is it?"]) == 1
+    assert capsys.readouterr().err == (
+        "lookhear: cannot write the output: No space left on device\n"
+    )

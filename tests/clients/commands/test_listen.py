@@ -258,3 +258,18 @@ def test_a_pipe_with_something_else(
     with piped(monkeypatch, b"OggS" + bytes(100)):
         assert cli.main(["listen", "-", "--server", counting.url]) == 1
     assert "expected WAV or bare 16-bit PCM, got audio/ogg" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_full_disk_is_one_line(
+    counting: CountingServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    form: list[str],
+) -> None:
+    with piped(monkeypatch, PCM), open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert cli.main(["listen", "-", "--server", counting.url, *form]) == 1
+    assert capsys.readouterr().err == (
+        "lookhear: cannot write the output: No space left on device\n"
+    )

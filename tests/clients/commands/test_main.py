@@ -20,6 +20,7 @@ from lookhear.commands import private_server as server
 from lookhear.commands import server_choice
 from lookhear.errors import LookhearError
 from lookhear.live.stream import LiveStream
+from lookhear.transport.address import Server
 from lookhear.transport.realtime import final_close
 from tests.clients.counting_server import CountingServer, said, speech
 from tests.clients.threads import on_thread
@@ -106,14 +107,14 @@ def test_a_missing_key_says_where_it_goes(
     closed = Close(3000, "invalid_request_error.invalid_api_key")
 
     def refuse(*_: object, **__: object) -> None:
-        error = final_close(closed.code, closed.reason, None)
+        error = final_close(Server(), closed.code, closed.reason, None)
         assert error is not None
         raise error
 
     monkeypatch.setattr(LiveStream, "_connect", refuse)
     assert cli.main(["transcribe", "--live", "--server", "http://127.0.0.1:1", recording]) == 1
     assert capsys.readouterr().err == (
-        "lookhear: the API key is missing, or not one that the server knows; "
+        "lookhear: expected an API key that the server knows, got none; "
         "it goes to --api-key or into LOOKHEAR_API_KEY\n"
     )
 
@@ -192,7 +193,7 @@ def test_the_progress_of_a_server_is_that_of_the_first_model_not_ready() -> None
     def told(*models: tuple[str, str, str, float]) -> tuple[str, float | None]:
         keys = ("name", "state", "stage", "progress")
         listed = [dict(zip(keys, model, strict=True)) for model in models]
-        return server._loading(json.dumps({"status": "starting", "models": listed}).encode())
+        return server.loading_stage(json.dumps({"status": "starting", "models": listed}).encode())
 
     a, loading = ("a", "ready", "", 1.0), ("b", "loading", "loading b", 0.5)
     assert told(loading) == told(a, loading) == ("loading b", 0.5)
@@ -201,4 +202,4 @@ def test_the_progress_of_a_server_is_that_of_the_first_model_not_ready() -> None
     nothing = ("starting the server", None)
     assert told(a) == told() == nothing
     for odd in (b"", b"[]", b'{"models": 3}', b'{"status": "starting"}'):
-        assert server._loading(odd) == nothing
+        assert server.loading_stage(odd) == nothing

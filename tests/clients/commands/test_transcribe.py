@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ class FileServer(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.bodies: list[bytes] = []
+        self.loading: list[float] = []  # the share that is loaded whenever it is asked
         self.url = f"http://127.0.0.1:{self.server_port}"
 
 
@@ -30,7 +32,12 @@ class _Handler(BaseHTTPRequestHandler):
     server: FileServer
 
     def do_GET(self) -> None:
-        self.reply(200, json.dumps({"data": [{"id": "ear"}]}))
+        if self.path == "/ready" and self.server.loading:
+            state = {"name": "ear", "state": "loading", "stage": "weights"}
+            models = [{**state, "progress": self.server.loading.pop(0)}]
+            self.reply(503, json.dumps({"status": "starting", "models": models}))
+        else:
+            self.reply(200, json.dumps({"data": [{"id": "ear"}]}))
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -197,6 +204,8 @@ def test_names_with_brackets_are_told_whole(
         (["a.wav", "./a.wav", "--out", "folder"], 2, "would be written to a.txt"),
         (["a.wav", "--out", "x.doc"], 2, "expected .txt, .srt, .vtt or .json"),
         (["a.wav", "b.mp3", "--out", "a.wav"], 1, "cannot write into a.wav"),
+        (["a.wav", "b.mp3", "--out", "x.srt"], 2, "--out: expected a folder for several files"),
+        (["a.wav", "--out", "c.srt", "--format", "vtt"], 2, "says srt and --format vtt"),
         (["a.wav", "--out", "no/such/x.txt"], 1, "cannot write no/such/x.txt"),
         (["--live", "a.wav", "b.mp3"], 2, "expected one FILE"),
         (["--live", "-"], 2, "lookhear listen -"),
@@ -214,3 +223,41 @@ def test_what_cannot_be_done_is_one_line(
     captured = capsys.readouterr()
     said = [line for line in captured.err.splitlines() if line.startswith("lookhear: ")]
     assert len(said) == 1 and words in said[0] and captured.out == ""
+    assert not os.path.exists("x.srt") and not os.path.exists("c.srt")
+
+
+def test_where_the_text_goes_is_looked_at_before_transcribing(
+    server: FileServer, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert transcribe(server, "a.wav", "--out", "no/such/x.srt") == 1
+    assert transcribe(server, "a.wav", "--live", "--out", "no/such/x.srt") == 1
+    assert "there is no folder no/such" in capsys.readouterr().err
+    assert not server.bodies
+
+
+@pytest.mark.parametrize("form", [["--json"], ["--format", "srt"], ["--out", "full.txt"]])
+def test_a_full_disk_is_one_line(
+    server: FileServer, files: list[str], form: list[str], tmp_path: Path
+) -> None:
+    os.symlink("/dev/full", "full.txt")
+    command = [sys.executable, "-m", "lookhear", "transcribe", "--server", server.url, "a.wav"]
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run([*command, *form], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 1
+    said = [line for line in ended.stderr.splitlines() if not line.endswith(" ...")]
+    assert len(said) == 1 and said[0].startswith("lookhear: cannot write ")
+    assert said[0].endswith("No space left on device")
+
+
+def test_a_server_that_is_loading_is_waited_for(
+    server: FileServer, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.loading = [0.25, 0.5]
+    assert transcribe(server, "a.wav") == 0
+    captured = capsys.readouterr()
+    assert captured.out == "said a\n"
+    assert captured.err.splitlines() == [
+        f"waiting for {server.url}, which is loading its model ...",
+        "weights ...",
+        "transcribing a.wav ...",
+    ]

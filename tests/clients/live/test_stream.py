@@ -27,8 +27,8 @@ from lookhear.live.events import (
     TextDelta,
     TurnCompleted,
 )
-from lookhear.live.stream import Retry
 from lookhear.live.turns import ServerVad
+from lookhear.transport.retry import Retry
 from tests.clients.counting_server import CountingServer, Drop, said, speech
 
 TURNS = ([101, 102], [103], [104, 105, 106])
@@ -41,8 +41,10 @@ async def chunked(pcm: bytes, size: int = 9_999) -> AsyncIterator[bytes]:
         yield pcm[first : first + size]
 
 
-async def heard(server: CountingServer, source: bytes, vad: ServerVad | None = VAD) -> list[Event]:
-    client = AsyncClient(server.url, retry=AT_ONCE)
+async def heard(
+    server: CountingServer, source: bytes, vad: ServerVad | None = VAD, retry: Retry = AT_ONCE
+) -> list[Event]:
+    client = AsyncClient(server.url, retry=retry)
     stream = client.transcribe(chunked(source), turn_detection=vad)
     return [event async for event in stream]
 
@@ -190,6 +192,21 @@ async def test_a_failing_server_is_sought_again_and_then_quoted() -> None:
     async with CountingServer([Drop(4, code=1011, error=error)] * 6).running() as server:
         with pytest.raises(ServerError, match="the engine has stopped"):
             await heard(server, speech(*TURNS))
+
+
+async def test_a_server_that_loads_its_model_is_waited_for() -> None:
+    """For more tries than a lost one, and in words that say what it does."""
+    error = {"type": "server_error", "message": "the model loads", "code": "engine_not_ready"}
+    drops = [Drop(0, code=1013, error=error)] * 8
+    async with CountingServer(list(drops)).running() as server:
+        events = await heard(server, speech(*TURNS))
+    assert words(events) == said(*TURNS)
+    assert [e.reason for e in events if isinstance(e, Reconnecting)] == ["the model loads"] * 8
+    impatient = Retry(tries=5, first=0.0, loading=0.0)
+    async with CountingServer(list(drops)).running() as server:
+        with pytest.raises(ServerError, match="the model loads"):
+            await heard(server, speech(*TURNS), retry=impatient)
+    assert server.connections == 6
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from lookhear.errors import ProtocolError
 from lookhear.live.events import TurnCompleted, TurnFailed, Words
+from lookhear.live.replay import ReplayBuffer
 from lookhear.live.turns import ServerVad, TurnTracker
-from lookhear.sources.replay import ReplayBuffer
 
 S = 24_000
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from lookhear.errors import NotInstalled, SourceError
 from lookhear.sources.audio import Source, at_pace, read_source
 from lookhear.sources.microphone import Microphone
-from lookhear.sources.resampling import to_pcm
+from lookhear.sources.pcm import to_pcm
 
 
 async def read(source: Source, rate: int | None = None) -> NDArray[np.int16]:

@@ -19,7 +19,7 @@ from lookhear.live.events import (
     TextDelta,
     TurnCompleted,
 )
-from lookhear.sources.meter import SILENT, Meter
+from lookhear.sources.level_meter import SILENT, LevelMeter
 from lookhear.terminal.status_line import StatusLine, clock
 from lookhear.terminal.transcript import LiveTranscript
 
@@ -41,7 +41,7 @@ def tone(seconds: float, amplitude: float) -> bytes:
 
 def test_the_level_is_that_of_the_newest_sound() -> None:
     now = Clock()
-    meter = Meter(now)
+    meter = LevelMeter(now)
     assert meter.level == SILENT
     meter.passed(tone(1.0, 0.001) + tone(0.1, 0.5))
     assert meter.level == pytest.approx(-6.02, abs=0.01)
@@ -55,7 +55,7 @@ def test_the_level_is_that_of_the_newest_sound() -> None:
 
 def test_when_a_moment_came() -> None:
     now = Clock()
-    meter = Meter(now)
+    meter = LevelMeter(now)
     for _ in range(10):
         now.now += 0.1
         meter.passed(tone(0.1, 0.1))
@@ -85,7 +85,7 @@ def told(status: StatusLine, now: Clock) -> None:
 
 def test_what_it_shows() -> None:
     now = Clock()
-    status = StatusLine(Meter(now), now=now)
+    status = StatusLine(LevelMeter(now), now=now)
     assert status.render(80).plain.startswith("● connecting")
     told(status, now)
     line = status.render(80).plain
@@ -108,7 +108,7 @@ def test_what_it_shows() -> None:
 
 def test_it_is_never_wider_than_the_screen() -> None:
     now = Clock()
-    status = StatusLine(Meter(now), now=now)
+    status = StatusLine(LevelMeter(now), now=now)
     told(status, now)
     for width in range(120):
         assert cell_len(status.render(width).plain) <= width
@@ -126,7 +126,7 @@ def shown(events: list[Event], height: int) -> list[str]:
         color_system=None,
         legacy_windows=False,
     )
-    transcript = LiveTranscript(console, StatusLine(Meter()))
+    transcript = LiveTranscript(console, StatusLine(LevelMeter()))
     for event in events:
         transcript.show(event)
     with console.capture() as capture:
@@ -145,7 +145,7 @@ def test_a_long_turn_shows_its_newest_lines() -> None:
 def test_what_was_broken_off_stays() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=60, color_system=None)
-    with LiveTranscript(console, StatusLine(Meter())) as transcript:
+    with LiveTranscript(console, StatusLine(LevelMeter())) as transcript:
         transcript.show(TextDelta("a", " To be"))
         transcript.show(Provisional("a", " or"))
     assert out.getvalue().rstrip().endswith("To be …")

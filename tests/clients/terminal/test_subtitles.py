@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lookhear.errors import UsageError
 from lookhear.live.events import TurnCompleted
-from lookhear.terminal.subtitles import TurnFile, cues, srt, txt, vtt
+from lookhear.terminal.subtitles import TranscriptFile, cues, srt, txt, vtt
 
 TURNS = [TurnCompleted("b", " two ", 61.0, 3661.25), TurnCompleted("a", "one", 0.5, 59.9996)]
 
@@ -44,7 +44,7 @@ def test_a_cue_ends_with_a_sentence() -> None:
 def test_a_file_is_whole_after_every_turn(tmp_path: Path) -> None:
     path = tmp_path / "talk.VTT"
     path.write_text("of yesterday")
-    file = TurnFile(str(path))
+    file = TranscriptFile(str(path))
     assert path.read_text() == "of yesterday"
     file.save()
     assert path.read_text() == "WEBVTT\n\n"
@@ -53,4 +53,4 @@ def test_a_file_is_whole_after_every_turn(tmp_path: Path) -> None:
         assert path.read_text() == vtt(TURNS[:number])
     assert [entry.name for entry in tmp_path.iterdir()] == ["talk.VTT"]
     with pytest.raises(UsageError, match=r"\.srt, \.vtt or \.txt"):
-        TurnFile("talk.mp3")
+        TranscriptFile("talk.mp3")

@@ -18,7 +18,8 @@ from lookhear.live.events import (
     TurnCompleted,
     TurnFailed,
 )
-from lookhear.terminal.transcript import LiveTranscript, progress
+from lookhear.terminal.progress import progress
+from lookhear.terminal.transcript import LiveTranscript
 
 
 def shown(events: list[Event], *, terminal: bool) -> str:

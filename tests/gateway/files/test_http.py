@@ -379,6 +379,10 @@ async def test_foreign_pages_and_allowed_ones() -> None:
 async def test_the_browser_page(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
+    folder = browser.browser_folder()
+    assert folder is not None
+    for file in (path for path in folder.rglob("*.*") if path.is_file()):
+        assert (await http.get(f"/{file.relative_to(folder).as_posix()}")).status_code == 200
     monkeypatch.setattr(browser, "browser_folder", lambda: None)
     assert (await http.get("/")).status_code == 404
     (tmp_path / "browser").mkdir()
@@ -393,6 +397,28 @@ async def test_the_browser_page(
     long = "/" + "a" * 300
     for path in ("/..%2Fsecret.txt", "/%2e%2e/secret.txt", "/missing.js", long, "/%00"):
         assert (await http.get(path)).status_code == 404
+    (tmp_path / "browser" / "chat").mkdir()
+    (tmp_path / "browser" / "chat" / "chat.js").write_text("2")
+    (tmp_path / "browser" / "other").mkdir()
+    for outside in (tmp_path, tmp_path / "browser" / "other"):
+        (outside / "secret.js").write_text("no")
+    assert (await http.get("/chat/chat.js")).text == "2"
+    for path in (
+        "/chat",
+        "/chat/missing.js",
+        "/other/secret.js",
+        "/%2e%2e/secret.js",
+        "/..%2Fsecret.js",
+        "/chat/%2e%2e/secret.js",
+        "/chat/..%2Fsecret.js",
+        "/chat/..%2Fother%2Fsecret.js",
+        "/chat%2F..%2F..%2Fsecret.js",
+        "/chat/%2e%2e%5csecret.js",
+        "/chat/%00",
+        "/chat/" + "a" * 300 + ".js",
+    ):
+        assert (await http.get(path)).status_code == 404, path
+    assert (await http.post("/chat/chat.js")).status_code == 405
 
 
 async def test_the_sample_recording(

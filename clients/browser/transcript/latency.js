@@ -10,7 +10,7 @@ const PROVISIONAL = "lookhear.input_audio_transcription.provisional";
 const WORDS = "lookhear.input_audio_transcription.words";
 const SAME_TICK = 30; // ms within which events are of one tick
 const RECENT = 25; // pieces of audio whose soonest arrival tells the clock
-const HEARD = 8; // words whose slowest sets how far the lighting stays behind
+const HEARD = 8; // words whose slowest sets how far the highlight stays behind
 const LONGEST_DELAY = 4000;
 
 export class Latency {

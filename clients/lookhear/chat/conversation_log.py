@@ -26,10 +26,13 @@ class _Item:
     item: Mapping[str, Any]
 
 
-class Minutes:
-    """frames: how many of the newest frames of the camera are kept in full, and as many older ones,
+class ConversationLog:
+    """The conversation so far, bounded: the oldest entries are forgotten.
+
+    frames: how many of the newest frames of the camera are kept in full, and as many older ones,
     thinned to every second each time there are too many, as the server does. frames_per_second:
-    those that come faster are left out."""
+    those that come faster are left out.
+    """
 
     def __init__(self, frames: int = 16, frames_per_second: float = 4.0) -> None:
         self._entries: list[_Item | _Frame] = []
@@ -57,6 +60,7 @@ class Minutes:
         return len(self._entries)
 
     def deleted(self, item_id: str) -> None:
+        """This item is not part of the conversation any more."""
         self._entries = [
             e for e in self._entries if not (isinstance(e, _Item) and e.item_id == item_id)
         ]
@@ -73,6 +77,7 @@ class Minutes:
             self._entries = [entry for entry in self._entries if id(entry) not in thinned]
 
     def forget_frames(self) -> None:
+        """Nor is anything that the camera showed."""
         self._entries = [entry for entry in self._entries if not isinstance(entry, _Frame)]
         self._newest = None
 

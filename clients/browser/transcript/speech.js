@@ -1,7 +1,7 @@
 // The committed text of one turn. A word whose time is known is an element of its own, so that it
 // can be lit while it is spoken, and clicked.
 
-import { make } from "./dom.js";
+import { make } from "../shared/dom.js";
 
 export class Speech {
   constructor() {

@@ -1,6 +1,6 @@
 // What can be taken away of a transcript: copied, or downloaded as text or subtitles.
 
-import { $ } from "./dom.js";
+import { $ } from "../shared/dom.js";
 import { plainText, srt, vtt } from "./subtitles.js";
 
 const FILES = {

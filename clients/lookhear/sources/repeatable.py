@@ -1,16 +1,19 @@
-"""A question while it is spoken: read once, and kept so that it can be said again."""
+"""Audio while it is spoken: taken from its source once, and kept to be sent again."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from lookhear.sources.replay import RATE, SAMPLE_BYTES
+from lookhear.sources.pcm import RATE, SAMPLE_BYTES
 
 _BLOCK_BYTES = RATE * SAMPLE_BYTES  # a second
 
 
-class SpokenQuestion:
-    """pieces: 16-bit mono PCM at 24 kHz. keep_seconds: a longer question cannot be said again."""
+class RepeatableAudio:
+    """Audio that can be read again from its start.
+
+    pieces: 16-bit mono PCM at 24 kHz. keep_seconds: what is longer cannot be read again.
+    """
 
     def __init__(self, pieces: AsyncIterator[bytes], keep_seconds: float = 600.0) -> None:
         self._pieces = pieces

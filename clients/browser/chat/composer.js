@@ -1,9 +1,9 @@
 // Where a question is made: text, pictures from files, the clipboard or the camera.
 
-import { Camera } from "./camera.js";
-import { $, make } from "./dom.js";
-import { pictureOfFile } from "./pictures.js";
-import { deviceProblem } from "./problems.js";
+import { Camera } from "../media/camera.js";
+import { $, make } from "../shared/dom.js";
+import { pictureOfFile } from "../media/pictures.js";
+import { deviceProblem } from "../shared/problems.js";
 
 const MOST_PICTURES = 8; // in one question
 

@@ -5,8 +5,7 @@ Positions are samples from the first sample of the source; samples are 16-bit, m
 
 from __future__ import annotations
 
-RATE = 24_000  # samples per second on the wire
-SAMPLE_BYTES = 2
+from lookhear.sources.pcm import SAMPLE_BYTES
 
 
 class ReplayBuffer:
@@ -24,6 +23,7 @@ class ReplayBuffer:
 
     @property
     def end(self) -> int:
+        """The position behind the last sample."""
         return self.start + len(self._pcm) // SAMPLE_BYTES
 
     def append(self, pcm: bytes) -> None:

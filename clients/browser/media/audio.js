@@ -1,6 +1,6 @@
 // Sound for a session: the microphone, or a file that is played.
 
-import { checkDevices } from "./problems.js";
+import { checkDevices } from "../shared/problems.js";
 import { recorderModule } from "./recorder.js";
 
 // Calls onPiece(pcm, level) for every 40 ms of what `connect(context, recorder)` plugs in.

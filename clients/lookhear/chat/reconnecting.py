@@ -1,52 +1,53 @@
 """The connection of a conversation, which comes back: a new `Channel`, and everything told again.
 
 A connection that breaks is noticed by whoever uses it next. It is then made anew, the session is
-configured, the items and frames of `Minutes` are told again, and the work that met the loss is done
-again on the new connection.
+configured, the items and frames of `ConversationLog` are told again, and the work that met the
+loss is done again on the new connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lookhear.chat.minutes import Minutes
+from lookhear.chat.conversation_log import ConversationLog
 from lookhear.errors import ConnectionFailed, LookhearError, ServerError
-from lookhear.live.stream import Retry
-from lookhear.sources.replay import RATE
+from lookhear.sources.pcm import RATE
 from lookhear.transport.address import Server
-from lookhear.transport.channel import Channel, Message, Waiter
+from lookhear.transport.channel import Channel, ChannelState, Message, Waiter
+from lookhear.transport.retry import Attempts, Retry, is_loading
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationOptions:
-    """What the session asks for; None is the server's default. transcription_model, language: of
-    spoken questions. extension: the session's `lookhear` object, for what OpenAI's sessions have no
-    field for: temperature, top_p, seed, reasoning, camera, … answer_seconds: how long the server
-    may be silent when it is to answer. retry: how a lost connection is sought again."""
+    """What the session asks for; None is the server's default."""
 
-    model: str | None = None
-    instructions: str | None = None
-    max_tokens: int | None = None
-    transcription_model: str | None = None
-    language: str | None = None
+    model: str | None = None  # what answers
+    instructions: str | None = None  # the system message
+    max_tokens: int | None = None  # of an answer
+    transcription_model: str | None = None  # of spoken questions
+    language: str | None = None  # of spoken questions
+    # The session's `lookhear` object, for what OpenAI's sessions have no field for: temperature,
+    # top_p, seed, reasoning, camera, …
     extension: Mapping[str, Any] | None = None
-    answer_seconds: float = 600.0
-    retry: Retry = Retry()
+    answer_seconds: float = 600.0  # how long the server may be silent when it is to answer
+    retry: Retry = Retry()  # how a lost connection is sought again
 
     def session_update(self) -> dict[str, Any]:
-        wanted = given(model=self.transcription_model, language=self.language)
+        """The client event that asks for this session."""
+        wanted = without_none(model=self.transcription_model, language=self.language)
         spoken: dict[str, Any] = {
             "format": {"type": "audio/pcm", "rate": RATE},
             **({"transcription": wanted} if wanted else {}),
             "turn_detection": None,  # `add_audio` says where a question ends
         }
-        session = given(
+        session = without_none(
             type="realtime",
             model=self.model,
             instructions=self.instructions,
@@ -57,28 +58,33 @@ class ConversationOptions:
         )
         return {"type": "session.update", "session": session}
 
-    def minutes(self) -> Minutes:
+    def log(self) -> ConversationLog:
         """For the camera that these options ask for."""
         camera = (self.extension or {}).get("camera") or {}
-        return Minutes(int(camera.get("max_frames") or 16), float(camera.get("max_fps") or 4.0))
+        return ConversationLog(
+            int(camera.get("max_frames") or 16), float(camera.get("max_fps") or 4.0)
+        )
 
 
-class Line:
-    """on_message, on_error, on_lost: as of `Channel`, of whichever is the present one."""
+class ReconnectingChannel:
+    """A `Channel` that is made anew when it was lost, with the conversation so far.
+
+    on_message, on_error, on_lost: as of `Channel`, of whichever is the present one.
+    """
 
     def __init__(
         self,
         server: Server,
         options: ConversationOptions,
-        minutes: Minutes,
+        log: ConversationLog,
         on_message: Callable[[Message], None],
         on_error: Callable[[str, ServerError], None],
         on_lost: Callable[[LookhearError], None],
     ) -> None:
         self._server = server
         self._options = options
-        self._minutes = minutes
-        self._told = (on_message, on_error, on_lost)
+        self._log = log
+        self._callbacks = (on_message, on_error, on_lost)
         self._channel = self._new_channel()
         self._restoring = asyncio.Lock()
         self._closed = asyncio.Event()
@@ -89,21 +95,19 @@ class Line:
         return await self._configure(self._channel)
 
     async def aclose(self) -> None:
+        """Hang up for good: it is not made anew."""
         self._closed.set()
         await self._channel.aclose()
 
     async def channel(self) -> Channel:
         """The present connection, made anew if it was lost. Raises what makes that impossible."""
         async with self._restoring:
-            if (
-                self._channel.lost is not None
-                and self._channel.transient
-                and not self._closed.is_set()
-            ):
-                await self._restore(self._channel.lost)
+            lost, state = self._channel.lost, self._channel.state
+            if lost is not None and state is ChannelState.LOST and not self._closed.is_set():
+                await self._restore(lost)
         return self._channel
 
-    async def persist(self, work: Callable[[Channel], Awaitable[T]]) -> T:
+    async def with_retries(self, work: Callable[[Channel], Awaitable[T]]) -> T:
         """Do something on the connection; once more each time it breaks, a few times at most."""
         losses = 0
         while True:
@@ -111,51 +115,52 @@ class Line:
             try:
                 return await work(channel)
             except LookhearError as error:
-                if not await self.worth_repeating(channel, error, losses):
+                if not await self.may_retry(channel, error, losses):
                     raise
                 losses += 1
 
-    async def worth_repeating(self, channel: Channel, error: LookhearError, losses: int) -> bool:
+    async def may_retry(self, channel: Channel, error: LookhearError, losses: int) -> bool:
         """Whether `error` means no more than that this connection broke, after that many others."""
-        await channel.settle(error)
-        lost = error is channel.lost and channel.transient
+        await channel.await_close(error)
+        lost = error is channel.lost and channel.state is ChannelState.LOST
         return lost and not self._closed.is_set() and losses < self._options.retry.tries
 
     async def ask(self, event: Message, matches: Callable[[Message], bool]) -> Message:
         """As `Channel.ask`, through lost connections."""
-        return await self.persist(lambda channel: channel.ask(event, matches))
+        return await self.with_retries(lambda channel: channel.ask(event, matches))
 
     # --- making it anew ---------------------------------------------------------------------------
 
     def _new_channel(self) -> Channel:
-        return Channel(self._server, *self._told, self._options.answer_seconds)
+        return Channel(self._server, *self._callbacks, self._options.answer_seconds)
 
     async def _configure(self, channel: Channel) -> Message:
-        await channel.open(given(model=self._options.model))
+        await channel.open(without_none(model=self._options.model))
         try:
             return await channel.ask(
                 self._options.session_update(), lambda m: m["type"] == "session.updated"
             )
         except BaseException as error:
             if isinstance(error, LookhearError):
-                await channel.settle(error)
+                await channel.await_close(error)
             await channel.aclose()
             raise
 
     async def _restore(self, reason: LookhearError) -> None:
-        for attempt in range(self._options.retry.tries):
+        attempts = Attempts(self._options.retry)
+        while attempts.lost(time.monotonic(), useful=False, loading=is_loading(reason)):
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._options.retry.delay(attempt)):
+                async with asyncio.timeout(attempts.delay()):
                     await self._closed.wait()
                 raise reason
             channel = self._new_channel()
             try:
                 await self._configure(channel)
-                await self._tell_again(channel)
+                await self._replay(channel)
             except LookhearError as error:
                 await channel.aclose()
-                if not channel.transient:
-                    self._give_up(error)
+                if channel.state is not ChannelState.LOST:
+                    self._channel.end(error)
                     raise
                 reason = error
                 continue
@@ -168,20 +173,17 @@ class Line:
                 await channel.aclose()
             return
         lost = ConnectionFailed(
-            f"lost {self._server.base_url} and {self._options.retry.tries} tries did not bring it "
-            f"back: {reason}"
+            f"lost {self._server.base_url} and {attempts.count} tries did not bring it back: "
+            f"{reason}"
         )
-        self._give_up(lost)
+        self._channel.end(lost)
         raise lost
 
-    def _give_up(self, error: LookhearError) -> None:
-        self._channel.lost, self._channel.transient = error, False
-
-    async def _tell_again(self, channel: Channel) -> None:
+    async def _replay(self, channel: Channel) -> None:
         """All at once: a round trip each would take its time."""
         waiters: list[Waiter] = []
         with contextlib.ExitStack() as stack:
-            for item_id, event in self._minutes.events():
+            for item_id, event in self._log.events():
                 if item_id is None:
                     await channel.send(event)
                     continue
@@ -190,7 +192,7 @@ class Line:
                 await channel.send({**event, "event_id": waiter.event_id})
             try:
                 for waiter in waiters:
-                    async with channel.patience():
+                    async with channel.reply_timeout():
                         await waiter.reply
             except ServerError as error:
                 if error is channel.lost:
@@ -206,6 +208,6 @@ def item_added(item_id: str) -> Callable[[Message], bool]:
     return lambda m: m["type"] == "conversation.item.added" and m["item"]["id"] == item_id
 
 
-def given(**fields: Any) -> dict[str, Any]:
+def without_none(**fields: Any) -> dict[str, Any]:
     """Those that are not None."""
     return {key: value for key, value in fields.items() if value is not None}

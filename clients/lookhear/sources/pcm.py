@@ -7,7 +7,9 @@ import soxr
 from numpy.typing import NDArray
 
 from lookhear.errors import SourceError
-from lookhear.sources.replay import RATE, SAMPLE_BYTES
+
+RATE = 24_000  # samples per second on the wire
+SAMPLE_BYTES = 2
 
 
 def to_pcm(samples: NDArray[np.float32]) -> bytes:
@@ -16,7 +18,7 @@ def to_pcm(samples: NDArray[np.float32]) -> bytes:
     return np.clip(scaled, -32768, 32767).astype("<i2").tobytes()
 
 
-class ToWire:
+class PcmConverter:
     """Streaming converter: mono float or 16-bit PCM at `rate` -> 16-bit PCM at 24 kHz."""
 
     def __init__(self, rate: int) -> None:
@@ -28,6 +30,7 @@ class ToWire:
         self._carry = b""
 
     def samples(self, samples: NDArray[np.float32], last: bool = False) -> bytes:
+        """Float samples in [-1, 1], one-dimensional, at the given rate. last: nothing follows."""
         if self._resampler is not None:
             samples = self._resampler.resample_chunk(samples, last=last)
         return to_pcm(samples)

@@ -1,8 +1,8 @@
 // The conversation beside the transcript: questions with their pictures, answers as they stream.
 
-import { announce, following, make } from "./dom.js";
-import { copied } from "./pictures.js";
-import { serverProblem } from "./problems.js";
+import { announce, following, make } from "../shared/dom.js";
+import { copied } from "../media/pictures.js";
+import { serverProblem } from "../shared/problems.js";
 
 const STOPPED = { client_cancelled: "stopped", turn_detected: "stopped: you spoke" };
 

@@ -19,9 +19,9 @@ from lookhear import (
     Retry,
     ServerError,
 )
-from lookhear.chat.line import ConversationOptions
-from lookhear.chat.minutes import MAX_ITEMS, Minutes
-from lookhear.sources.spoken import SpokenQuestion
+from lookhear.chat.conversation_log import MAX_ITEMS, ConversationLog
+from lookhear.chat.reconnecting import ConversationOptions
+from lookhear.sources.repeatable import RepeatableAudio
 from lookhear.transport.address import Server
 from tests.clients.counting_server import Drop
 from tests.clients.talking_server import TalkingServer
@@ -104,7 +104,7 @@ async def test_hanging_up_ends_the_seeking() -> None:
         talk = AsyncClient(server.url, retry=Retry(tries=3, first=60.0, cap=60.0)).conversation()
         async with talk:
             adding = asyncio.create_task(talk.add_text("hello?"))
-            while not talk._line._restoring.locked():
+            while not talk._connection._restoring.locked():
                 await asyncio.sleep(0)
         with pytest.raises(ConnectionFailed, match="closed with 1006"):
             await adding
@@ -156,7 +156,7 @@ async def test_a_server_that_does_not_come_back() -> None:
     async with TalkingServer(drops=[Drop(after_events=2)]).running() as server:
         talk = AsyncClient(server.url, retry=Retry(tries=2, first=0.0)).conversation()
         await talk.__aenter__()
-        channel = await talk._line.channel()
+        channel = await talk._connection.channel()
         with pytest.raises(ConnectionFailed, match="no close frame"):
             await channel.ask({"type": "conversation.item.delete", "item_id": "a"}, bool)
     for again in (talk.add_text("hello?"), talk.add_audio(chunks()), talk.respond().read()):
@@ -193,14 +193,14 @@ async def test_a_server_that_no_longer_has_the_model() -> None:
 
 
 async def test_a_question_too_long_to_say_again() -> None:
-    question = SpokenQuestion(_pieces(), keep_seconds=1.0)
+    question = RepeatableAudio(_pieces(), keep_seconds=1.0)
     first = [block async for block in question.from_start()]
     assert b"".join(first) == b"".join(chunks()) and not question.repeatable
     options = ConversationOptions(retry=AT_ONCE)
     async with TalkingServer().running() as server:
         async with Conversation(Server(server.url), options) as talk:
             with pytest.raises(ConnectionFailed, match="too long to say again"):
-                await talk._say(await talk._line.channel(), question)
+                await talk._say(await talk._connection.channel(), question)
 
 
 async def _pieces() -> Any:
@@ -209,7 +209,7 @@ async def _pieces() -> Any:
 
 
 async def test_a_question_is_read_once_and_said_as_often_as_needed() -> None:
-    question = SpokenQuestion(_pieces())
+    question = RepeatableAudio(_pieces())
     reading = question.from_start()
     first = await anext(reading)
     await reading.aclose()
@@ -235,24 +235,24 @@ def test_the_blocking_conversation_says_the_same() -> None:
 
 
 def test_the_camera_is_remembered_as_the_server_does() -> None:
-    minutes = Minutes(frames=4, frames_per_second=1.0)
-    minutes.created({"id": "a"})
+    log = ConversationLog(frames=4, frames_per_second=1.0)
+    log.created({"id": "a"})
     for tenth in range(200):
-        minutes.seen(str(tenth), tenth * 100)
-    minutes.created({"id": "b"})
-    times = [e["timestamp_ms"] for item, e in minutes.events() if item is None]
+        log.seen(str(tenth), tenth * 100)
+    log.created({"id": "b"})
+    times = [e["timestamp_ms"] for item, e in log.events() if item is None]
     assert times[-4:] == [16_000, 17_000, 18_000, 19_000] and len(times) <= 8
     assert times == sorted(times) and times[0] == 0
-    assert [item for item, _ in minutes.events() if item is not None] == ["a", "b"]
-    minutes.forget_frames()
-    minutes.seen("again", 0)
-    assert [e.get("timestamp_ms") for _, e in minutes.events()] == [None, None, 0]
+    assert [item for item, _ in log.events() if item is not None] == ["a", "b"]
+    log.forget_frames()
+    log.seen("again", 0)
+    assert [e.get("timestamp_ms") for _, e in log.events()] == [None, None, 0]
 
 
-def test_minutes_are_bounded() -> None:
-    minutes = Minutes()
+def test_the_log_is_bounded() -> None:
+    log = ConversationLog()
     for number in range(2 * MAX_ITEMS):
-        minutes.created({"id": str(number)})
-    minutes.spoken("silence", "")
-    kept = [item for item, _ in minutes.events()]
+        log.created({"id": str(number)})
+    log.spoken("silence", "")
+    kept = [item for item, _ in log.events()]
     assert len(kept) <= MAX_ITEMS + 32 and kept[-1] == str(2 * MAX_ITEMS - 1)

@@ -1,7 +1,7 @@
 // The camera: a preview, pictures of it, and frames while it is live.
 
 import { pictureOfVideo, watch } from "./pictures.js";
-import { checkDevices } from "./problems.js";
+import { checkDevices } from "../shared/problems.js";
 
 export class Camera {
   // video: the element that shows it. onFrame(picture, timestamp_ms). onGone: it was unplugged.

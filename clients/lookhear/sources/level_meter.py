@@ -10,7 +10,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable
 
 import numpy as np
 
-from lookhear.sources.replay import RATE, SAMPLE_BYTES
+from lookhear.sources.pcm import RATE, SAMPLE_BYTES
 
 SILENT = -60.0  # dB below the loudest; what is quieter counts as this
 _SHOWN_SECONDS = 0.05  # the newest sound, which the level is that of
@@ -18,8 +18,8 @@ _STALE_SECONDS = 0.5  # without sound, after which it is silent
 _REMEMBERED = 6000  # pieces whose time is known: two minutes of a microphone
 
 
-class Meter:
-    """clock: seconds, as `time.monotonic`."""
+class LevelMeter:
+    """Measures sound on its way. clock: seconds, as `time.monotonic`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -34,6 +34,7 @@ class Meter:
             yield piece
 
     def passed(self, piece: bytes) -> None:
+        """A piece of 16-bit mono PCM at 24 kHz has just come."""
         newest = piece[-int(_SHOWN_SECONDS * RATE) * SAMPLE_BYTES :]
         samples = np.frombuffer(newest, "<i2").astype(np.float32)
         power = float(np.mean(np.square(samples))) if len(samples) else 0.0

@@ -5,7 +5,7 @@ import { Connection } from "./connection.js";
 import { Frames } from "./frames.js";
 import { History } from "./history.js";
 import { sessionObject } from "./settings.js";
-import { Sent, Tape, base64 } from "./tape.js";
+import { ReplayBuffer, Sent, base64 } from "./replay.js";
 import { Turns } from "./turns.js";
 
 const TRANSCRIPTION = "conversation.item.input_audio_transcription.";
@@ -22,13 +22,13 @@ export class Session extends EventTarget {
     super();
     // speech, chat: ids of models, null for none. answers: speech is answered.
     this.settings = { key: "", speech: null, chat: null, language: "", answers: true };
-    this.tape = new Tape();
+    this.replay = new ReplayBuffer();
     this.connection = new Connection(() => this.isWanted);
     this.connection.addEventListener("message", ({ detail }) => this.take(detail.message));
     this.connection.addEventListener("lost", ({ detail }) => this.onLost(detail));
     this.connection.addEventListener("closed", () => {
       this.ready = false; // and nothing is left to be heard
-      this.hearFrom(this.tape.end);
+      this.hearFrom(this.replay.end);
       this.changed();
     });
     this.connection.addEventListener("failed", ({ detail }) => {
@@ -60,9 +60,9 @@ export class Session extends EventTarget {
 
   reset() {
     this.ready = false;
-    this.turns = new Turns(this.tape.end);
+    this.turns = new Turns(this.replay.end);
     this.ending = this.asked = this.drained = false;
-    this.hearFrom(this.tape.end);
+    this.hearFrom(this.replay.end);
     this.active = null; // the id of the answer under way
     this.owed = this.requested = false;
   }
@@ -114,7 +114,7 @@ export class Session extends EventTarget {
 
   append(pcm) {
     if (!this.listening) return;
-    if (!this.tape.add(pcm) && !this.ready) this.say("overflow");
+    if (!this.replay.add(pcm) && !this.ready) this.say("overflow");
     this.flush();
   }
 
@@ -122,7 +122,7 @@ export class Session extends EventTarget {
   endSpeech() {
     if (!this.listening) return;
     // Only a turn that ends by voice is answered, so let it end so.
-    if (this.settings.chat) this.tape.add(new ArrayBuffer(SILENCE * 24 * 2));
+    if (this.settings.chat) this.replay.add(new ArrayBuffer(SILENCE * 24 * 2));
     this.listening = false;
     this.ending = true;
     this.flush();
@@ -131,11 +131,11 @@ export class Session extends EventTarget {
 
   flush() {
     if (!this.ready) return;
-    for (const { end, pcm } of this.tape.from(this.sent.upto)) {
+    for (const { end, pcm } of this.replay.from(this.sent.upto)) {
       this.connection.send({ type: "input_audio_buffer.append", audio: base64(pcm) });
       this.sent.advance(end);
     }
-    this.tape.forget(this.hearAgain);
+    this.replay.forget(this.hearAgain);
     if (this.ending && !this.drained && !this.asked) {
       this.asked = true;
       if (!this.settings.chat)
@@ -322,8 +322,8 @@ export class Session extends EventTarget {
   }
 
   hearFrom(time) {
-    const first = this.tape.from(time)[0];
-    this.base = first ? first.start : this.tape.end; // where the server's clock begins
+    const first = this.replay.from(time)[0];
+    this.base = first ? first.start : this.replay.end; // where the server's clock begins
     this.sent = new Sent(this.base);
   }
 

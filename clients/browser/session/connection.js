@@ -1,6 +1,6 @@
 // A WebSocket to this server, opened again with growing pauses when it is lost.
 
-import { closedProblem } from "./problems.js";
+import { closedProblem } from "../shared/problems.js";
 
 const RETRIED = new Set([1001, 1005, 1006, 1011, 1012, 1013]);
 const FIRST_PAUSE = 500;

@@ -1,7 +1,7 @@
 // What was said, as it is heard: firm text, dim text, one paragraph per turn.
 
-import { announce, clock, following, make } from "./dom.js";
-import { languageName } from "./models.js";
+import { announce, clock, following, make } from "../shared/dom.js";
+import { languageName } from "../shared/models.js";
 import { Speech } from "./speech.js";
 
 const TRANSCRIPTION = "conversation.item.input_audio_transcription.";

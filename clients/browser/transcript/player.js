@@ -1,7 +1,7 @@
 // Recordings that were opened: a video is watched while it is heard, and all can be played again.
 
-import { clock, make } from "./dom.js";
-import { watch } from "./pictures.js";
+import { clock, make } from "../shared/dom.js";
+import { watch } from "../media/pictures.js";
 
 const ROUNDED = 1; // ms: where an element stands may be a little before where it was put
 

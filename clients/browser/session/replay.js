@@ -4,7 +4,7 @@ const SAMPLES_PER_MS = 24;
 const LONGEST = 180_000;
 const SURE = 10_000;
 
-export class Tape {
+export class ReplayBuffer {
   constructor() {
     this.pieces = []; // {start, end, pcm}
     this.end = 0;
@@ -34,7 +34,7 @@ export class Tape {
   }
 }
 
-// How far the tape was sent over one connection.
+// How far the replay buffer was sent over one connection.
 export class Sent {
   // from: where it began.
   constructor(from) {

@@ -3,7 +3,7 @@
 const STEP = 40; // ms between two looks
 const LINGER = 400; // ms that a word stays lit into the pause after it
 
-export class Lighting {
+export class Highlight {
   // turns(): {start, end, words, speech}, sorted. playhead(): milliseconds on the page's clock, null
   // where nothing is spoken. onLit(element): another word.
   constructor(turns, playhead, onLit) {

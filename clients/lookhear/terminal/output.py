@@ -1,0 +1,52 @@
+"""What a command leaves behind: events as lines of JSON, and text in files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from lookhear.chat.answers import AnswerEvent, QuestionHeard
+from lookhear.errors import OutputError
+from lookhear.live.events import Event
+
+
+def as_json(event: Event | AnswerEvent | QuestionHeard) -> dict[str, Any]:
+    """The event as plain data, its class name under `event`."""
+    return {"event": type(event).__name__, **dataclasses.asdict(event)}
+
+
+def print_event(event: Event | AnswerEvent | QuestionHeard) -> None:
+    """One line of JSON on stdout, written at once."""
+    print(json.dumps(as_json(event), ensure_ascii=False), flush=True)
+
+
+def require_writable(path: Path) -> None:
+    """OutputError unless a file of that name can be made: asked before the work, not after it."""
+    if path.is_dir():
+        raise OutputError(f"cannot write {path}: expected a file, got a folder")
+    if not path.parent.is_dir():
+        raise OutputError(f"cannot write {path}: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise OutputError(f"cannot write {path}: not allowed to")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Make or overwrite a file, as UTF-8. OutputError: not allowed to, a full disk."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def replace_file(path: Path, text: str) -> None:
+    """As `write_file`, but whoever reads it meanwhile finds the old text or the new one, whole."""
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,57 @@
+"""How far something has come that takes its time: a bar on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+Report = Callable[[str, float | None], None]
+"""Told what is going on and the share done, None if that is not known."""
+
+
+@contextmanager
+def progress(console: Console, title: str) -> Iterator[Report]:
+    """A bar for something that may take longer than a second; yields what to report to.
+
+    Where there is no terminal, a line for each stage.
+    """
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),  # names of files may hold brackets
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+    )
+    if not console.is_terminal:
+        yield _lines(console, title)
+        return
+    # On a terminal what is printed stands above the bar; elsewhere it must get where it is to go.
+    above = sys.stdout.isatty()
+    with Progress(*columns, console=console, transient=True, redirect_stdout=above) as bars:
+        task = bars.add_task(title, total=None)
+
+        def report(stage: str, share: float | None) -> None:
+            bars.update(
+                task,
+                description=stage,
+                total=None if share is None else 1.0,
+                completed=0.0 if share is None else share,
+            )
+
+        yield report
+
+
+def _lines(console: Console, title: str) -> Report:
+    said = title
+
+    def report(stage: str, share: float | None) -> None:
+        nonlocal said
+        if stage != said:
+            said = stage
+            console.print(f"{stage} ...", soft_wrap=True, markup=False)
+
+    console.print(f"{title} ...", soft_wrap=True, markup=False)
+    return report

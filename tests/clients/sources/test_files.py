@@ -1,0 +1,20 @@
+"""Files and URLs that people give."""
+
+from __future__ import annotations
+
+from lookhear.sources.files import is_url, media_type
+
+
+def test_urls_are_told_from_paths() -> None:
+    for url in ("http://a/b", "https://a", "data:image/png;base64,AA", "file:///a"):
+        assert is_url(url)
+    for path in ("a.png", "/a:b/c,d.png", r"C:\a.png", "C:/a.png", "ab:3,4.png", b"http://a"):
+        assert not is_url(path)
+
+
+def test_a_file_is_what_it_begins_with() -> None:
+    assert media_type(b"\xff\xd8\xff\xe0", "a.png") == "image/jpeg"
+    assert media_type(b"RIFF\0\0\0\0WEBPVP8 ") == "image/webp"
+    assert media_type(b"\0\0\0\x20ftypisom") == "video/mp4"
+    assert media_type(b"no idea", "clip.mp4") == "video/mp4"
+    assert media_type(b"no idea") == "application/octet-stream"
