@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test check bench-live bench-offline gpu-check gpu-bench gpu-profile clean
+.PHONY: demo test check rooms bench-live bench-offline gpu-check gpu-bench gpu-profile clean
 
 demo: $(VENV)/.server
 	@$(BIN)/lookhear demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
@@ -16,7 +16,11 @@ check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_layers.py
+	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_docs.py
+
+# Draws the import graph in docs/architecture.md again.
+rooms:
+	$(PYTHON) -m tools.rooms
 
 bench-live: $(VENV)/.bench
 	$(BIN)/lookhear bench live $(ARGS)

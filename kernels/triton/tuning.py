@@ -50,6 +50,7 @@ class Case:
 
     @property
     def default(self) -> Tile:
+        """The tile that this size has where nothing was measured."""
         size = 1e9 if math.isinf(self.limit) else self.limit
         return next(found for limit, found in DEFAULTS[self.kernel] if size <= limit)
 
