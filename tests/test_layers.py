@@ -175,3 +175,9 @@ def test_every_package_is_in_the_distribution() -> None:
         and path.resolve().is_relative_to(folder)
     }
     assert listed == found | {"lookhear.browser"}
+
+
+def test_what_the_coverage_is_of_is_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    measured = project["tool"]["coverage"]["run"]["include"]
+    assert not [pattern for pattern in measured if not any(ROOT.glob(pattern))]
