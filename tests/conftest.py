@@ -15,7 +15,7 @@ import pytest
 
 # Sound in real time, or in a browser: one after the other on one worker, so that at most one
 # other test computes beside them. The longest of all, so they begin.
-LIVE = ("clients/test_browser_", "end_to_end/test_browser", "end_to_end/test_first_minute")
+LIVE = ("clients/browser/test_", "end_to_end/test_browser", "end_to_end/test_first_minute")
 
 os.environ.setdefault("TRITON_INTERPRET", "1")
 if "PYTEST_XDIST_WORKER" in os.environ:

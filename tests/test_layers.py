@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LIVE
 from tools import rooms
 from tools.rooms import imported
 
@@ -160,6 +161,10 @@ def test_a_file_is_a_noun_of_a_readable_size() -> None:
 def test_a_folder_can_be_seen_at_a_glance() -> None:
     counts = Counter(str(path.parent.relative_to(ROOT)) for path in written())
     assert not {name: files for name, files in counts.items() if files > MAX_FILES}
+
+
+def test_tests_that_live_by_the_clock_are_known() -> None:
+    assert not [prefix for prefix in LIVE if not any((ROOT / "tests").glob(f"{prefix}*.py"))]
 
 
 def test_every_package_is_in_the_distribution() -> None:
