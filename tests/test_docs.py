@@ -65,8 +65,8 @@ def test_files_that_are_named_are_there(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     named = {
         name
-        for word in re.findall(r"`([^`\s]+)`", text)
-        for name in alternatives(word)
+        for words in re.findall(r"`([^`\s]+)`|\s([a-z]+/\S+\.py)\b", text)
+        for name in alternatives("".join(words))
         if re.fullmatch(r"[\w.*-][\w./*-]*(\.(py|js|mjs|md|onnx|toml|sh|yaml)|\w/)", name)
     }
     assert not {name for name in named - EXAMPLES if not is_there(name)}

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import ast
 import textwrap
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Packages by import name. The client's folder holds links to the others, which are not its own.
+# Packages by import name; the last two are the repository's only. The client's folder holds links
+# to the others, which are not its own.
+_PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PACKAGES = {
-    "lookhear": ROOT / "clients" / "lookhear",
-    **{
-        f"lookhear.{name}": ROOT / name
-        for name in ("engine", "gateway", "media", "kernels", "benchmarks")
-    },
-}
+    name: ROOT / folder
+    for name, folder in _PROJECT["tool"]["setuptools"]["package-dir"].items()
+    if any((ROOT / folder).glob("*.py"))
+} | {name: ROOT / name for name in ("benchmarks", "tools")}
 PAGE = ROOT / "docs" / "architecture.md"
 DRAWN = ("engine", "gateway")
 BEGIN, END = "<!-- rooms: written by `make rooms` -->", "<!-- end of rooms -->"
