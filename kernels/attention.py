@@ -1,6 +1,9 @@
-"""Attention of every query over a batch of equally shaped keys: the encoder's, and the oracle."""
+"""Attention without a cache: over a batch of equally shaped keys (the encoder's, and the oracle),
+and inside windows of packed tokens (encoders whose inputs have many lengths)."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +18,7 @@ SCORES = 1_000_000  # of one piece, at most
 MIN_QUERIES = 64  # fewer are not worth it
 
 
-@has_triton("attention")
+@has_triton
 def attention(
     q: Tensor,
     k: Tensor,
@@ -50,6 +53,26 @@ def attention(
         k = k.masked_fill(~exists[:, None, :, None], 0.0)
         v = v.masked_fill(~exists[:, None, :, None], 0.0)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=scale).transpose(1, 2)
+
+
+@has_triton
+def windowed_attention(
+    q: Tensor, k: Tensor, v: Tensor, bounds: Tensor, *, scale: float | None = None
+) -> Tensor:
+    """Attention of packed tokens over all tokens of their own window.
+
+    q, k, v: [tokens, heads, dim]; bounds: [windows + 1] int64, window w is tokens bounds[w] ..
+    bounds[w + 1]; the first is 0, tokens from the last on are padding. scale: default dim ** -0.5.
+    Returns [tokens, heads, dim] in q's dtype, zero for padding.
+    """
+    limits = bounds.tolist()
+    if limits == [0, len(q)]:
+        return attention(q[None], k[None], v[None], scale=scale)[0]
+    out = torch.zeros(q.shape, dtype=q.dtype, device=q.device)
+    for a, b in pairwise(limits):
+        if a < b:
+            out[a:b] = attention(q[None, a:b], k[None, a:b], v[None, a:b], scale=scale)[0]
+    return out
 
 
 def _in_pieces(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from lookhear.kernels.choice import has_triton
+from lookhear.kernels.norms import rms_norm
 from lookhear.kernels.paged_attention import paged_write
-from lookhear.kernels.rms_norm import rms_norm
 from lookhear.kernels.rope import rope
 
 
-@has_triton("attention_inputs")
+@has_triton
 def norm_rope_write(
     qkv: Tensor,
     weight: Tensor,

@@ -17,7 +17,7 @@ from torch import Tensor
 from lookhear.kernels.choice import has_triton
 
 
-@has_triton("cached_attention")
+@has_triton
 def self_attention_cached(
     q: Tensor,
     k: Tensor,
@@ -90,7 +90,7 @@ def _self_attention_step(
     return _joined(out).to(q.dtype)
 
 
-@has_triton("cached_attention")
+@has_triton
 def cross_attention_cached(
     q: Tensor, cache: Tensor, slots: Tensor, lengths: Tensor, *, scale: float | None = None
 ) -> Tensor:
@@ -109,7 +109,7 @@ def cross_attention_cached(
     return _joined(out).to(q.dtype)
 
 
-@has_triton("cached_attention")
+@has_triton
 def cross_attention_weights(
     q: Tensor,
     cache: Tensor,

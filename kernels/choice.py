@@ -31,29 +31,27 @@ def mode() -> str:
     return wanted if find_spec("triton") else "off"
 
 
-def has_triton(module: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorates a torch operation that has a twin of the same name in kernels.triton.`module`.
+def has_triton(operation: Callable[P, R]) -> Callable[P, R]:
+    """Decorates a torch operation that has a Triton twin: the function of the same name in the
+    file of the same name in `triton/`.
 
     The first argument, a tensor, decides. The torch version stays reachable as `__wrapped__`,
     the other as `twin()`.
     """
+    package, _, file = operation.__module__.rpartition(".")
 
-    def decorated(operation: Callable[P, R]) -> Callable[P, R]:
-        @cache
-        def twin() -> Callable[P, R]:  # imported when first needed: a CPU has no use for Triton
-            found: Callable[P, R] = getattr(
-                import_module(f"kernels.triton.{module}"), operation.__name__
-            )
-            return found
+    @cache
+    def twin() -> Callable[P, R]:  # imported when first needed: a CPU has no use for Triton
+        module = import_module(f"{package}.triton.{file}")
+        found: Callable[P, R] = getattr(module, operation.__name__)
+        return found
 
-        @wraps(operation)
-        def chosen(*args: P.args, **kwargs: P.kwargs) -> R:
-            first: Any = args[0]
-            if (first.is_cuda and mode() != "off") or mode() == "always":
-                return twin()(*args, **kwargs)
-            return operation(*args, **kwargs)
+    @wraps(operation)
+    def chosen(*args: P.args, **kwargs: P.kwargs) -> R:
+        first: Any = args[0]
+        if (first.is_cuda and mode() != "off") or mode() == "always":
+            return twin()(*args, **kwargs)
+        return operation(*args, **kwargs)
 
-        chosen.__dict__["twin"] = twin
-        return chosen
-
-    return decorated
+    chosen.__dict__["twin"] = twin
+    return chosen

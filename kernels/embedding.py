@@ -7,7 +7,7 @@ from torch import Tensor
 from lookhear.kernels.choice import has_triton
 
 
-@has_triton("embedding")
+@has_triton
 def embed_tokens(
     tokens: Tensor, positions: Tensor, token_table: Tensor, position_table: Tensor
 ) -> Tensor:

@@ -11,7 +11,7 @@ from lookhear.kernels.choice import has_triton
 WORD = 32  # tokens of one word
 
 
-@has_triton("grammar_mask")
+@has_triton
 def allow_bits_(scores: Tensor, rows: Tensor, bits: Tensor) -> None:
     """In the rows [k] int64 nothing but the tokens whose bit is set may be chosen.
 

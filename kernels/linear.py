@@ -22,8 +22,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lookhear.kernels.activations import gelu_, swiglu
 from lookhear.kernels.choice import has_triton
-from lookhear.kernels.norms import gelu_
+from lookhear.kernels.norms import add_rms_norm, rms_norm
 
 PACK_FROM = 400_000  # float32 weights from this many elements on are packed; measured
 HALF_FROM = 100_000  # the same for half, where it is asked for
@@ -107,7 +108,7 @@ def pack_conv(weight: Tensor, *, channels_last: bool | None = None) -> Tensor:
     return weight.contiguous(memory_format=layout)
 
 
-@has_triton("few_rows")
+@has_triton
 def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tensor:
     """x W^T + b, then nothing ("none"), the exact GELU ("gelu") or its approximation by a
     hyperbolic tangent ("gelu_tanh").
@@ -129,6 +130,30 @@ def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tenso
         plain = weights.weight if weights.plain is None else weights.plain
         y = F.linear(x, plain, weights.bias)
     return gelu_(y, approximation) if kind == "gelu" else y
+
+
+@has_triton
+def norm_linear(
+    x: Tensor,
+    change: Tensor | None,
+    norm: Tensor,
+    eps: float,
+    weights: LinearWeights,
+    *,
+    gated: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """linear(rms_norm(x + change)), and x + change, which the residual stream goes on with.
+
+    x: [tokens, width]; change: the same, what the layer before adds to it, None for nothing; norm:
+    [width] of `rms_norm`; weights: [out, width]. gated: `swiglu` of the product, half as wide.
+    Returns ([tokens, out or out / 2], [tokens, width]).
+    """
+    if change is None:
+        normed = rms_norm(x, norm, eps)
+    else:
+        normed, x = add_rms_norm(change, x, norm, eps)
+    y = linear(normed, weights)
+    return (swiglu(y) if gated else y), x
 
 
 # What they are called where a product and what follows it are one operation.

@@ -21,7 +21,7 @@ DYNAMIC_RANGE = 8.0  # decades kept below the loudest value of a row
 POWER_FLOOR = 1e-10
 
 
-@has_triton("log_mel")
+@has_triton
 def log_mel(samples: Tensor, filters: Tensor) -> Tensor:
     """Log-mel spectrogram of equally long clips, each row on its own.
 

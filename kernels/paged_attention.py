@@ -52,7 +52,6 @@ def spans(
     return found
 
 
-@has_triton("paged_write")
 def paged_write(k: Tensor, v: Tensor, cache: Tensor, slots: Tensor) -> None:
     """Puts the keys and values of new tokens into their slots, in place.
 
@@ -64,7 +63,7 @@ def paged_write(k: Tensor, v: Tensor, cache: Tensor, slots: Tensor) -> None:
     places[1].index_copy_(0, slots, v.to(cache.dtype))
 
 
-@has_triton("paged_attention")
+@has_triton
 def paged_attention(
     q: Tensor,
     cache: Tensor,

@@ -20,7 +20,7 @@ def rope_frequencies(dim: int, theta: float) -> Tensor:
     return 1.0 / theta ** (torch.arange(0, dim, 2, dtype=torch.float32) / dim)
 
 
-@has_triton("rope")
+@has_triton
 def rope_angles(
     positions: Tensor,
     frequencies: Tensor,
@@ -63,7 +63,7 @@ def rope_factors(angles: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     return cos[:, None].to(dtype), sin[:, None].to(dtype)
 
 
-@has_triton("rope")
+@has_triton
 def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turns every pair: (a, b) -> (a cos - b sin, b cos + a sin).
 

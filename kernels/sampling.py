@@ -1,24 +1,24 @@
-"""From logits to tokens: greedy choice, verification of a draft, and sampling with fixed noise."""
+"""From logits to tokens: greedy choice, and draws without a state.
+
+The noise of a draw is a function of (seed, position, token id) alone. So a token depends neither on
+the other rows of its batch, nor on its place among them, nor on what was drawn before; and a draft
+can be verified at all of its positions at once.
+"""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from lookhear.kernels.choice import has_triton
-from lookhear.kernels.sampling_noise import draw
 from lookhear.kernels.sampling_stages import temper
 
-
-class Verified(NamedTuple):
-    """accepted: [batch] draft tokens agreed with. next_token: [batch] the model's choice after
-    them. choices: [batch, queries] its choice at every query, valid up to index `accepted`."""
-
-    accepted: Tensor
-    next_token: Tensor
-    choices: Tensor
+# Every value of `gumbel` lies between -3.63 and 36.75, so a token that is this much below the best
+# score of its row can never win.
+NOISE_RANGE = 41.0
+_GOLDEN = -7046029254386353131  # 2^64 / golden ratio, as a signed 64-bit number
+_CHUNK = 256
+_FEW = 8192  # numbers in all: looking at each takes less time than the operators around chunks
 
 
 def greedy(logits: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -32,30 +32,6 @@ def greedy(logits: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         logits = logits + mask
     tokens = argmax(logits)
     return tokens, token_logprobs(logits, tokens)
-
-
-def verify_greedy(
-    logits: Tensor, draft: Tensor, draft_lengths: Tensor, mask: Tensor | None = None
-) -> Verified:
-    """How much of a draft the model itself would have written, all positions at once.
-
-    logits: [batch, queries, vocab], where logits[:, i] predict what draft[:, i] proposes.
-    draft: [batch, queries] int64; draft_lengths: [batch], at most queries - 1, so that there is a
-    prediction after a draft accepted whole. mask: as in `greedy`, also [batch, queries, vocab].
-    """
-    if mask is not None:
-        logits = logits + mask
-    choices = argmax(logits.flatten(0, 1)).view(logits.shape[:2])
-    return verify_tokens(choices, draft, draft_lengths)
-
-
-@has_triton("rejection_sampling")
-def verify_tokens(choices: Tensor, draft: Tensor, draft_lengths: Tensor) -> Verified:
-    """`verify_greedy` for choices [batch, queries] that were made already."""
-    queries = torch.arange(choices.shape[1], device=choices.device)
-    agrees = (choices == draft) & (queries[None, :] < draft_lengths[:, None])
-    accepted = agrees.long().cumprod(dim=1).sum(dim=1)
-    return Verified(accepted, choices.gather(1, accepted[:, None]).squeeze(1), choices)
 
 
 def sample(
@@ -80,7 +56,41 @@ def sample(
     return tokens, token_logprobs(logits, tokens)
 
 
-@has_triton("sampling")
+def gumbel(seeds: Tensor, positions: Tensor, tokens: Tensor) -> Tensor:
+    """Standard Gumbel noise, float64, of the shape that the three int64 tensors broadcast to.
+
+    argmax(log p + noise) over the tokens of one (seed, position) is a draw from p.
+    """
+    bits = _mix(_mix(_mix(seeds) + positions) + tokens * _GOLDEN)
+    # 53 bits and a half: never 0 or 1, and the tail near 1 resolved to 1e-16.
+    numbers = (((bits >> 11) & ((1 << 53) - 1)).double() + 0.5) * 2.0**-53
+    numbers.clamp_(max=1.0 - 2.0**-53)  # the topmost half would round to 1
+    return numbers.log_().neg_().log_().neg_()
+
+
+@has_triton
+def draw(scores: Tensor, seeds: Tensor, positions: Tensor) -> Tensor:
+    """One token of softmax(scores) per row: scores [n, vocab] float32, -inf where a token may not
+    be drawn; seeds, positions [n] int64. Returns tokens [n] int64, the lowest id among equals.
+
+    A row without a finite score gets some token of the vocabulary.
+    """
+    if scores.device.type != "cpu":
+        tokens = torch.arange(scores.shape[1], device=scores.device)
+        noise = gumbel(seeds[:, None], positions[:, None], tokens)
+        return (scores + noise.to(scores.dtype)).argmax(dim=-1)
+    # Row by row, and only where the noise can reach the best: what top-k and top-p left, or what
+    # a low temperature did. The tokens are the same, at a fraction of the arithmetic.
+    drawn = torch.empty_like(seeds)
+    for i, row in enumerate(scores):
+        # Not "above": a comparison with NaN is false, and there must be a candidate.
+        candidates = (~(row < row.max() - NOISE_RANGE)).nonzero().squeeze(1)
+        noise = gumbel(seeds[i], positions[i], candidates)
+        drawn[i] = candidates[(row[candidates] + noise.to(row.dtype)).argmax()]
+    return drawn
+
+
+@has_triton
 def token_logprobs(logits: Tensor, tokens: Tensor) -> Tensor:
     """Natural-log probability of one token per row: logits [n, vocab], tokens [n] -> [n].
 
@@ -96,11 +106,7 @@ def top_logprobs(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return tokens, torch.log_softmax(logits, dim=-1).gather(-1, tokens)
 
 
-_CHUNK = 256
-_FEW = 8192  # numbers in all: looking at each takes less time than the operators around chunks
-
-
-@has_triton("sampling")
+@has_triton
 def argmax(x: Tensor) -> Tensor:
     """The highest number's index in each row of x [n, vocab], the first of equals: [n] int64.
 
@@ -118,3 +124,11 @@ def argmax(x: Tensor) -> Tensor:
     # Beyond the end the last id repeats; the first of equals is still the right one.
     ids = (start + torch.arange(_CHUNK)).clamp_(max=vocab - 1)
     return (start + x.gather(1, ids).argmax(dim=-1, keepdim=True)).squeeze(-1)
+
+
+def _mix(x: Tensor) -> Tensor:
+    """SplitMix64's finaliser (Steele et al., 2014) on int64, whose products wrap around."""
+    x = x + _GOLDEN
+    x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * -4658895280553007687
+    x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * -7723592293110705685
+    return x ^ ((x >> 31) & ((1 << 33) - 1))

@@ -22,13 +22,13 @@ def allow_only_(scores: Tensor, rows: Tensor, places: Tensor) -> None:
     flat.index_copy_(0, places, allowed)
 
 
-@has_triton("sampling_stages")
+@has_triton
 def add_(scores: Tensor, places: Tensor, amounts: Tensor) -> None:
     """Bias, presence and frequency penalties, and with -inf prohibition. amounts: [p] float32."""
     scores.view(-1).index_add_(0, places, amounts)
 
 
-@has_triton("sampling_stages")
+@has_triton
 def penalise_repeats_(scores: Tensor, places: Tensor, penalties: Tensor) -> None:
     """The repetition penalty of CTRL (Keskar et al., 2019): divides what is positive, multiplies
     what is negative. places: [p], each at most once; penalties: [p] float32, above 1 against."""
@@ -37,7 +37,7 @@ def penalise_repeats_(scores: Tensor, places: Tensor, penalties: Tensor) -> None
     flat.index_copy_(0, places, torch.where(old < 0, old * penalties, old / penalties))
 
 
-@has_triton("sampling_stages")
+@has_triton
 def temper(scores: Tensor, temperature: Tensor) -> Tensor:
     """scores / temperature, shifted so that the best of a row is 0. temperature: [n], positive.
 
@@ -46,14 +46,14 @@ def temper(scores: Tensor, temperature: Tensor) -> Tensor:
     return (scores - scores.amax(dim=-1, keepdim=True)) / temperature[:, None]
 
 
-@has_triton("sampling_stages")
+@has_triton
 def keep_min_p_(scores: Tensor, min_p: Tensor) -> None:
     """Keeps the tokens at least min_p [n] times as probable as the best. 0 keeps all."""
     floor = scores.amax(dim=-1) + min_p.log()
     scores.masked_fill_(scores < floor[:, None], -torch.inf)
 
 
-@has_triton("sampling_stages")
+@has_triton
 def keep_top_k_(scores: Tensor, top_k: Tensor, largest: int) -> None:
     """Keeps the top_k [n] (1 <= top_k <= largest <= vocab) most probable tokens of a row, and
     what is as probable as the last of them: then it matters to nobody in which order equals come.
@@ -63,7 +63,7 @@ def keep_top_k_(scores: Tensor, top_k: Tensor, largest: int) -> None:
     scores.masked_fill_(scores < floor, -torch.inf)
 
 
-@has_triton("sampling_stages")
+@has_triton
 def keep_top_p_(scores: Tensor, top_p: Tensor) -> None:
     """Keeps a token if all tokens more probable than it have together less than top_p [n].
 

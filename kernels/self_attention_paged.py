@@ -11,7 +11,7 @@ from lookhear.kernels.choice import has_triton
 from lookhear.kernels.paged_attention import Span, paged_attention
 
 
-@has_triton("decode_attention")
+@has_triton
 def self_attention_paged(
     qkv: Tensor,
     weight: Tensor,

@@ -1,15 +1,20 @@
-"""Who may import whom, read from the source; and that the gateway never loads torch."""
+"""Who may import whom, between folders and between the rooms inside them, read from the source; how
+large files and folders may be; and that the gateway never loads torch."""
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import LIVE
+from tools import rooms
+from tools.rooms import imported
 
 ROOT = Path(__file__).parent.parent
 # The folders by what they hold; all but the client's are imported as lookhear.<folder>.
@@ -34,6 +39,9 @@ ABSENT = {
     "client": ("torch", "transformers", "starlette", "uvicorn", "av", "onnxruntime"),
 }
 MAX_LINES = 400
+MAX_FILES = 20
+MODULES = rooms.modules()
+ARROWS = sorted(rooms.arrows(MODULES))
 
 
 def sources(folder: str) -> Iterator[Path]:
@@ -41,17 +49,6 @@ def sources(folder: str) -> Iterator[Path]:
     for path in sorted(FOLDERS[folder].rglob("*.py")):
         if path.resolve().is_relative_to(FOLDERS[folder]):
             yield path
-
-
-def imported(path: Path, *, top_level_only: bool) -> Iterator[str]:
-    """Full names of the modules that a file imports, and of names that may be modules."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in tree.body if top_level_only else ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def home(module: str) -> tuple[str, str] | None:
@@ -141,13 +138,55 @@ def test_triton_is_imported_only_below_its_folder() -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("top", rooms.PACKAGES)
+def test_rooms_import_each_other_one_way(top: str) -> None:
+    """At every level of nesting."""
+    below = [name for name, path in MODULES.items() if path.name == "__init__.py"]
+    for package in (top, *(name for name in below if name.startswith(f"{top}."))):
+        tangled = rooms.tangled(package, ARROWS)
+        assert not tangled, "\n".join((package, *tangled))
+
+
+def test_the_drawing_of_the_rooms_is_the_sources() -> None:
+    assert rooms.PAGE.read_text(encoding="utf-8") == rooms.page(), "run `make rooms`"
+
+
+def test_a_cycle_is_found_and_a_tower_is_drawn_from_the_bottom() -> None:
+    tower: rooms.Graph = {"top": {"middle", "ground"}, "middle": {"ground"}, "ground": set()}
+    assert not rooms.cycles(tower)
+    assert rooms.floors(tower) == [["ground"], ["middle"], ["top"]]
+    round_trip = {**tower, "ground": {"top"}}
+    assert rooms.cycles(round_trip) == [["ground", "middle", "top"]]
+    pairs = [("lookhear.a.x", "lookhear.b"), ("lookhear.a.y", "lookhear.a.x")]
+    assert rooms.graph("lookhear", pairs) == {"a": {"b"}, "b": set()}
+    assert rooms.graph("lookhear.a", pairs) == {"x": set(), "y": {"x"}}
+
+
+def written() -> Iterator[Path]:
+    """All Python and JavaScript that we wrote, tests and tools included."""
+    for top in ("benchmarks", "clients", "engine", "gateway", "kernels", "media", "tests", "tools"):
+        for kind in ("*.py", "*.js"):
+            for path in sorted((ROOT / top).rglob(kind)):
+                if path.resolve().is_relative_to(ROOT / top):
+                    yield path
+
+
 def test_a_file_is_a_noun_of_a_readable_size() -> None:
     sizes = {
         str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
-        for package in FOLDERS
-        for path in sources(package)
+        for path in written()
+        if path.relative_to(ROOT).parts[0] != "tests"
     }
     assert not {name: lines for name, lines in sizes.items() if lines > MAX_LINES}
+
+
+def test_a_folder_can_be_seen_at_a_glance() -> None:
+    counts = Counter(str(path.parent.relative_to(ROOT)) for path in written())
+    assert not {name: files for name, files in counts.items() if files > MAX_FILES}
+
+
+def test_tests_that_live_by_the_clock_are_known() -> None:
+    assert not [prefix for prefix in LIVE if not any((ROOT / "tests").glob(f"{prefix}*.py"))]
 
 
 def test_every_package_is_in_the_distribution() -> None:
@@ -163,3 +202,9 @@ def test_every_package_is_in_the_distribution() -> None:
         and path.resolve().is_relative_to(folder)
     }
     assert listed == found | {"lookhear.browser"}
+
+
+def test_what_the_coverage_is_of_is_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    measured = project["tool"]["coverage"]["run"]["include"]
+    assert not [pattern for pattern in measured if not any(ROOT.glob(pattern))]

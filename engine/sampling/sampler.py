@@ -28,8 +28,7 @@ from torch import Tensor
 from lookhear.engine.device.staging import Readback, to_device
 from lookhear.engine.sampling.params import MAX_LOGPROBS, SamplingParams, TokenMask
 from lookhear.kernels.grammar_mask import WORD, allow_bits_
-from lookhear.kernels.sampling import argmax, token_logprobs, top_logprobs
-from lookhear.kernels.sampling_noise import draw
+from lookhear.kernels.sampling import argmax, draw, token_logprobs, top_logprobs
 from lookhear.kernels.sampling_stages import (
     add_,
     allow_only_,

@@ -105,15 +105,14 @@ def table() -> Table:
     """The defaults, and what was measured on this machine's first card instead of them."""
     if not torch.cuda.is_available():
         return DEFAULTS
-    device = torch.cuda.get_device_name()
-    for path in (user_path(device), packaged_path(device)):
-        try:
-            return {**DEFAULTS, **parsed(json.loads(path.read_text(encoding="utf-8")))}
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError) as error:
-            log.warning("%s: cannot be used, kernels keep their defaults: %s", path, error)
-    return DEFAULTS
+    path = user_path(torch.cuda.get_device_name())
+    try:
+        return {**DEFAULTS, **parsed(json.loads(path.read_text(encoding="utf-8")))}
+    except FileNotFoundError:
+        return DEFAULTS
+    except (OSError, ValueError) as error:
+        log.warning("%s: cannot be used, kernels keep their defaults: %s", path, error)
+        return DEFAULTS
 
 
 @cache
@@ -129,15 +128,8 @@ def launches_early() -> bool:
 def user_path(device: str) -> Path:
     """Where `lookhear tune` writes by default. device: the name that torch gives it."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "lookhear" / "kernels" / f"{_slug(device)}.json"
-
-
-def packaged_path(device: str) -> Path:
-    return Path(__file__).resolve().parent / "tables" / f"{_slug(device)}.json"
-
-
-def _slug(device: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+    name = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+    return Path(base) / "lookhear" / "kernels" / f"{name}.json"
 
 
 def parsed(document: Any) -> Table:

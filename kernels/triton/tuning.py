@@ -27,10 +27,10 @@ from lookhear.kernels.triton import (
     activations,
     attention,
     cached_attention,
-    decode_attention,
-    few_rows,
+    linear,
     norms,
     paged_attention,
+    self_attention_paged,
 )
 from lookhear.kernels.triton import sampling as choices
 from lookhear.kernels.triton.configs import DEFAULTS, Tile, trying, user_path
@@ -50,6 +50,7 @@ class Case:
 
     @property
     def default(self) -> Tile:
+        """The tile that this size has where nothing was measured."""
         size = 1e9 if math.isinf(self.limit) else self.limit
         return next(found for limit, found in DEFAULTS[self.kernel] if size <= limit)
 
@@ -225,15 +226,15 @@ def _few_rows_calls(rows: int) -> Callable[[torch.device], list[Call]]:
             return LinearWeights(_draw(device, outs, inner) / inner**0.5, None, False, outs, inner)
 
         def normed(weights: LinearWeights, gated: bool) -> Tensor:
-            return few_rows.norm_linear(x, x, norm, 1e-6, weights, gated=gated)[0]
+            return linear.norm_linear(x, x, norm, 1e-6, weights, gated=gated)[0]
 
         x, wide, norm = (_draw(device, *shape) for shape in ((rows, 2048), (rows, 6144), (2048,)))
         return [
             partial(normed, drawn(4096, 2048), False),
-            partial(few_rows.linear, x, drawn(2048, 2048)),
+            partial(linear.linear, x, drawn(2048, 2048)),
             partial(normed, drawn(12_288, 2048), True),
-            partial(few_rows.linear, wide, drawn(2048, 6144)),
-            partial(few_rows.linear, x, drawn(151_936, 2048)),
+            partial(linear.linear, wide, drawn(2048, 6144)),
+            partial(linear.linear, x, drawn(151_936, 2048)),
         ]
 
     return calls
@@ -272,7 +273,7 @@ def _self_attention(device: torch.device, rows: int, past: int, dim: int) -> Cal
     weight, angle = _draw(device, 3 * kv_heads, dim), _draw(device, rows, 1, dim)
     lengths = _index(device, *[past] * rows), _index(device, *[1] * rows)
     slots = tables[:, past // 16] * 16 + past % 16
-    return lambda: decode_attention.self_attention_paged(
+    return lambda: self_attention_paged.self_attention_paged(
         qkv, weight, 1e-6, angle, angle, cache, slots, tables, *lengths, is_decode=True
     )
 

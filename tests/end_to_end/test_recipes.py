@@ -1,8 +1,10 @@
-"""docs/recipes.md: every block is run as it is printed, but for the port, and prints what it says.
+"""README.md and docs/recipes.md: every block is run as it is printed, but for the port, and prints
+what it says.
 
-Blocks whose first line is a comment with a file name are written to that file; a `text` block
-behind one is what it must print. LiveKit and Pipecat are not among the test's requirements:
-LOOKHEAR_RECIPES_PYTHON names an interpreter that has them.
+The programs of the recipes lie in examples/recipes/, each under the name in its first line, those
+of the README in examples/, with a line `# README: <name>`; page and file are the same text. A
+`text` block behind a block is what it must print. LiveKit and Pipecat are not among the test's
+requirements: LOOKHEAR_RECIPES_PYTHON names an interpreter that has them.
 """
 
 from __future__ import annotations
@@ -42,14 +44,18 @@ class Block:
     prints: str | None
 
 
-def read_document() -> tuple[dict[str, Block], list[str]]:
+def blocks_of(page: str) -> list[tuple[str, str]]:
+    """(language, body) of each fenced block."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def read_recipes() -> tuple[dict[str, Block], list[str]]:
     """The blocks with a name, and those without."""
-    text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    found = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     named: dict[str, Block] = {}
     unnamed: list[str] = []
     newest = ""
-    for language, body in found:
+    for language, body in blocks_of("docs/recipes.md"):
         name = re.match(r"(?:#|//) (\S+\.(?:sh|py|mjs))\n", body)
         if language == "text":
             named[newest] = Block(named[newest].body, body)
@@ -62,13 +68,72 @@ def read_document() -> tuple[dict[str, Block], list[str]]:
     return named, unnamed
 
 
-BLOCKS, UNNAMED = read_document()
+def read_programs() -> dict[str, str]:
+    """The README's programs by file name, without the line that marks them."""
+    programs = {}
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        marked, count = re.subn(r"^# README: .*\n", "", path.read_text("utf-8"), flags=re.MULTILINE)
+        if count:
+            programs[path.name] = marked.strip("\n") + "\n"
+    return programs
+
+
+BLOCKS, UNNAMED = read_recipes()
+PROGRAMS = read_programs()
 SERVERS = [body for body in UNNAMED if body.startswith("lookhear serve")]
 SHELL = ["listen.sh", "ask.sh", "transcribe.sh", "chat.sh"]
 PYTHON = ["camera.py", "blocking.py", "openai_file.py", "openai_chat.py", "openai_realtime.py"]
 NODE = ["certificate.sh", "install.sh", "realtime.mjs", "chat.mjs", "node.sh"]
 AGENTS = {"livekit_agent.py": "livekit.plugins.openai", "pipecat_agent.py": "pipecat"}
-PROGRAMS = {"listen.sh": ("ffmpeg",), "transcribe.sh": ("curl",), "chat.sh": ("curl", "base64")}
+NEEDED = {"listen.sh": ("ffmpeg",), "transcribe.sh": ("curl",), "chat.sh": ("curl", "base64")}
+
+
+# The README's commands: what each prints on the files below, and those that no test can run.
+COMMANDS = {
+    "lookhear transcribe talk.mp3": "What colour is the circle?",
+    "lookhear transcribe talk.mp3 --live": "What colour is the circle?",
+    "lookhear transcribe *.mp3 --out texts --format srt": "",
+    "ffmpeg -i SOURCE -f wav - | lookhear listen -": "What colour is the circle?",
+    "lookhear models": "demo-whisper",
+    'lookhear chat --image scene.png "What colour is the circle?"': "Red.",
+    "lookhear chat --image scene.png --audio question.wav": "Red.",
+}
+PRINTS = {  # the README's programs
+    "chat.py": "Red.",
+    "conversation.py": "What colour is the circle?\nRed.\nBlue.",
+    "live.py": "What colour is the circle?",
+    "openai_realtime.py": "What colour is the circle?",
+}
+SERVING = "lookhear serve --model demo-qwen3-asr --model w=demo-whisper"
+NOT_RUN = {  # here
+    "lookhear serve": "by conftest.server, for all of this folder",
+    "lookhear serve --model demo-qwen3-asr --model demo-qwen3-vl": "the recipes' server",
+    "make demo": "by test_first_minute, on a fresh clone",
+    "make test": "by whoever runs this",
+    'pip install "lookhear[server]"': "needs a package index",
+    "lookhear serve --model openai/whisper-small": "needs a model hub",
+    "lookhear listen": "needs a microphone",
+    "lookhear serve --model Qwen/Qwen3-ASR-0.6B --device cuda": "needs a model hub and a GPU",
+}
+
+
+def test_no_command_of_the_readme_is_left_out() -> None:
+    shell = "".join(body for language, body in blocks_of("README.md") if language == "sh")
+    lines = [re.split(r"\s+#", line)[0] for line in shell.splitlines() if line]
+    assert sorted(lines) == sorted([*COMMANDS, SERVING, *NOT_RUN])
+    assert SERVERS[0].strip() in NOT_RUN
+
+
+def test_programs_of_the_readme_are_the_examples() -> None:
+    printed = [body for language, body in blocks_of("README.md") if language == "python"]
+    assert sorted(printed) == sorted(PROGRAMS.values())
+
+
+def test_recipes_are_the_examples() -> None:
+    files = {path.name: path for path in (ROOT / "examples" / "recipes").iterdir()}
+    assert set(files) == set(BLOCKS)
+    for name, block in BLOCKS.items():
+        assert files[name].read_text(encoding="utf-8") == block.body, name
 
 
 def test_no_block_is_left_out() -> None:
@@ -87,6 +152,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, block in BLOCKS.items():
         (folder / name).write_text(block.body, encoding="utf-8")
     run(folder, ["bash", "files.sh"])
+    # The README's files: its recording is a short one, since some play it at the pace of speech.
+    (folder / "readme").mkdir()
+    shutil.copy(folder / "scene.png", folder / "readme")
+    for copy in ("talk.mp3", "talk.wav", "question.mp3", "question.wav"):
+        run(folder, ["ffmpeg", "-loglevel", "error", "-i", "question.wav", f"readme/{copy}"])
     return folder
 
 
@@ -171,15 +241,41 @@ def plain(folder: Path) -> Iterator[Path]:
         for name, block in BLOCKS.items():
             body = block.body.replace(PLAIN, f"127.0.0.1:{process.port}")
             (folder / name).write_text(body, encoding="utf-8")
+        (folder / "server").write_text(process.address.base_url)
         yield folder
 
 
 @pytest.mark.parametrize("name", [*SHELL, *PYTHON, "bare.py"])
 def test_recipe(plain: Path, name: str) -> None:
-    for program in PROGRAMS.get(name, ()):
+    for program in NEEDED.get(name, ()):
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}")
     printed(plain, name, ["bash" if name.endswith(".sh") else sys.executable, name])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_of_the_readme(plain: Path, command: str) -> None:
+    where = "" if "models" in command else f" --server {(plain / 'server').read_text()}"
+    command_line = command.replace("SOURCE", "talk.mp3") + where
+    assert COMMANDS[command] in run(plain / "readme", ["bash", "-c", command_line])
+    if "--out" in command:
+        for name in ("talk", "question"):
+            assert "-->" in (plain / "readme" / "texts" / f"{name}.srt").read_text()
+
+
+def test_several_models_as_in_the_readme() -> None:
+    arguments = [*shlex.split(SERVING)[2:], *SERVE]
+    with ServerProcess(arguments=arguments, start_seconds=120.0) as process:
+        served = process.address.get_json("/v1/models")["data"]
+    assert [model["id"] for model in served] == ["demo-qwen3-asr", "w"]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_of_the_readme(plain: Path, name: str) -> None:
+    address = (plain / "server").read_text().removeprefix("http://")
+    path = plain / "readme" / name
+    path.write_text(PROGRAMS[name].replace(PLAIN, address), encoding="utf-8")
+    assert PRINTS[name] == run(path.parent, [sys.executable, name]).strip()
 
 
 @pytest.mark.parametrize("name", list(AGENTS))

@@ -13,6 +13,7 @@ from lookhear.kernels import (
     cross_attention_cached,
     cross_attention_weights,
     self_attention_cached,
+    windowed_attention,
 )
 
 NAN = float("nan")
@@ -129,3 +130,15 @@ def test_a_cache_in_another_dtype() -> None:
     torch.testing.assert_close(
         out, cross_attention_cached(q, cache, *arguments), atol=0.05, rtol=0.05
     )
+
+
+def test_windows_see_themselves_and_padding_is_zero() -> None:
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(9, 2, 4, generator=generator) for _ in range(3))
+    k[7:] = torch.nan
+    out = windowed_attention(q, k, v, torch.tensor([0, 3, 3, 7]))
+    for a, b in ((0, 3), (3, 7)):
+        alone = attention(q[None, a:b], k[None, a:b], v[None, a:b])[0]
+        assert torch.equal(out[a:b], alone)
+    assert not out[7:].any()
+    assert not windowed_attention(q, k, v, torch.tensor([0])).any()

@@ -22,9 +22,12 @@ def fresh() -> Iterator[None]:
     mode.cache_clear()
 
 
-@has_triton("norms")
 def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> str:
     return "torch"
+
+
+layer_norm.__module__ = kernels.norms.__name__
+layer_norm = has_triton(layer_norm)
 
 
 @pytest.mark.parametrize(("wanted", "is_ours"), [(None, False), ("off", False), ("always", True)])
@@ -52,7 +55,7 @@ def test_an_unknown_wish_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_twins_have_the_same_arguments() -> None:
     checked = set()
-    for found in pkgutil.iter_modules(kernels.__path__, "kernels."):
+    for found in pkgutil.iter_modules(kernels.__path__, "lookhear.kernels."):
         for name, operation in vars(importlib.import_module(found.name)).items():
             if hasattr(operation, "twin"):
                 ours = inspect.signature(operation.twin())

@@ -24,18 +24,16 @@ from lookhear.kernels.triton import (
     attention_inputs,
     cached_attention,
     configs,
-    decode_attention,
     embedding,
-    few_rows,
     grammar_mask,
+    linear,
     log_mel,
     norms,
     paged_attention,
-    paged_write,
-    rejection_sampling,
     rope,
     sampling,
     sampling_stages,
+    self_attention_paged,
 )
 
 
@@ -55,7 +53,7 @@ class Hopper:
 def compile_all() -> None:
     """Calls every operation; launches only compile."""
     driver.set_active(Hopper())
-    for module in (few_rows, decode_attention):
+    for module in (linear, self_attention_paged):
         setattr(module, configs.launches_early.__name__, lambda: True)
     launch = JITFunction.run
 
@@ -123,13 +121,11 @@ def by_token(width: int, heads: int, kv_heads: int, dim: int) -> None:
     embedding.embed_tokens(index(len(x)), index(len(x)), x, x)
     activations.swiglu(zeros(len(x), 2 * width))
     qkv = zeros(len(x), heads + 2 * kv_heads, dim)
-    k, v = qkv[:, heads : heads + kv_heads], qkv[:, heads + kv_heads :]
     cos, sin = rope.rope_angles(index(len(x)), torch.zeros(dim // 2), torch.bfloat16)
-    rope.rope(k, cos, sin)
+    rope.rope(qkv[:, heads : heads + kv_heads], cos, sin)
     held = zeros(2, 1, len(x), kv_heads, dim)
     weight, slots = qkv[0, : heads + kv_heads], index(len(x))
     attention_inputs.norm_rope_write(qkv, weight, 1e-6, cos, sin, held, slots)
-    paged_write.paged_write(k, v, zeros(2, 1, len(x), kv_heads, dim), index(len(x)))
 
 
 def decoding(width: int, heads: int, kv_heads: int, dim: int) -> None:
@@ -138,14 +134,14 @@ def decoding(width: int, heads: int, kv_heads: int, dim: int) -> None:
     for rows in (1, 2, 4) if width > 1 else (1,):
         x = zeros(rows, width)
         for gated in (False, True):
-            few_rows.norm_linear(x, x, x[0], 1e-6, weights, gated=gated)
-        few_rows.linear(x, weights, "gelu")
+            linear.norm_linear(x, x, x[0], 1e-6, weights, gated=gated)
+        linear.linear(x, weights, "gelu")
         qkv = zeros(rows, heads + 2 * kv_heads, dim)
         cos = zeros(rows, 1, dim)
         cache, table = zeros(2, 64 if width > 1 else 1, 16, kv_heads, dim), index(rows, 64)
         where = index(rows), table if width > 1 else table[:, :1], index(rows), index(rows)
         weight = qkv[0, : heads + kv_heads]
-        decode_attention.self_attention_paged(
+        self_attention_paged.self_attention_paged(
             qkv, weight, 1e-6, cos, cos, cache, *where, is_decode=True
         )
 
@@ -182,11 +178,6 @@ def over_vocabulary(n: int, vocab: int) -> None:
     sampling.draw(x, index(n), index(n))
     sampling.token_logprobs(x, index(n))
     grammar_mask.allow_bits_(x, index(n), torch.zeros(n, -(-vocab // 32), dtype=torch.int32))
-    queries = x[None]
-    for proposal in (queries, None):
-        rejection_sampling.rejection_sample(
-            queries, proposal, index(1, n), index(1), index(1), index(1)
-        )
     sampling_stages.add_(x, index(n), torch.zeros(n))
     sampling_stages.penalise_repeats_(x, index(n), torch.zeros(n))
     sampling_stages.temper(x, torch.ones(n))

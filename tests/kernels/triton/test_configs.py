@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from lookhear.kernels.triton import configs
 from lookhear.kernels.triton.configs import (
     DEFAULTS,
     Tile,
-    packaged_path,
     parsed,
     table,
     tile,
@@ -47,7 +45,7 @@ def test_a_measured_table_stands_instead_of_the_defaults(card: Path) -> None:
     card.write_text(json.dumps({"device": CARD, "tiles": {"norm": rows}}))
     assert tile("norm", 100) == Tile(4, 2) and tile("norm", 5000) == Tile(2, 8)
     assert tile("vocabulary", 7) == DEFAULTS["vocabulary"][0][1]
-    assert card.name == packaged_path(CARD).name == "nvidia-h200-of-tests.json"
+    assert card.name == "nvidia-h200-of-tests.json"
 
 
 @pytest.mark.parametrize(
@@ -82,12 +80,6 @@ def test_a_trial_holds_for_one_kernel_and_ends() -> None:
         assert tile("norm", 9) == Tile(2, 8)
         assert tile("vocabulary", 9) == DEFAULTS["vocabulary"][0][1]
     assert tile("norm", 9) == Tile(8, 4)
-
-
-def test_packaged_tables_can_be_read() -> None:
-    for path in packaged_path("x").parent.glob("*.json"):
-        for rows in parsed(json.loads(path.read_text(encoding="utf-8"))).values():
-            assert rows[-1][0] == math.inf
 
 
 @pytest.mark.parametrize(

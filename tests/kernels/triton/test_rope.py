@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lookhear.kernels import paged_write, rope, rope_angles, rope_frequencies
-from lookhear.kernels.triton import paged_write as triton_write
+from lookhear.kernels import rope, rope_angles, rope_frequencies
 from lookhear.kernels.triton import rope as triton_rope
 
 # The interpreter cuts bfloat16 off where a GPU rounds: at every cast up to one place off.
@@ -48,26 +47,3 @@ def test_rope_of_heads_within_a_fused_projection(
     angles = rope_angles(torch.arange(tokens) * 11, rope_frequencies(dim, 1e4), dtype)
     ours = triton_rope.rope(fused[:, :heads], *angles)
     close(ours, rope(fused[:, :heads], *angles))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "kind"), [*((x, x) for x in DTYPES), (torch.float32, torch.float16)]
-)
-def test_write(dtype: torch.dtype, kind: torch.dtype) -> None:
-    fused = draw(0, 5, 7, 6, dtype=dtype)
-    k, v = fused[:, 1:4], fused[:, 4:]
-    ours = torch.full((2, 4, 4, 3, 6), torch.nan, dtype=kind)
-    theirs = ours.clone()
-    slots = torch.tensor([9, 4, 15, 0, 1])
-    triton_write.paged_write(k, v, ours, slots)
-    paged_write(k, v, theirs, slots)
-    assert torch.equal(ours.nan_to_num(7.0), theirs.nan_to_num(7.0))
-
-
-def test_a_slot_outside_writes_nothing() -> None:
-    cache = torch.zeros(2, 3, 4, 1, 4)
-    k = draw(0, 3, 1, 4)
-    triton_write.paged_write(k, k, cache, torch.tensor([-1, 12, 2**40]))
-    assert not cache.any()
-    triton_write.paged_write(k[:0], k[:0], cache, torch.zeros(0, dtype=torch.int64))
-    assert not cache.any()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lookhear.kernels.rope import rope_angles, rope_frequencies
 from lookhear.kernels.self_attention_paged import self_attention_paged
-from lookhear.kernels.triton import decode_attention as module
+from lookhear.kernels.triton import self_attention_paged as module
 
 NAN = float("nan")
 EPS = 1e-6

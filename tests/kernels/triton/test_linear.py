@@ -8,8 +8,8 @@ from torch import Tensor
 
 from lookhear.kernels.linear import LinearWeights
 from lookhear.kernels.linear import linear as chosen_linear
-from lookhear.kernels.norm_linear import norm_linear as chosen_norm_linear
-from lookhear.kernels.triton import few_rows
+from lookhear.kernels.linear import norm_linear as chosen_norm_linear
+from lookhear.kernels.triton import linear as triton_linear
 from lookhear.kernels.triton.configs import Tile, tile, trying
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -67,7 +67,7 @@ def test_linear(rows: int, inner: int, outs: int, dtype: torch.dtype, is_fused: 
     for bias in (False, True):
         weights = matrix(outs, inner, dtype, bias=bias)
         for activation in ("none", "gelu", "gelu_tanh"):
-            ours = few_rows.linear(x, weights, activation)
+            ours = triton_linear.linear(x, weights, activation)
             close(ours, torch_linear(x.float(), exact(weights), activation), dtype)
     assert is_fused == []
 
@@ -88,7 +88,7 @@ def test_norm_linear(
     x, norm = draw(0, rows, inner, dtype=dtype), draw(3, inner, dtype=dtype)
     change = draw(4, rows, inner, dtype=dtype) if has_change else None
     weights = matrix(outs, inner, dtype, bias=True)
-    y, total = few_rows.norm_linear(x, change, norm, 1e-6, weights, gated=gated)
+    y, total = triton_linear.norm_linear(x, change, norm, 1e-6, weights, gated=gated)
     # The sum is rounded before it is normalised.
     summed = x if change is None else x + change
     assert torch.equal(total, summed) or dtype == torch.bfloat16  # the interpreter cuts off there
@@ -101,14 +101,14 @@ def test_norm_linear(
 
 def test_three_axes_are_rows_too() -> None:
     x, weights = draw(0, 3, 1, 40), matrix(6, 40, torch.float32)
-    close(few_rows.linear(x, weights), torch_linear(x, weights), torch.float32)
+    close(triton_linear.linear(x, weights), torch_linear(x, weights), torch.float32)
 
 
 def test_many_rows_are_the_librarys(is_fused: list[int]) -> None:
     x, weights, norm = draw(0, 9, 40), matrix(6, 40, torch.float32), draw(3, 40)
     assert tile("few rows", 9).size == 1
-    assert torch.equal(few_rows.linear(x, weights), torch_linear(x, weights))
-    ours = few_rows.norm_linear(x, x, norm, 1e-6, weights, gated=True)
+    assert torch.equal(triton_linear.linear(x, weights), torch_linear(x, weights))
+    ours = triton_linear.norm_linear(x, x, norm, 1e-6, weights, gated=True)
     theirs = torch_norm_linear(x, x, norm, 1e-6, weights, gated=True)
     for mine, other in zip(ours, theirs, strict=True):
         close(mine, other, torch.float32)
@@ -117,14 +117,14 @@ def test_many_rows_are_the_librarys(is_fused: list[int]) -> None:
 
 def test_nothing_at_all() -> None:
     weights = matrix(6, 40, torch.float32)
-    assert few_rows.linear(draw(0, 0, 40), weights).shape == (0, 6)
+    assert triton_linear.linear(draw(0, 0, 40), weights).shape == (0, 6)
 
 
 def test_one_broken_row_breaks_no_other() -> None:
     x, weights, norm = draw(0, 3, 300), matrix(10, 300, torch.float32), draw(3, 300)
-    before = few_rows.norm_linear(x, x, norm, 1e-6, weights)[0]
+    before = triton_linear.norm_linear(x, x, norm, 1e-6, weights)[0]
     x[1] = torch.nan
-    after = few_rows.norm_linear(x, x, norm, 1e-6, weights)[0]
+    after = triton_linear.norm_linear(x, x, norm, 1e-6, weights)[0]
     assert torch.equal(after[[0, 2]], before[[0, 2]]) and after[1].isnan().all()
 
 
@@ -134,5 +134,7 @@ def test_every_tile_gives_the_same(found: Tile) -> None:
     weights = matrix(20, 700, torch.float32)
     expected, _ = torch_norm_linear(x, x, norm, 1e-6, weights, gated=True)
     with trying("few rows", found):
-        close(few_rows.norm_linear(x, x, norm, 1e-6, weights, gated=True)[0], expected, x.dtype)
-        close(few_rows.linear(x, weights), torch_linear(x, weights), x.dtype)
+        close(
+            triton_linear.norm_linear(x, x, norm, 1e-6, weights, gated=True)[0], expected, x.dtype
+        )
+        close(triton_linear.linear(x, weights), torch_linear(x, weights), x.dtype)

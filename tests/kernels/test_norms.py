@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lookhear.kernels import add_rms_norm, rms_norm
+from lookhear.kernels import add_rms_norm, layer_norm, rms_norm
 
 
 def draw(seed: int, *shape: int) -> torch.Tensor:
@@ -44,3 +44,11 @@ def test_residual_variant_is_sum_then_norm() -> None:
     assert torch.equal(total, x + residual)
     assert torch.equal(normed, rms_norm(x + residual, weight, 1e-5))
     assert torch.equal(x, kept[0]) and torch.equal(residual, kept[1])
+
+
+def test_layer_norm() -> None:
+    x = draw(0, 3, 7, 12) * 4 + 2
+    weight, bias = torch.full((12,), 2.0), torch.full((12,), 0.5)
+    centred = x - x.mean(-1, keepdim=True)
+    expected = centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * 2 + 0.5
+    torch.testing.assert_close(layer_norm(x, weight, bias), expected, atol=1e-5, rtol=1e-5)

@@ -1,0 +1,2 @@
+# install.sh
+npm install --no-audit --no-fund openai ws

@@ -1,0 +1,87 @@
+"""What is written keeps to its width, and names files that are there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(
+    str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
+)
+WIDTH = 120
+OTHERS = (".venv", ".git", "node_modules")  # folders that are nobody's writing
+# Names that stand for a file of the reader's, or for one among several.
+EXAMPLES = {"engine/families/NAME.py", "kernels/NAME.py", "kernels/triton/NAME.py"}
+
+
+@cache
+def written() -> frozenset[str]:
+    """Every file and folder of the repository, relative to its root."""
+    return frozenset(
+        str(path.relative_to(ROOT))
+        for top in ROOT.iterdir()
+        if top.name not in OTHERS
+        for path in (top, *(top.rglob("*") if top.is_dir() else ()))
+    )
+
+
+def alternatives(text: str) -> Iterator[str]:
+    """a{b,c} -> ab, ac"""
+    found = re.search(r"\{([^{}]*,[^{}]*)\}", text)
+    if found is None:
+        yield text
+        return
+    for choice in found[1].split(","):
+        yield from alternatives(text[: found.start()] + choice + text[found.end() :])
+
+
+def is_there(name: str) -> bool:
+    """A path from the root, or a bare file name that exists somewhere."""
+    if "*" in name:
+        return any(ROOT.glob(name))
+    if "/" in name.rstrip("/"):
+        return name.rstrip("/") in written()
+    return any(path.rpartition("/")[2] == name.rstrip("/") for path in written())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_lines_fit_a_screen(page: str) -> None:
+    """Rows of tables and lines that are one link cannot be broken."""
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    assert not [
+        f"{page}:{number}: {len(line)}"
+        for number, line in enumerate(lines, 1)
+        if len(line) > WIDTH and not line.startswith("|") and " " in line.strip()
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_are_named_are_there(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = {
+        name
+        for words in re.findall(r"`([^`\s]+)`|\s([a-z]+/\S+\.py)\b", text)
+        for name in alternatives("".join(words))
+        if re.fullmatch(r"[\w.*-][\w./*-]*(\.(py|js|mjs|md|onnx|toml|sh|yaml)|\w/)", name)
+    }
+    assert not {name for name in named - EXAMPLES if not is_there(name)}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        if ":" in path:
+            continue
+        there = (ROOT / page).parent / path if path else ROOT / page
+        assert there.exists(), target
+        if anchor:
+            titles = re.findall(r"^#+ (.+)$", there.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+            assert anchor in slugs, target
