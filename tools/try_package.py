@@ -25,16 +25,17 @@ class Environment:
     def __init__(self, folder: Path) -> None:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         self.folder = folder
+        self._python = str(folder / "bin" / "python")
 
     def run(self, *argv: str) -> str:
         """What its Python prints, started in its folder. CalledProcessError."""
-        command = [self.folder / "bin" / "python", *argv]
+        command = [self._python, *argv]
         done = subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.PIPE)
         return done.stdout.decode()
 
     def install(self, *what: str) -> bool:
         """Whether pip could."""
-        command = [self.folder / "bin" / "python", "-m", "pip", "install", "--quiet", *what]
+        command = [self._python, "-m", "pip", "install", "--quiet", *what]
         return subprocess.run(command, cwd=self.folder, stderr=subprocess.DEVNULL).returncode == 0
 
 
