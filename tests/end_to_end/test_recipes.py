@@ -111,6 +111,7 @@ NOT_RUN = {  # here
     "make demo": "by test_first_minute, on a fresh clone",
     "make test": "by whoever runs this",
     'pip install "lookhear[server]"': "needs a package index",
+    "pip install -e tools/demo -e '.[server]'": "by make, on the fresh clone of test_first_minute",
     "lookhear serve --model openai/whisper-small": "needs a model hub",
     "lookhear listen": "needs a microphone",
     "lookhear serve --model Qwen/Qwen3-ASR-0.6B --device cuda": "needs a model hub and a GPU",
