@@ -97,7 +97,7 @@ class Dialogue:
 
     @property
     def _card(self) -> ModelCard:
-        return find_model(self._converse.model, self._models, "session.model", None)
+        return find_model(self._converse.model, self._models, "session.model")
 
     @property
     def _checks(self) -> ItemChecks:
@@ -107,16 +107,16 @@ class Dialogue:
 
     def check_item(self, command: commands.CreateItem) -> Checked:
         """Raises ProtocolError."""
-        new, after, event_id = command.item, command.after, command.event_id
+        new, after = command.item, command.after
         if after not in (None, ROOT) and after not in self._conversation:
             assert after is not None
-            raise no_item(after, event_id, "previous_item_id")
+            raise no_item(after, "previous_item_id")
         if new.id is not None and (new.id == ROOT or self._is_taken(new.id)):
-            raise same_item(command)
+            raise same_item(new.id)
         if len(self._conversation) >= self._conversation.limit:
-            raise too_many_items(self._conversation.limit, event_id)
+            raise too_many_items(self._conversation.limit)
         checks = self._checks
-        checks.check(new, self._conversation.characters, event_id)
+        checks.check(new, self._conversation.characters)
         return Checked(
             checks.requests([new]), lambda media, now: self._create_item(command, media, now)
         )
@@ -124,7 +124,7 @@ class Dialogue:
     def _create_item(self, command: commands.CreateItem, media: Media, now: float) -> None:
         new, after = command.item, command.after
         item = make_item(new, media, new.id or self._ids("item"))
-        self._checks.check_room([new], media, command.event_id)
+        self._checks.check_room([new], media)
         if after not in (None, ROOT) and after not in self._conversation:
             after = ROOT  # while media was loaded an answer pushed it out, the oldest there was
         self.add_item(item, after)
@@ -154,7 +154,7 @@ class Dialogue:
         """Raises ProtocolError if there is no such item."""
         item = self._conversation.delete(command.item_id)
         if item is None:
-            raise no_item(command.item_id, command.event_id)
+            raise no_item(command.item_id)
         self._let_go(item)
         self._emitter.send(events.ItemDeleted(item.id))
         self.responses.forget(item)
@@ -168,18 +168,18 @@ class Dialogue:
     def truncate(self, command: commands.TruncateItem) -> None:
         """There is never audio to cut."""
         if command.item_id not in self._conversation:
-            raise no_item(command.item_id, command.event_id)
-        raise nothing_to_cut(command)
+            raise no_item(command.item_id)
+        raise nothing_to_cut(command.item_id)
 
     # --- the camera ------------------------------------------------------------------------------
 
     def check_frame(self, command: commands.AppendFrame) -> Checked | None:
         """None: it comes too soon after the one before. Raises ProtocolError."""
         if not self._card.can("video"):
-            raise cannot_see("image", self._card.id, command.event_id)
+            raise cannot_see("image", self._card.id)
         newest = self._camera.newest_ms
         if newest is not None and command.timestamp_ms < newest:
-            raise backwards(command.timestamp_ms, newest, command.event_id)
+            raise backwards(command.timestamp_ms, newest)
         settings = self._converse.camera
         if not self._camera.is_due(command.timestamp_ms, settings.max_fps):
             return None
@@ -189,7 +189,7 @@ class Dialogue:
     def _see(self, command: commands.AppendFrame, media: Media) -> None:
         seen = media["image"]
         assert isinstance(seen, DecodedFrame)
-        self._store.check_room([(seen.picture, "image")], command.event_id)
+        self._store.check_room([(seen.picture, "image")])
         settings = self._converse.camera
         # What comes while an answer is being given is behind it.
         active = self.responses.default
@@ -214,16 +214,16 @@ class Dialogue:
     def check_response(self, command: commands.CreateResponse) -> Checked:
         """Until it is carried out or given up, no other response begins in its place. Raises
         ProtocolError."""
-        plan, event_id = command.plan(self._converse), command.event_id
-        self.responses.check_room(is_default=plan.in_conversation, event_id=event_id)
+        plan = command.plan(self._converse)
+        self.responses.check_room(is_default=plan.in_conversation)
         checks, given = self._checks, command.context
         if given is None:
-            checks.check_sight(self._in_context(), event_id)
+            checks.check_sight(self._in_context())
             return Checked([], lambda _, __: self._respond(plan, None))
-        context = checks.check_context(given, self._conversation, event_id)
+        context = checks.check_context(given, self._conversation)
 
         def create(media: Media, _: float) -> None:
-            checks.check_room(given, media, event_id)
+            checks.check_room(given, media)
             # New items are called by their path.
             made = [
                 make_item(x, media, x.path) if isinstance(x, commands.NewItem) else x

@@ -112,12 +112,12 @@ class Responses:
         """Whether the item of a response under way has this id."""
         return any(response.item.id == item_id for response in self._running.values())
 
-    def check_room(self, *, is_default: bool, event_id: str | None) -> None:
+    def check_room(self, *, is_default: bool) -> None:
         """Raises ProtocolError if no other response can be started."""
         if is_default and (active := self.default) is not None:
-            raise busy(active.head.id, event_id)
+            raise busy(active.head.id)
         if len(self) >= MAX_RESPONSES:
-            raise too_many_responses(MAX_RESPONSES, event_id)
+            raise too_many_responses(MAX_RESPONSES)
 
     def create(self, response: Response) -> None:
         """Announce it, and ask the engine as soon as everything is transcribed."""

@@ -151,8 +151,7 @@ class Turns:
             self._give(turn, turn.start + self._max_turn)
             if not turn.announced:  # the client's to commit: keep what there is, refuse more
                 turn.overflowed = True
-                problem = too_long(self._max_turn / SAMPLE_RATE, event_id)
-                self._emitter.send(events.Refused(problem))
+                self._emitter.refuse(too_long(self._max_turn / SAMPLE_RATE), event_id)
                 return
             # Speech that never pauses: cut it here and go on in a new turn, losing nothing.
             cut = turn.end
@@ -198,7 +197,7 @@ class Turns:
 
     # --- commit and clear ------------------------------------------------------------------------
 
-    def commit_by_hand(self, event_id: str | None, now: float) -> None:
+    def commit_by_hand(self, now: float) -> None:
         """Raises ProtocolError if there is nothing to commit."""
         if self._turn is None and self._settings.model is not None:
             # No speech was found since the last turn, but a word may just have begun.
@@ -208,14 +207,14 @@ class Turns:
                 assert self._turn is not None
                 self._give(self._turn, self._recent.end)
         if self._turn is None or self._turn.length == 0:
-            raise empty_commit(event_id)
+            raise empty_commit()
         self._commit(self._recent.end, now, by_voice=False)
         self._end_listening()
 
     def finish(self, now: float) -> None:
         """Commit what there is, if anything."""
         with contextlib.suppress(ProtocolError):
-            self.commit_by_hand(None, now)
+            self.commit_by_hand(now)
 
     def _commit(self, end: int, now: float, *, by_voice: bool) -> None:
         """The open turn becomes an item."""

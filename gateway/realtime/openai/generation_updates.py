@@ -154,18 +154,17 @@ def converse_updated(
     settings: ConverseSettings,
     session: dict[str, Any],
     models: Sequence[ModelCard],
-    event_id: str | None,
 ) -> ConverseSettings:
     """The settings after a `session.update`. Raises ProtocolError."""
     try:
         patch = ConversePatch.model_validate(session)
         camera = CameraOfSession.model_validate(session).lookhear
     except ValidationError as error:
-        raise invalid(error, prefix="session", event_id=event_id) from None
+        raise invalid(error, "session") from None
     new = _with(settings, patch)
     given = patch.model_fields_set
     if "model" in given:
-        new = replace(new, model=chat_model(patch.model, models, event_id).id)
+        new = replace(new, model=chat_model(patch.model, models).id)
     if "truncation" in given:
         new = replace(new, truncation=patch.truncation)
     if "lookhear" in given and patch.lookhear is None:
@@ -175,14 +174,12 @@ def converse_updated(
     return new
 
 
-def response_plan(
-    settings: ConverseSettings, response: dict[str, Any], event_id: str | None
-) -> ResponsePlan:
+def response_plan(settings: ConverseSettings, response: dict[str, Any]) -> ResponsePlan:
     """The settings for one `response.create` that changes them. Raises ProtocolError."""
     try:
         patch = ResponsePatch.model_validate(response)
     except ValidationError as error:
-        raise invalid(error, prefix="response", event_id=event_id) from None
+        raise invalid(error, "response") from None
     return ResponsePlan(_with(settings, patch), patch.conversation != "none", patch.metadata)
 
 

@@ -67,7 +67,6 @@ async def load(
     load_image: Loader,
     budget: PictureBudget,
     in_thread: InThread,
-    event_id: str | None,
 ) -> Media:
     """One after the other, so that no more than the budget is ever in memory. Raises ProtocolError,
     which names the path of what cannot be used."""
@@ -80,12 +79,8 @@ async def load(
             picture = await load_image(request.url, request.path)
             budget.take([picture], request.path)
         except ApiError as error:
-            raise ProtocolError(
-                error.message,
-                code=error.code or "invalid_image",
-                param=error.param,
-                event_id=event_id,
-            ) from None
+            code = error.code or "invalid_image"
+            raise ProtocolError(error.message, code=code, param=error.param) from None
         if isinstance(request, FrameRequest):
             media[request.path] = await in_thread(_seeing(picture, request.max_pixels))
         else:

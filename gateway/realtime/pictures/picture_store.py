@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from lookhear.engine.messages import DropPicture, HoldPicture
-from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.checks.checks import wrong
 from lookhear.gateway.fetching.pictures import Picture
 from lookhear.gateway.realtime.protocol.outputs import Emitter
+
+ADVICE = "delete items with pictures first"
 
 
 class PictureStore:
@@ -37,7 +39,7 @@ class PictureStore:
         """Of all pictures together."""
         return sum(picture.num_pixels for picture in self._pictures.values())
 
-    def check_room(self, pictures: Iterable[tuple[Picture, str]], event_id: str | None) -> None:
+    def check_room(self, pictures: Iterable[tuple[Picture, str]]) -> None:
         """pictures: with their paths in the event. Raises ProtocolError, naming the first that the
         session cannot hold as well."""
         new: set[str] = set()
@@ -48,19 +50,11 @@ class PictureStore:
             new.add(picture.name)
             pixels += picture.num_pixels
             if len(self) + len(new) > self._max_pictures:
-                code = "too_many_pictures"
-                expected = f"at most {self._max_pictures} different pictures in a session, got more"
-            elif pixels > self._max_pixels:
-                code = "pictures_too_large"
-                expected = f"pictures of at most {self._max_pixels} pixels together, got {pixels}"
-            else:
-                continue
-            raise ProtocolError(
-                f"{path}: expected {expected}; delete items with pictures first",
-                code=code,
-                param=path,
-                event_id=event_id,
-            )
+                expected = f"at most {self._max_pictures} different pictures in a session"
+                raise wrong(path, expected, f"more; {ADVICE}", "too_many_pictures")
+            if pixels > self._max_pixels:
+                expected = f"pictures of at most {self._max_pixels} pixels together"
+                raise wrong(path, expected, f"{pixels}; {ADVICE}", "pictures_too_large")
 
     def keep(self, picture: Picture) -> None:
         """One more user of it."""

@@ -89,6 +89,11 @@ class Emitter:
         for frame in self.dialect.render(event):
             self._out.append(Send(frame, problem))
 
+    def refuse(self, problem: ProtocolError, event_id: str | None = None) -> None:
+        """Tell the client what cannot be. event_id: of the command, unless the problem has one."""
+        problem.event_id = problem.event_id or event_id
+        self.send(Refused(problem))
+
     def submit(self, message: Message) -> None:
         """Tell the engine."""
         self._out.append(Submit(message))

@@ -220,9 +220,7 @@ class RealtimeSession:
             await self._room_for_turns()
         pictures = services.pictures
         try:
-            media = await load(
-                requests, pictures.image, pictures.budget(), services.in_thread, command.event_id
-            )
+            media = await load(requests, pictures.image, pictures.budget(), services.in_thread)
         except ProtocolError as problem:
             self._apply(protocol.not_loaded(problem))
         else:

@@ -21,7 +21,7 @@ START = SessionSettings(model="fake/whisper")
 def changed(
     settings: SessionSettings, session: dict[str, Any], cards: Sequence[ModelCard] = CARDS
 ) -> SessionSettings:
-    return updated(settings, cards, session=session, event_id=None)
+    return updated(settings, cards, session=session)
 
 
 def merged(settings: SessionSettings, **input: Any) -> SessionSettings:
