@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -18,9 +18,7 @@ from lookhear.engine.messages import AnswerSettings
 from lookhear.gateway.checks.checks import Text, WireModel, describe, described, shown
 from lookhear.gateway.checks.response_format import CheckedFormat
 from lookhear.gateway.checks.sampling import INT32, Stops, TemplateVariables
-from lookhear.gateway.http.errors import ApiError
-
-__all__ = ["ChatBody", "Parameters", "parse_parameters", "setting_param", "with_seed"]
+from lookhear.gateway.http.errors import ApiError, wrong
 
 MAX_CHOICES = 8
 INT64 = 1 << 63
@@ -46,25 +44,14 @@ ABSENT: dict[str, tuple[tuple[Any, ...], str]] = {
 }
 # The field of the body for each setting that an engine's refusal may begin with.
 FIELDS = {
-    "model": "model",
+    **{field.name: field.name for field in fields(AnswerSettings)},
+    "messages": "messages",
     "max_tokens": "max_completion_tokens",
-    "min_tokens": "min_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "min_p": "min_p",
-    "repetition_penalty": "repetition_penalty",
-    "presence_penalty": "presence_penalty",
-    "frequency_penalty": "frequency_penalty",
-    "logit_bias": "logit_bias",
-    "seed": "seed",
-    "stop": "stop",
     "stop_tokens": "stop_token_ids",
     "ignore_end": "ignore_eos",
     "logprobs": "top_logprobs",
     "template": "chat_template_kwargs",
     "schema": "response_format",
-    "messages": "messages",
 }
 
 
@@ -158,13 +145,9 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
     """Raises ApiError, naming the field."""
     for name, (harmless, why) in ABSENT.items():
         if body.get(name) not in harmless:
-            raise ApiError(
-                400,
-                f"{name}: expected {shown(harmless[-1])} or nothing, {why}; "
-                f"got {shown(body[name])}",
-                code="unsupported_parameter",
-                param=name,
-            )
+            expected = f"{shown(harmless[-1])} or nothing, {why}"
+            message = f"{name}: expected {expected}; got {shown(body[name])}"
+            raise ApiError(400, message, code="unsupported_parameter", param=name)
     try:
         checked = ChatBody.model_validate(body)
     except ValidationError as error:
@@ -186,16 +169,6 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
     )
 
 
-def setting_param(message: str) -> str | None:
-    """The field that an engine's message blames: it begins with the setting's name."""
-    name = message.partition(":")[0].partition("[")[0]
-    return FIELDS.get(name)
-
-
-def wrong(param: str, expected: str, got: str, code: str = "invalid_value") -> ApiError:
-    return ApiError(400, f"{param}: expected {expected}, got {got}", code=code, param=param)
-
-
 def wrong_type(param: str, expected: str, value: object) -> ApiError:
     return wrong(param, expected, described(value))
 
@@ -204,6 +177,5 @@ def invalid(error: ValidationError) -> ApiError:
     """What pydantic refused; numbers in the path are places in lists: a.0.b is a[0].b."""
     message, path = describe(error)
     param = re.sub(r"\.(\d+)", r"[\1]", path)
-    return ApiError(
-        400, param + message.removeprefix(path), code="invalid_value", param=param or None
-    )
+    message = param + message.removeprefix(path)
+    return ApiError(400, message, code="invalid_value", param=param or None)

@@ -10,8 +10,6 @@ from pydantic import AfterValidator, Field
 
 from lookhear.gateway.checks.checks import Text, WireModel, check_json, shown
 
-__all__ = ["CheckedFormat", "ResponseFormat"]
-
 MAX_SCHEMA_BYTES = 64 * 1024  # of JSON without blanks
 MAX_SCHEMA_DEPTH = 64
 ANY_OBJECT = '{"type":"object"}'

@@ -21,8 +21,6 @@ from lookhear.media.fetching.addresses import Address
 from lookhear.media.fetching.rules import Download, FetchPolicy, read_local
 from lookhear.media.fetching.urls import HttpUrl, parse_data_url, scheme_of
 
-__all__ = ["Connection", "Fetcher"]
-
 T = TypeVar("T")
 
 CHUNK = 65536

@@ -31,6 +31,11 @@ class ApiError(GatewayError):
         self.code = code
 
 
+def wrong(param: str, expected: str, got: str, code: str = "invalid_value") -> ApiError:
+    """A field of a request that holds something else than it should."""
+    return ApiError(400, f"{param}: expected {expected}, got {got}", code=code, param=param)
+
+
 def error_body(
     message: str, type: str, code: str | None, param: str | None = None
 ) -> dict[str, Any]:
@@ -62,9 +67,8 @@ async def answer_http_exception(request: Request, error: Exception) -> Response:
 
 
 async def answer_hung_up(_: Request, __: Exception) -> Response:
-    """The client went away before its request was whole: nobody reads this."""
-    body = error_body("the client hung up", "invalid_request_error", None)
-    return JSONResponse(body, 499)
+    """The client went away before it was answered: nobody reads this."""
+    return JSONResponse(error_body("the client hung up", "invalid_request_error", None), 499)
 
 
 async def answer_bug(request: Request, _: Exception) -> Response:

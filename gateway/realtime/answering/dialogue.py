@@ -146,9 +146,8 @@ class Dialogue:
         """Its pictures are held from now on; so are those of the items it pushes out no more."""
         for forgotten in self._conversation.add(item, after):
             self._let_go(forgotten)
-        for picture in item.pictures:
-            self._store.keep(picture)
-            self._has_news = True
+        self._store.keep(item.pictures)
+        self._has_news = self._has_news or bool(item.pictures)
 
     def delete(self, command: commands.DeleteItem) -> None:
         """Raises ProtocolError if there is no such item."""
@@ -162,8 +161,7 @@ class Dialogue:
 
     def _let_go(self, item: Item) -> None:
         self._left_out.discard(item.id)
-        for picture in item.pictures:
-            self._store.release(picture)
+        self._store.release(item.pictures)
 
     def truncate(self, command: commands.TruncateItem) -> None:
         """There is never audio to cut."""
@@ -196,17 +194,15 @@ class Dialogue:
         after = self._conversation.last_answer_id if active is None else active.item.id
         if not self._camera.see(seen, command.timestamp_ms, after, settings.min_change):
             return
-        self._store.keep(seen.picture)
-        for frame in self._camera.thin(settings.max_frames):
-            self._store.release(frame.picture)
+        self._store.keep([seen.picture])
+        self._store.release(frame.picture for frame in self._camera.thin(settings.max_frames))
         self._has_news = True
         if settings.report:
             self._emitter.send(events.FrameKept(command.timestamp_ms, len(self._camera.frames)))
 
     def clear_frames(self) -> None:
         """Forget what the camera showed."""
-        for frame in self._camera.clear():
-            self._store.release(frame.picture)
+        self._store.release(frame.picture for frame in self._camera.clear())
         self._emitter.send(events.FramesCleared())
 
     # --- responses -------------------------------------------------------------------------------
@@ -277,8 +273,8 @@ class Dialogue:
         self._left_out.update(id for id in gone if id in self._conversation)
         if response.frames_left_out:
             self._camera.capacity = len(response.frames)
-        for frame in self._camera.forget(response.frames_left_out):
-            self._store.release(frame.picture)
+        gone_frames = self._camera.forget(response.frames_left_out)
+        self._store.release(frame.picture for frame in gone_frames)
 
     # --- as the Listener of speech ---------------------------------------------------------------
 

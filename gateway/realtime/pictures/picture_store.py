@@ -56,15 +56,17 @@ class PictureStore:
                 expected = f"pictures of at most {self._max_pixels} pixels together"
                 raise wrong(path, expected, f"{pixels}; {ADVICE}", "pictures_too_large")
 
-    def keep(self, picture: Picture) -> None:
-        """One more user of it."""
-        self._pictures.setdefault(picture.name, picture)
-        self._users[picture.name] += 1
+    def keep(self, pictures: Iterable[Picture]) -> None:
+        """One more user of each."""
+        for picture in pictures:
+            self._pictures.setdefault(picture.name, picture)
+            self._users[picture.name] += 1
 
-    def release(self, picture: Picture) -> None:
-        """One user less. It is gone at the next `sweep` if there are none."""
-        assert self._users[picture.name] > 0, picture.name
-        self._users[picture.name] -= 1
+    def release(self, pictures: Iterable[Picture]) -> None:
+        """One user less of each. Those without any are gone at the next `sweep`."""
+        for picture in pictures:
+            assert self._users[picture.name] > 0, picture.name
+            self._users[picture.name] -= 1
 
     def show(self, pictures: Iterable[Picture], model: str) -> None:
         """Tell the engine of `model` those that it has not got."""
