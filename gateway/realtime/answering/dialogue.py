@@ -55,7 +55,6 @@ class Dialogue:
 
     def __init__(
         self,
-        session: str,
         settings: SessionSettings,
         models: Sequence[ModelCard],
         conversation: Conversation,
@@ -65,7 +64,6 @@ class Dialogue:
         seeds: Callable[[], int],
         limits: DialogueLimits,
     ) -> None:
-        self._session = session
         self._settings = settings
         self._models = models
         self._conversation = conversation
@@ -73,10 +71,10 @@ class Dialogue:
         self._ids = ids
         self._limits = limits
         self._store = PictureStore(
-            session, emitter, max_pictures=limits.max_pictures, max_pixels=limits.max_pixels
+            emitter, max_pictures=limits.max_pictures, max_pixels=limits.max_pixels
         )
         self._camera = Camera()
-        self.responses = Responses(session, emitter, self._store, self, seeds=seeds)
+        self.responses = Responses(emitter, self._store, self, seeds=seeds)
         self._id = ids("conv")
         self._left_out: set[str] = set()  # items that no longer fit into the context
         self._owed = False  # speech was transcribed and is to be answered
@@ -322,4 +320,4 @@ class Dialogue:
         prompt = build_prompt(self._converse.instructions, items[:known], self._frames())
         if prompt.pictures and self._card.can("image"):
             self._store.show(prompt.pictures, self._card.id)
-            self._emitter.submit(ReadAhead(self._session, self._card.id, prompt.messages))
+            self._emitter.submit(ReadAhead(self._emitter.session, self._card.id, prompt.messages))

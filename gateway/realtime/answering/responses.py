@@ -90,14 +90,12 @@ class Responses:
 
     def __init__(
         self,
-        session: str,
         emitter: Emitter,
         store: PictureStore,
         speaker: Speaker,
         *,
         seeds: Callable[[], int],
     ) -> None:
-        self._session = session
         self._emitter = emitter
         self._store = store
         self._speaker = speaker
@@ -150,7 +148,7 @@ class Responses:
     def cancel(self, response: Response, reason: str) -> None:
         """reason: "client_cancelled" or "turn_detected"."""
         if response.answer is not None:
-            self._emitter.submit(CancelAnswer(self._session, response.answer))
+            self._emitter.submit(CancelAnswer(self._emitter.session, response.answer))
         self._finish(response, ResponseStatus.CANCELLED, reason=reason)
 
     def fail_all(self, problem: ProtocolError) -> None:
@@ -203,7 +201,9 @@ class Responses:
         response.answer = id if tries == 1 else f"{id}.{tries}"
         self._store.show(prompt.pictures, settings.model)
         answer = settings.answer(self._seeds())
-        self._emitter.submit(StartAnswer(self._session, response.answer, answer, prompt.messages))
+        self._emitter.submit(
+            StartAnswer(self._emitter.session, response.answer, answer, prompt.messages)
+        )
 
     def _open(self, response: Response) -> None:
         response.started = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -86,8 +85,3 @@ class RecentAudio:
         held = sum(len(chunk) for chunk in self._chunks)
         while self._chunks and self.end - held + len(self._chunks[0]) <= self.start:
             held -= len(self._chunks.popleft())
-
-
-def pieces(samples: Samples, limit: int) -> Sequence[Samples]:
-    """[n] in order, in pieces of at most `limit` samples."""
-    return [samples[i : i + limit] for i in range(0, len(samples), limit)]

@@ -24,7 +24,7 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.listening.audio_intake import Heard
-from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn, pieces
+from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
@@ -36,7 +36,7 @@ from lookhear.media.voice.vad import SpeechStarted
 # A turn begins up to the prefix padding before its first voiced window, which the detector reports
 # some windows later. This much more than the padding is kept.
 DETECTION_SECONDS = 0.5
-PIECE_SECONDS = 30.0  # longest piece of audio in one message to the engine
+PIECE = 30 * SAMPLE_RATE  # samples: longest piece of audio in one message to the engine
 
 
 class Listener(Protocol):
@@ -57,7 +57,6 @@ class Turns:
 
     def __init__(
         self,
-        session: str,
         settings: SessionSettings,
         conversation: Conversation,
         emitter: Emitter,
@@ -68,7 +67,6 @@ class Turns:
     ) -> None:
         self.turns_committed = 0
         self.seconds_heard = 0.0
-        self._session = session
         self._settings = settings
         self._conversation = conversation
         self._emitter = emitter
@@ -138,10 +136,13 @@ class Turns:
             self._listener.on_speech()
 
     def _open(self, start: int) -> None:
-        turn = Turn(self._ids("item"), start, self._settings)
-        self._turn = self._turns[turn.name] = turn
+        self._turn = Turn(self._ids("item"), start, self._settings)
+        self._start(self._turn)
+
+    def _start(self, turn: Turn) -> None:
+        self._turns[turn.name] = turn
         settings = turn.settings.transcription()
-        self._emitter.submit(StartTurn(self._session, turn.name, settings))
+        self._emitter.submit(StartTurn(self._emitter.session, turn.name, settings))
 
     def _feed(self, turn: Turn, upto: int, now: float, event_id: str | None) -> None:
         """Give the engine the turn's audio up to session sample `upto`, within the limit."""
@@ -166,13 +167,14 @@ class Turns:
 
     def _pass_on(self, turn: Turn, samples: Samples, voiced_until: int) -> None:
         """voiced_until: on the clock that the turn's start is on."""
-        for piece in pieces(samples, int(PIECE_SECONDS * SAMPLE_RATE)):
+        for start in range(0, len(samples), PIECE):
+            piece = samples[start : start + PIECE]
             turn.length += len(piece)
             voiced = min(max(voiced_until - turn.start, turn.voiced_until), turn.length)
             turn.voiced_until = max(voiced, 0)
             if turn.failure is None:
                 self._emitter.submit(
-                    AppendAudio(self._session, turn.name, piece, turn.voiced_until)
+                    AppendAudio(self._emitter.session, turn.name, piece, turn.voiced_until)
                 )
 
     def _forget_old_audio(self) -> None:
@@ -188,11 +190,9 @@ class Turns:
         turn = Turn(
             item, 0, self._settings, content_index, name=self._ids("turn"), committed_at=now
         )
-        self._turns[turn.name] = turn
-        settings = turn.settings.transcription()
-        self._emitter.submit(StartTurn(self._session, turn.name, settings))
+        self._start(turn)
         self._pass_on(turn, samples, len(samples))
-        self._emitter.submit(EndTurn(self._session, turn.name))
+        self._emitter.submit(EndTurn(self._emitter.session, turn.name))
         self.turns_committed += 1
 
     # --- commit and clear ------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class Turns:
         if turn.announced:
             self._emitter.send(events.SpeakingStopped(turn.item, _milliseconds(end)))
         if turn.failure is None:
-            self._emitter.submit(EndTurn(self._session, turn.name))
+            self._emitter.submit(EndTurn(self._emitter.session, turn.name))
         item, previous = Item(turn.item, content=[AudioContent()]), self._conversation.last_id
         self._listener.add_item(item)
         start = turn.start / SAMPLE_RATE
@@ -240,7 +240,7 @@ class Turns:
         """Forget the open turn."""
         if self._turn is not None:
             if self._turn.failure is None:
-                self._emitter.submit(CancelTurn(self._session, self._turn.name))
+                self._emitter.submit(CancelTurn(self._emitter.session, self._turn.name))
             del self._turns[self._turn.name]
             self._turn = None
         self._end_listening()

@@ -64,8 +64,7 @@ class ReferenceWire(WireModel):
 
 def parse_item(value: object, path: str) -> commands.NewItem:
     """A message item of a client. Raises ProtocolError, naming the field below `path`."""
-    data = _an_object(value, path)
-    _expect_type(data, ("message",), path)
+    data = _typed(value, ("message",), path)
     try:
         message = MessageWire.model_validate(data)
     except ValidationError as error:
@@ -85,8 +84,7 @@ def parse_input(value: object, path: str) -> list[commands.NewItem | commands.It
 
 
 def _item_or_reference(value: object, path: str) -> commands.NewItem | commands.ItemReference:
-    data = _an_object(value, path)
-    _expect_type(data, ("message", "item_reference"), path)
+    data = _typed(value, ("message", "item_reference"), path)
     if data["type"] == "message":
         return parse_item(data, path)
     try:
@@ -96,8 +94,7 @@ def _item_or_reference(value: object, path: str) -> commands.NewItem | commands.
 
 
 def _part(value: object, role: str, path: str) -> commands.NewPart:
-    data = _an_object(value, path)
-    _expect_type(data, PARTS[role], path)
+    data = _typed(value, PARTS[role], path)
     try:
         match data["type"]:
             case "input_image":
@@ -119,15 +116,13 @@ def _audio(audio: AudioWire, path: str) -> commands.NewAudio:
     return commands.NewAudio(data, audio.transcript, path)
 
 
-def _an_object(value: object, path: str) -> dict[str, Any]:
+def _typed(value: object, types: tuple[str, ...], path: str) -> dict[str, Any]:
+    """An object of one of these types."""
     if not isinstance(value, dict):
         raise wrong(path, "an object", described(value), "invalid_type")
-    return value
-
-
-def _expect_type(data: dict[str, Any], types: tuple[str, ...], path: str) -> None:
-    if data.get("type") not in types:
+    if value.get("type") not in types:
         expected = " or ".join(shown(type) for type in types)
-        if "type" not in data:
+        if "type" not in value:
             raise wrong(f"{path}.type", expected, MISSING, "missing_required_parameter")
-        raise wrong(f"{path}.type", expected, shown(data["type"]))
+        raise wrong(f"{path}.type", expected, shown(value["type"]))
+    return value

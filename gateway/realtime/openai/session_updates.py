@@ -23,7 +23,7 @@ from lookhear.gateway.checks.models import (
     language_code,
     speech_models,
 )
-from lookhear.gateway.realtime.openai.generation_updates import converse_updated
+from lookhear.gateway.realtime.openai.generation_updates import converse_updated, merged
 from lookhear.gateway.realtime.settings.generation import ConverseSettings
 from lookhear.gateway.realtime.settings.settings import (
     Eagerness,
@@ -118,10 +118,7 @@ def first_settings(
 
 
 def updated(
-    settings: SessionSettings,
-    models: Sequence[ModelCard],
-    *,
-    session: dict[str, Any],
+    settings: SessionSettings, models: Sequence[ModelCard], *, session: dict[str, Any]
 ) -> SessionSettings:
     """The settings after a `session.update`. Raises ProtocolError, naming the field."""
     try:
@@ -145,20 +142,14 @@ def updated(
     if new.words and new.model is not None:
         card = find_model(new.model, models, "session")
         if not card.has_word_times:
-            expected = f"false, {shown(card.id)} has no word times;"
-            raise ProtocolError(
-                f"session.lookhear.words: expected {expected} got true",
-                code="invalid_words",
-                param="session.lookhear.words",
-            )
+            param, expected = "session.lookhear.words", f"false, {shown(card.id)} has no word times"
+            message = f"{param}: expected {expected}; got true"
+            raise ProtocolError(message, code="invalid_words", param=param)
     return new
 
 
 def _typed(
-    settings: SessionSettings,
-    type: str,
-    session: dict[str, Any],
-    models: Sequence[ModelCard],
+    settings: SessionSettings, type: str, session: dict[str, Any], models: Sequence[ModelCard]
 ) -> SessionSettings:
     if type == "transcription":
         if settings.model is None:
@@ -193,9 +184,7 @@ def _with_input(
 
 
 def _with_transcription(
-    settings: SessionSettings,
-    patch: TranscriptionPatch | None,
-    models: Sequence[ModelCard],
+    settings: SessionSettings, patch: TranscriptionPatch | None, models: Sequence[ModelCard]
 ) -> SessionSettings:
     speech = speech_models(models)
     if patch is None:  # "off", which no session can be: back to the defaults
@@ -223,12 +212,7 @@ def _with_transcription(
 def _detection(settings: TurnDetection, patch: TurnDetectionPatch) -> TurnDetection:
     """An update of the same type keeps what it does not name; another type begins anew."""
     default = TurnDetection(type=patch.type)
-    old = settings if patch.type == settings.type else default
-    changes: dict[str, Any] = {}
-    for name in patch.model_fields_set - {"type"}:
-        value = getattr(patch, name)
-        changes[name] = getattr(default, name) if value is None else value
-    return replace(old, **changes)
+    return merged(settings if patch.type == settings.type else default, default, patch)
 
 
 def _format(patch: FormatPatch | None) -> AudioFormat:

@@ -20,10 +20,7 @@ class PictureStore:
     max_pictures, max_pixels: of all different pictures together.
     """
 
-    def __init__(
-        self, session: str, emitter: Emitter, *, max_pictures: int, max_pixels: int
-    ) -> None:
-        self._session = session
+    def __init__(self, emitter: Emitter, *, max_pictures: int, max_pixels: int) -> None:
         self._emitter = emitter
         self._max_pictures = max_pictures
         self._max_pixels = max_pixels
@@ -75,14 +72,14 @@ class PictureStore:
             if picture.name not in held:
                 held.add(picture.name)
                 self._emitter.submit(
-                    HoldPicture(self._session, model, picture.name, picture.pixels)
+                    HoldPicture(self._emitter.session, model, picture.name, picture.pixels)
                 )
 
     def stay_with(self, model: str | None) -> None:
         """Take the pictures back from all other engines: they may be started anew unnoticed."""
         for other in [other for other in self._held if other != model]:
             for name in self._held.pop(other):
-                self._emitter.submit(DropPicture(self._session, other, name))
+                self._emitter.submit(DropPicture(self._emitter.session, other, name))
 
     def sweep(self) -> None:
         """Drop what nobody uses any more."""
@@ -93,4 +90,4 @@ class PictureStore:
             for model, held in self._held.items():
                 if name in held:
                     held.remove(name)
-                    self._emitter.submit(DropPicture(self._session, model, name))
+                    self._emitter.submit(DropPicture(self._emitter.session, model, name))

@@ -77,9 +77,11 @@ Output = Send | Submit | UseModel | Tune | ResetIntake | TurnFinished | Response
 
 class Emitter:
     """Collects what the parts of one session put out, in order. Events are rendered at once, since
-    the items in them change. dialect: of the client; another one may take over."""
+    the items in them change. session: as messages for the engine name it. dialect: of the client;
+    another one may take over."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, session: str, dialect: Dialect) -> None:
+        self.session = session
         self.dialect = dialect
         self._out: list[Output] = []
 

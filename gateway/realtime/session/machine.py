@@ -72,10 +72,9 @@ class RealtimeProtocol:
         self._models = models
         self._expires_at = expires_at
         self._settings, self._problem = dialect.first_settings(models)
-        self._emitter = Emitter(dialect)
+        self._emitter = Emitter(session, dialect)
         self._conversation = Conversation(max_items)
         self._dialogue = Dialogue(
-            session,
             self._settings,
             models,
             self._conversation,
@@ -85,7 +84,6 @@ class RealtimeProtocol:
             limits=limits or DialogueLimits(),
         )
         self._turns = Turns(
-            session,
             self._settings,
             self._conversation,
             self._emitter,

@@ -218,9 +218,8 @@ class RealtimeSession:
             return
         if any(isinstance(request, AudioRequest) for request in requests):
             await self._room_for_turns()
-        pictures = services.pictures
         try:
-            media = await load(requests, pictures.image, pictures.budget(), services.in_thread)
+            media = await load(requests, services.pictures, services.in_thread)
         except ProtocolError as problem:
             self._apply(protocol.not_loaded(problem))
         else:
