@@ -16,12 +16,10 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from lookhear.engine.messages import AnswerSettings
 from lookhear.gateway.checks.checks import Text, WireModel, describe, described, shown
-from lookhear.gateway.checks.response_format import CheckedFormat
-from lookhear.gateway.checks.sampling import INT32, Stops, TemplateVariables
+from lookhear.gateway.checks.sampling import INT32, INT64, SamplingFields
 from lookhear.gateway.http.errors import ApiError, wrong
 
 MAX_CHOICES = 8
-INT64 = 1 << 63
 ONLY_SCHEMAS = "this server constrains answers by response_format"
 
 # What a client may not ask for yet -> the values that ask for nothing, and why not.
@@ -62,15 +60,14 @@ def _token_ids(bias: dict[str, float]) -> dict[str, float]:
     return {str(int(token)): value for token, value in bias.items()}
 
 
-def _number(low: float, high: float) -> Any:
-    return Field(ge=low, le=high, allow_inf_nan=False)
+LogitBias = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 
 
 class StreamOptions(WireModel):
     include_usage: bool | None = None
 
 
-class ChatBody(WireModel):
+class ChatBody(SamplingFields):
     """The fields that are read, by their names on the wire. messages: checked by `messages.py`."""
 
     model: Text | None = None
@@ -80,25 +77,11 @@ class ChatBody(WireModel):
     max_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
     min_tokens: Annotated[int, Field(ge=0, lt=INT32)] | None = None
-    temperature: Annotated[float, _number(0, 2)] | None = None
-    top_p: Annotated[float, _number(0, 1)] | None = None
-    top_k: Annotated[int, Field(ge=-1, lt=INT32)] | None = None
-    min_p: Annotated[float, _number(0, 1)] | None = None
-    repetition_penalty: Annotated[float, _number(0.01, 100)] | None = None
-    presence_penalty: Annotated[float, _number(-2, 2)] | None = None
-    frequency_penalty: Annotated[float, _number(-2, 2)] | None = None
-    logit_bias: (
-        Annotated[dict[Text, Annotated[float, _number(-100, 100)]], AfterValidator(_token_ids)]
-        | None
-    ) = None
+    logit_bias: Annotated[dict[Text, LogitBias], AfterValidator(_token_ids)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    seed: Annotated[int, Field(ge=-INT64, lt=INT64)] | None = None
-    stop: Stops | None = None
     stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
     ignore_eos: bool | None = None
-    chat_template_kwargs: TemplateVariables | None = None
-    response_format: CheckedFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)

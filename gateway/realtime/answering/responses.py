@@ -200,10 +200,8 @@ class Responses:
         id, tries = response.head.id, response.tries
         response.answer = id if tries == 1 else f"{id}.{tries}"
         self._store.show(prompt.pictures, settings.model)
-        answer = settings.answer(self._seeds())
-        self._emitter.submit(
-            StartAnswer(self._emitter.session, response.answer, answer, prompt.messages)
-        )
+        session, answer = self._emitter.session, settings.answer(self._seeds())
+        self._emitter.submit(StartAnswer(session, response.answer, answer, prompt.messages))
 
     def _open(self, response: Response) -> None:
         response.started = True

@@ -43,6 +43,11 @@ class Turn:
         self.name = self.name or self.item
 
     @property
+    def place(self) -> tuple[str, int]:
+        """The item and the part whose transcript it becomes."""
+        return self.item, self.content_index
+
+    @property
     def end(self) -> int:
         """The session sample after its last one."""
         return self.start + self.length

@@ -266,8 +266,7 @@ class Turns:
                 self._text(turn, event)
             case TextProvisional():
                 if turn.settings.provisional:
-                    place = turn.item, turn.content_index
-                    self._emitter.send(events.TranscriptProvisional(*place, event.text))
+                    self._emitter.send(events.TranscriptProvisional(*turn.place, event.text))
             case TurnCompleted():
                 self._completed(turn, event, now)
             case TurnFailed():
@@ -276,17 +275,15 @@ class Turns:
                     self._failed(turn, event)
 
     def _text(self, turn: Turn, event: TextCommitted) -> None:
-        wanted = turn.settings.logprobs
-        place = turn.item, turn.content_index
         if event.text:
             turn.text.append(event.text)
-            logprobs = event.logprobs or []
-            if wanted:
-                turn.logprobs.extend(logprobs)
-            told = logprobs if wanted else None
-            self._emitter.send(events.TranscriptDelta(*place, event.text, told))
+            told = None
+            if turn.settings.logprobs:
+                told = event.logprobs or []
+                turn.logprobs.extend(told)
+            self._emitter.send(events.TranscriptDelta(*turn.place, event.text, told))
         if event.words and turn.settings.words:
-            self._emitter.send(events.TranscriptWords(*place, event.words))
+            self._emitter.send(events.TranscriptWords(*turn.place, event.words))
 
     def _completed(self, turn: Turn, event: TurnCompleted, now: float) -> None:
         transcript = "".join(turn.text)
@@ -295,16 +292,10 @@ class Turns:
         del self._turns[turn.name]
         if (part := self._part(turn)) is not None:
             part.transcript = transcript
-        self._emitter.send(
-            events.TranscriptDone(
-                turn.item,
-                turn.content_index,
-                transcript,
-                turn.seconds,
-                event.language,
-                turn.logprobs if turn.settings.logprobs else None,
-            )
-        )
+        logprobs = turn.logprobs if turn.settings.logprobs else None
+        seconds, language = turn.seconds, event.language
+        done = events.TranscriptDone(*turn.place, transcript, seconds, language, logprobs)
+        self._emitter.send(done)
         self._emitter.put(TurnFinished(turn.item, turn.seconds, now - turn.committed_at))
         self._listener.on_settled(turn)
 
@@ -312,8 +303,7 @@ class Turns:
         del self._turns[turn.name]
         if (part := self._part(turn)) is not None:
             part.failed = True
-        problem = turn_refused(failure)
-        self._emitter.send(events.TranscriptFailed(turn.item, turn.content_index, problem))
+        self._emitter.send(events.TranscriptFailed(*turn.place, turn_refused(failure)))
         self._emitter.put(TurnFinished(turn.item, turn.seconds, None))
         self._listener.on_settled(turn)
 

@@ -16,8 +16,7 @@ from pydantic import AfterValidator, Field, ValidationError
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import Text, WireModel, invalid, shown
 from lookhear.gateway.checks.models import chat_model
-from lookhear.gateway.checks.response_format import CheckedFormat
-from lookhear.gateway.checks.sampling import INT32, Stops, TemplateVariables
+from lookhear.gateway.checks.sampling import INT32, SamplingFields
 from lookhear.gateway.realtime.protocol.commands import ResponsePlan
 from lookhear.gateway.realtime.settings.generation import (
     CameraSettings,
@@ -72,20 +71,9 @@ def _truncation(value: Any) -> Truncation:
     raise ValueError(f'expected "auto" or "disabled", got {shown(value)}')
 
 
-class SamplingPatch(WireModel):
-    """The part of `lookhear` that is about decoding; ranges as in OpenAI's and vLLM's APIs."""
+class SamplingPatch(SamplingFields):
+    """The part of `lookhear` that is about answers."""
 
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    top_k: Annotated[int, Field(ge=-1, lt=INT32)] | None = None
-    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
-    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    seed: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
-    stop: Stops | None = None
-    chat_template_kwargs: TemplateVariables | None = None
-    response_format: CheckedFormat | None = None
     reasoning: bool | None = None
 
 

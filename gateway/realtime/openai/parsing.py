@@ -6,6 +6,7 @@ A client event that cannot be used raises `ProtocolError`.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -104,19 +105,17 @@ _EVENTS: dict[str, type[ClientEvent]] = {
     "lookhear.input_video_frame.append": FrameAppend,
     "lookhear.input_video_frame.clear": ClientEvent,
 }
-_PLAIN: dict[
-    str, type[commands.Commit | commands.Clear | commands.ClearOutput | commands.ClearFrames]
-] = {
+# Those that need no more than their names, and those that are about one item.
+_PLAIN: dict[str, Callable[..., commands.RareCommand]] = {
     "input_audio_buffer.commit": commands.Commit,
     "input_audio_buffer.clear": commands.Clear,
     "output_audio_buffer.clear": commands.ClearOutput,
     "lookhear.input_video_frame.clear": commands.ClearFrames,
 }
-_ITEM: dict[str, type[commands.RetrieveItem | commands.DeleteItem]] = {
+_ITEM: dict[str, Callable[..., commands.RareCommand]] = {
     "conversation.item.retrieve": commands.RetrieveItem,
     "conversation.item.delete": commands.DeleteItem,
 }
-
 
 # How the usual clients spell an append up to its audio, which is all of the rest.
 _APPEND_HEADS = (

@@ -19,14 +19,6 @@ from lookhear.gateway.realtime.protocol.events import SessionEvent
 _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 _EXTENSION = "lookhear.input_audio_transcription"
 
-TranscriptEvent = (
-    events.TranscriptDelta
-    | events.TranscriptProvisional
-    | events.TranscriptWords
-    | events.TranscriptDone
-    | events.TranscriptFailed
-)
-
 # Where the session sets what an engine's refusal of a turn may name.
 _SETTINGS = {
     "language": "session.audio.input.transcription.language",
@@ -88,10 +80,8 @@ def server_events(event: SessionEvent) -> list[Json]:
             return [{"type": "lookhear.input_video_frame.cleared"}]
         case events.SessionCreated(id, settings, expires_at):
             session = objects.session(settings, id, expires_at)
-            is_update = isinstance(event, events.SessionUpdated)
-            return [
-                {"type": f"session.{'updated' if is_update else 'created'}", "session": session}
-            ]
+            what = "updated" if isinstance(event, events.SessionUpdated) else "created"
+            return [{"type": f"session.{what}", "session": session}]
         case events.Refused(problem):
             where = {"param": problem.param, "event_id": problem.event_id}
             return [{"type": "error", "error": {**objects.failure(problem), **where}}]
@@ -108,7 +98,7 @@ def _speaking(what: str, item: str, field: str, milliseconds: int) -> Json:
     return {"type": f"input_audio_buffer.speech_{what}", "item_id": item, field: milliseconds}
 
 
-def _transcript(type: str, event: TranscriptEvent, **fields: Any) -> Json:
+def _transcript(type: str, event: events.TranscriptEvent, **fields: Any) -> Json:
     return {"type": type, "item_id": event.item, "content_index": event.part, **fields}
 
 

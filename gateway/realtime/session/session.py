@@ -45,7 +45,7 @@ from lookhear.gateway.realtime.session.machine import RealtimeProtocol
 from lookhear.gateway.realtime.session.outbox import Outbox, State
 from lookhear.gateway.realtime.session.queues import BATCH, ByteQueue
 from lookhear.gateway.realtime.session.tally import Tally
-from lookhear.gateway.services.services import Engine, Services
+from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.frames import EXTENSION, PacedProtocol, WireFrame
 from lookhear.gateway.telemetry.log import LOGGER
 
@@ -62,31 +62,27 @@ class RealtimeSession:
     def __init__(
         self,
         websocket: WebSocket,
-        engine: Engine,
         services: Services,
-        *,
         dialects: Sequence[type[Dialect]],
         query: Mapping[str, str],
-        expires_at: int | None,
     ) -> None:
-        """expires_at: Unix seconds, for the client to know."""
-        config = services.config
+        config, limit = services.config, services.config.max_session_seconds
         self.id = services.ids("sess")
         self.ended = asyncio.Event()
         self._websocket = websocket
-        self._engine = engine
+        self._engine = services.engine
         self._services = services
         self._query = query
         self._dialect = dialects[0](query, services.ids)
         self._others = dialects[1:]  # until the first frame has come
         self._protocol = RealtimeProtocol(
             session=self.id,
-            models=engine.models,
+            models=services.engine.models,
             dialect=self._dialect,
             ids=services.ids,
             max_turn_seconds=config.max_turn_seconds,
             max_items=config.max_items,
-            expires_at=expires_at,
+            expires_at=int(services.now() + limit) if limit else None,
             limits=DialogueLimits(config.max_pictures, config.max_request_pixels),
             seeds=lambda: secrets.randbits(63),
         )
@@ -101,7 +97,6 @@ class RealtimeSession:
     async def run(self) -> None:
         """Returns when the socket is closed, whoever closed it. The engine's rows are then free."""
         services = self._services
-        services.sessions.add(self)
         services.metrics.sessions_active.inc()
         expiry: asyncio.TimerHandle | None = None
         tasks: list[asyncio.Task[None]] = []
@@ -124,7 +119,6 @@ class RealtimeSession:
                 self._engine.close_session(self.id)
             for task in tasks:
                 task.cancel()
-            services.sessions.discard(self)
             services.metrics.sessions_active.dec()
             self._tally.end(
                 self._websocket,
@@ -138,7 +132,6 @@ class RealtimeSession:
             for outcome in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(outcome, Exception):
                     self._log_bug(outcome)
-            self.ended.set()
 
     def shut_down(self) -> None:
         """The server stops: a clean close after what is already queued."""
