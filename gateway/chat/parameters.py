@@ -15,8 +15,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, ValidationError
 
 from lookhear.engine.messages import AnswerSettings
+from lookhear.gateway.checks.answers import INT32, INT64, SamplingFields
 from lookhear.gateway.checks.checks import Text, WireModel, describe, described, shown
-from lookhear.gateway.checks.sampling import INT32, INT64, SamplingFields
 from lookhear.gateway.http.errors import ApiError, wrong
 
 MAX_CHOICES = 8

@@ -74,7 +74,7 @@ def described(value: object) -> str:
     return "null" if value is None else f"{kind(value)}: {shown(value)}"
 
 
-def _unicode(text: str) -> str:
+def valid_unicode(text: str) -> str:
     """Refuse lone surrogates: JSON can spell them, UTF-8 and tokenizers cannot."""
     if not text.isascii():
         try:
@@ -90,7 +90,7 @@ def check_json(value: object, most: int, bits: int | None = None, depth: int = 0
     if depth > most:
         raise ValueError(f"expected at most {most} levels of nesting, got more")
     if isinstance(value, str):
-        _unicode(value)
+        valid_unicode(value)
     elif isinstance(value, int) and bits is not None:
         if not -1 << (bits - 1) <= value < 1 << (bits - 1):
             raise ValueError(f"expected numbers of {bits} bits, got a larger one")
@@ -103,7 +103,7 @@ def check_json(value: object, most: int, bits: int | None = None, depth: int = 0
             check_json(entry, most, bits, depth + 1)
 
 
-Text = Annotated[str, AfterValidator(_unicode)]
+Text = Annotated[str, AfterValidator(valid_unicode)]
 """A string that is valid Unicode."""
 
 

@@ -33,8 +33,7 @@ from lookhear.gateway.realtime.protocol.refusals import (
     same_item,
     too_many_items,
 )
-from lookhear.gateway.realtime.settings.generation import ConverseSettings
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import ConverseSettings, SessionSettings
 from lookhear.gateway.telemetry.ids import IdFactory
 
 

@@ -30,7 +30,7 @@ from lookhear.gateway.realtime.protocol.refusals import (
     no_new_audio,
     too_much_text,
 )
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import SessionSettings
 
 Entry = commands.NewItem | commands.ItemReference
 

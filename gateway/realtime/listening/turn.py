@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, TurnFailed
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import SessionSettings
 
 Samples = NDArray[np.float32]
 _NOTHING: Samples = np.zeros(0, dtype=np.float32)

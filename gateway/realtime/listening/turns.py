@@ -29,7 +29,7 @@ from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
 from lookhear.gateway.realtime.protocol.refusals import empty_commit, too_long, turn_refused
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import SessionSettings
 from lookhear.gateway.telemetry.ids import IdFactory
 from lookhear.media.voice.vad import SpeechStarted
 

@@ -14,17 +14,17 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, Field, ValidationError
 
 from lookhear.engine.messages import ModelCard
+from lookhear.gateway.checks.answers import INT32, SamplingFields
 from lookhear.gateway.checks.checks import Text, WireModel, invalid, shown
 from lookhear.gateway.checks.models import chat_model
-from lookhear.gateway.checks.sampling import INT32, SamplingFields
 from lookhear.gateway.realtime.protocol.commands import ResponsePlan
-from lookhear.gateway.realtime.settings.generation import (
+from lookhear.gateway.realtime.settings import (
     CameraSettings,
     ConverseSettings,
     Sampling,
     Truncation,
+    TurnDetection,
 )
-from lookhear.gateway.realtime.settings.settings import TurnDetection
 
 T = TypeVar("T", Sampling, CameraSettings, TurnDetection)
 

@@ -18,8 +18,12 @@ from lookhear.gateway.realtime.protocol.conversation import (
 )
 from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.realtime.protocol.events import ResponseDone, ResponseHead
-from lookhear.gateway.realtime.settings.generation import ConverseSettings, Sampling
-from lookhear.gateway.realtime.settings.settings import SessionSettings, TurnDetection
+from lookhear.gateway.realtime.settings import (
+    ConverseSettings,
+    Sampling,
+    SessionSettings,
+    TurnDetection,
+)
 
 
 def session(settings: SessionSettings, session_id: str, expires_at: int | None) -> Json:

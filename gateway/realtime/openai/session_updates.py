@@ -24,8 +24,8 @@ from lookhear.gateway.checks.models import (
     speech_models,
 )
 from lookhear.gateway.realtime.openai.generation_updates import converse_updated, merged
-from lookhear.gateway.realtime.settings.generation import ConverseSettings
-from lookhear.gateway.realtime.settings.settings import (
+from lookhear.gateway.realtime.settings import (
+    ConverseSettings,
     Eagerness,
     SessionSettings,
     TurnDetection,

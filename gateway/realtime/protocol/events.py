@@ -12,8 +12,7 @@ from enum import StrEnum
 from lookhear.engine.messages import AnswerUsage, TokenLogprob, Word
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.protocol.conversation import Item
-from lookhear.gateway.realtime.settings.generation import ConverseSettings
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import ConverseSettings, SessionSettings
 
 
 @dataclass(frozen=True, slots=True)

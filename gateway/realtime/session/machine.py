@@ -46,7 +46,7 @@ from lookhear.gateway.realtime.protocol.refusals import (
     no_item,
     still_answering,
 )
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import SessionSettings
 from lookhear.gateway.telemetry.ids import IdFactory
 
 

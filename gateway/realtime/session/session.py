@@ -119,6 +119,7 @@ class RealtimeSession:
                 self._engine.close_session(self.id)
             for task in tasks:
                 task.cancel()
+            services.sessions.discard(self)
             services.metrics.sessions_active.dec()
             self._tally.end(
                 self._websocket,
@@ -295,11 +296,8 @@ class RealtimeSession:
     def _fail(self, error: Exception) -> None:
         """Our own bug: the client is told and closed, other sessions go on."""
         self._log_bug(error)
-        problem = ProtocolError(
-            "the server failed while handling this session; connect again",
-            code="internal_error",
-            type="server_error",
-        )
+        message = "the server failed while handling this session; connect again"
+        problem = ProtocolError(message, code="internal_error", type="server_error")
         self._apply(self._protocol.refuse(problem))
         self._outbox.close(Close(1011, "internal error"))
 
@@ -308,10 +306,8 @@ class RealtimeSession:
 
     def _expire(self) -> None:
         limit = self._services.config.max_session_seconds
-        problem = ProtocolError(
-            f"session: expected to last at most {limit:g} seconds, which are over; connect again",
-            code="session_expired",
-        )
+        message = f"session: expected to last at most {limit:g} seconds, which are over"
+        problem = ProtocolError(f"{message}; connect again", code="session_expired")
         self._apply(self._protocol.refuse(problem))
         self._outbox.close(Close(1001, "session expired"))
 

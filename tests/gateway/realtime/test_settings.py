@@ -12,7 +12,7 @@ from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.openai import objects
 from lookhear.gateway.realtime.openai.session_updates import updated
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import SessionSettings
 from tests.gateway.fake_engine import CARDS
 
 START = SessionSettings(model="fake/whisper")
