@@ -157,6 +157,7 @@ def usage(choices: Sequence[AnswerUsage]) -> dict[str, Any]:
 
 
 def logprobs(tokens: list[ChosenToken] | None) -> dict[str, Any] | None:
+    """Of the tokens of a text, with the likeliest others of each place."""
     if tokens is None:
         return None
     content = [

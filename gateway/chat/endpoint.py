@@ -36,7 +36,7 @@ async def _prepared(request: Request, gateway: Services) -> tuple[Parameters, Qu
     body = await limited(request, gateway.config.max_upload_bytes, "body").body()
     max_media = gateway.config.max_pictures
     asked, lines = await gateway.in_thread(lambda: _parse(body, max_media))
-    card = served(asked.model, gateway.engine, "chat")
+    card = served(asked.model or None, gateway.engine, "chat")
     check_abilities(lines, card, gateway)
     gateway.check_ready(card.id)
     return asked, await until_gone(request, load(lines, gateway)), card
@@ -45,21 +45,22 @@ async def _prepared(request: Request, gateway: Services) -> tuple[Parameters, Qu
 async def _answer(
     request: Request, gateway: Services, asked: Parameters, question: Question, card: ModelCard
 ) -> Response:
+    choices = asked.n or 1
     head = heading(gateway.ids("chatcmpl").replace("_", "-", 1), int(gateway.now()), card)
     answers = Answers(gateway)
     try:
-        answers.ask(question, asked.settings(card.id), asked.choices)
+        answers.ask(question, asked.settings(card.id), choices)
         # What the engine refuses is still an error of its own, not a stream that breaks off.
         await until_gone(request, answers.begin())
         if asked.stream:
-            chunks = Chunks(head, asked.choices, include_usage=asked.include_usage)
+            chunks = Chunks(head, choices, include_usage=asked.include_usage)
             return _EventStream(_stream(answers, chunks), answers)
         events = await until_gone(request, _all(answers))
     except BaseException:
         answers.close()
         raise
     answers.close()
-    return JSONResponse(completion(head, asked.choices, events))
+    return JSONResponse(completion(head, choices, events))
 
 
 class _EventStream(StreamingResponse):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError
 
 from lookhear.engine.messages import AnswerSettings
-from lookhear.gateway.checks.answers import INT32, INT64, SamplingFields
+from lookhear.gateway.checks.answers import INT32, INT64, SamplingFields, answer_settings
 from lookhear.gateway.checks.checks import Text, WireModel, describe, described, shown
 from lookhear.gateway.http.errors import ApiError, wrong
 
@@ -64,10 +64,12 @@ LogitBias = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 
 
 class StreamOptions(WireModel):
+    """Of an answer in chunks."""
+
     include_usage: bool | None = None
 
 
-class ChatBody(SamplingFields):
+class Parameters(SamplingFields):
     """The fields that are read, by their names on the wire. messages: checked by `messages.py`."""
 
     model: Text | None = None
@@ -83,39 +85,23 @@ class ChatBody(SamplingFields):
     stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
     ignore_eos: bool | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """The checked parameters of one request."""
-
-    model: str | None
-    choices: int
-    stream: bool
-    include_usage: bool
-    body: ChatBody
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with the counts."""
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
 
     def settings(self, model: str) -> AnswerSettings:
         """Of the first choice, in the engine's words; see `with_seed` for the others."""
-        body = self.body
-        return AnswerSettings(
-            model=model,
-            max_tokens=body.max_completion_tokens or body.max_tokens,
-            min_tokens=body.min_tokens or 0,
-            temperature=body.temperature,
-            top_p=body.top_p,
-            top_k=None if body.top_k is None else max(0, body.top_k),  # -1 also is "off"
-            min_p=body.min_p,
-            repetition_penalty=body.repetition_penalty,
-            presence_penalty=body.presence_penalty or 0.0,
-            frequency_penalty=body.frequency_penalty or 0.0,
-            logit_bias=dict(body.logit_bias or {}),
-            seed=secrets.randbits(63) if body.seed is None else body.seed,
-            stop=list(body.stop or []),
-            stop_tokens=sorted(set(body.stop_token_ids or [])),
-            ignore_end=bool(body.ignore_eos),
-            logprobs=(body.top_logprobs or 0) if body.logprobs else None,
-            template=dict(body.chat_template_kwargs or {}),
-            schema=body.response_format.schema_text() if body.response_format else None,
+        return answer_settings(
+            self,
+            model,
+            secrets.randbits(63),
+            max_tokens=self.max_completion_tokens or self.max_tokens,
+            min_tokens=self.min_tokens or 0,
+            logit_bias=dict(self.logit_bias or {}),
+            stop_tokens=sorted(set(self.stop_token_ids or [])),
+            ignore_end=bool(self.ignore_eos),
+            logprobs=(self.top_logprobs or 0) if self.logprobs else None,
         )
 
 
@@ -132,7 +118,7 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
             message = f"{name}: expected {expected}; got {shown(body[name])}"
             raise ApiError(400, message, code="unsupported_parameter", param=name)
     try:
-        checked = ChatBody.model_validate(body)
+        checked = Parameters.model_validate(body)
     except ValidationError as error:
         raise invalid(error) from None
     if checked.top_logprobs is not None and not checked.logprobs:
@@ -142,17 +128,11 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
     most = checked.max_completion_tokens or checked.max_tokens
     if most is not None and (checked.min_tokens or 0) > most:
         raise wrong("min_tokens", f"at most the {most} tokens allowed", str(checked.min_tokens))
-    options = checked.stream_options or StreamOptions()
-    return Parameters(
-        model=checked.model or None,
-        choices=checked.n or 1,
-        stream=bool(checked.stream),
-        include_usage=bool(options.include_usage),
-        body=checked,
-    )
+    return checked
 
 
 def wrong_type(param: str, expected: str, value: object) -> ApiError:
+    """A field that holds another kind of value than it should."""
     return wrong(param, expected, described(value))
 
 

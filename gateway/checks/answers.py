@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from lookhear.engine.messages import AnswerSettings
 from lookhear.gateway.checks.checks import Text, WireModel, check_json, shown
 
 INT32 = 1 << 31
@@ -131,3 +133,42 @@ class SamplingFields(WireModel):
     stop: Stops | None = None
     chat_template_kwargs: TemplateVariables | None = None
     response_format: CheckedFormat | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """None: as the checkpoint says. Names and meanings are those of AnswerSettings."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    seed: int | None = None
+    stop: list[str] = field(default_factory=list)
+    chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
+    response_format: ResponseFormat = ResponseFormat(type="text")
+    reasoning: bool = False  # the client wants to see the model's thinking
+
+
+def answer_settings(
+    asked: Sampling | SamplingFields, model: str, seed: int, **more: Any
+) -> AnswerSettings:
+    """What the engine is told. seed: if the client named none. more: other fields of it."""
+    return AnswerSettings(
+        model=model,
+        temperature=asked.temperature,
+        top_p=asked.top_p,
+        top_k=None if asked.top_k is None else max(0, asked.top_k),  # -1 also is "off"
+        min_p=asked.min_p,
+        repetition_penalty=asked.repetition_penalty,
+        presence_penalty=asked.presence_penalty or 0.0,
+        frequency_penalty=asked.frequency_penalty or 0.0,
+        seed=seed if asked.seed is None else asked.seed,
+        stop=list(asked.stop or []),
+        template=dict(asked.chat_template_kwargs or {}),
+        schema=asked.response_format.schema_text() if asked.response_format else None,
+        **more,
+    )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from lookhear.engine.messages import AnswerSettings, ModelCard, TranscriptionSettings
-from lookhear.gateway.checks.answers import ResponseFormat
+from lookhear.gateway.checks.answers import Sampling, answer_settings
 from lookhear.gateway.checks.models import chat_models, speech_models
 from lookhear.media.audio.pcm import AudioFormat
 from lookhear.media.voice.vad import VadConfig
@@ -55,24 +55,6 @@ class CameraSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
-    """None: as the checkpoint says. Names and meanings are those of AnswerSettings."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    repetition_penalty: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    seed: int | None = None
-    stop: list[str] = field(default_factory=list)
-    chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
-    response_format: ResponseFormat = ResponseFormat(type="text")
-    reasoning: bool = False  # the client wants to see the model's thinking
-
-
-@dataclass(frozen=True, slots=True)
 class ConverseSettings:
     """How a session answers."""
 
@@ -85,22 +67,7 @@ class ConverseSettings:
 
     def answer(self, seed: int) -> AnswerSettings:
         """What the engine is told. seed: if the client named none."""
-        sampling = self.sampling
-        return AnswerSettings(
-            model=self.model,
-            max_tokens=self.max_output_tokens,
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=None if sampling.top_k is None else max(0, sampling.top_k),  # -1 also is "off"
-            min_p=sampling.min_p,
-            repetition_penalty=sampling.repetition_penalty,
-            presence_penalty=sampling.presence_penalty or 0.0,
-            frequency_penalty=sampling.frequency_penalty or 0.0,
-            seed=seed if sampling.seed is None else sampling.seed,
-            stop=list(sampling.stop),
-            template=dict(sampling.chat_template_kwargs),
-            schema=sampling.response_format.schema_text(),
-        )
+        return answer_settings(self.sampling, self.model, seed, max_tokens=self.max_output_tokens)
 
 
 @dataclass(frozen=True, slots=True)

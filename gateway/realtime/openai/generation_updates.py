@@ -14,14 +14,13 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, Field, ValidationError
 
 from lookhear.engine.messages import ModelCard
-from lookhear.gateway.checks.answers import INT32, SamplingFields
+from lookhear.gateway.checks.answers import INT32, Sampling, SamplingFields
 from lookhear.gateway.checks.checks import Text, WireModel, invalid, shown
 from lookhear.gateway.checks.models import chat_model
 from lookhear.gateway.realtime.protocol.commands import ResponsePlan
 from lookhear.gateway.realtime.settings import (
     CameraSettings,
     ConverseSettings,
-    Sampling,
     Truncation,
     TurnDetection,
 )

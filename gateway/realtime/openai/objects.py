@@ -7,6 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from lookhear.engine.messages import AnswerUsage, TokenLogprob
+from lookhear.gateway.checks.answers import Sampling
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.openai.session_updates import LOGPROBS
 from lookhear.gateway.realtime.protocol.conversation import (
@@ -20,7 +21,6 @@ from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.realtime.protocol.events import ResponseDone, ResponseHead
 from lookhear.gateway.realtime.settings import (
     ConverseSettings,
-    Sampling,
     SessionSettings,
     TurnDetection,
 )

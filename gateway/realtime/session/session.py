@@ -42,8 +42,7 @@ from lookhear.gateway.realtime.protocol.outputs import (
     UseModel,
 )
 from lookhear.gateway.realtime.session.machine import RealtimeProtocol
-from lookhear.gateway.realtime.session.outbox import Outbox, State
-from lookhear.gateway.realtime.session.queues import BATCH, ByteQueue
+from lookhear.gateway.realtime.session.queues import BATCH, ByteQueue, Outbox, State
 from lookhear.gateway.realtime.session.tally import Tally
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.frames import EXTENSION, PacedProtocol, WireFrame
