@@ -23,8 +23,7 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
     """One connection from the handshake to its end. dialects: those of its path; the first one
     greets."""
     gateway = services(websocket)
-    query = websocket.query_params
-    dialect = dialects[0](query, gateway.ids)
+    dialect = dialects[0](websocket.query_params, gateway.ids)
     offered: list[str] = list(websocket.scope.get("subprotocols", []))
     # A client that offers `realtime` must see it echoed, or it hangs up. The protocol with the
     # key is never echoed.
@@ -70,7 +69,7 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         problem = ProtocolError(message, code="too_many_sessions", type="server_error")
         await turn_away(problem, Close(1013, "too many sessions"))
         return
-    session = RealtimeSession(websocket, gateway, dialects, query)
+    session = RealtimeSession(websocket, gateway, dialects)
     # Counted before the handshake is answered, so that a burst cannot pass the limit.
     gateway.sessions.add(session)
     try:

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from starlette.websockets import WebSocket
 
@@ -53,17 +53,11 @@ INLINE_AUDIO = 32 * 1024  # bytes: more than this is decoded in a thread, which 
 
 
 class RealtimeSession:
-    """Runs one accepted WebSocket to its end.
-
-    dialects: those of the URL's path; the first one greets. query: of the URL.
-    """
+    """Runs one accepted WebSocket to its end. dialects: those of the URL's path; the first one
+    greets."""
 
     def __init__(
-        self,
-        websocket: WebSocket,
-        services: Services,
-        dialects: Sequence[type[Dialect]],
-        query: Mapping[str, str],
+        self, websocket: WebSocket, services: Services, dialects: Sequence[type[Dialect]]
     ) -> None:
         config, limit = services.config, services.config.max_session_seconds
         self.id = services.ids("sess")
@@ -71,8 +65,8 @@ class RealtimeSession:
         self._websocket = websocket
         self._engine = services.engine
         self._services = services
-        self._query = query
-        self._dialect = dialects[0](query, services.ids)
+        self._query = websocket.query_params
+        self._dialect = dialects[0](self._query, services.ids)
         self._others = dialects[1:]  # until the first frame has come
         self._protocol = RealtimeProtocol(
             session=self.id,
