@@ -40,15 +40,11 @@ def packaged() -> list[Row]:
     folder = packaged_folder()
     if folder is None or not folder.is_dir():
         return []
-    return [
-        Row(_packaged_name(path.parent), _model_type(path), _size(path.parent), "packaged")
-        for path in sorted(folder.glob("*/config.json"), reverse=True)
-    ]
-
-
-def _packaged_name(folder: Path) -> str:
-    """The folder qwen3_asr is served as demo-qwen3-asr."""
-    return f"demo-{folder.name.replace('_', '-')}"
+    rows = []
+    for path in sorted(folder.glob("*/config.json"), reverse=True):
+        name = f"demo-{path.parent.name.replace('_', '-')}"  # like demo-qwen3-asr
+        rows.append(Row(name, _model_type(path), _size(path.parent), "packaged"))
+    return rows
 
 
 def is_packaged(model: str) -> bool:

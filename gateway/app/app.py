@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -29,7 +30,7 @@ from lookhear.gateway.http.errors import (
 )
 from lookhear.gateway.realtime.dialects import DIALECTS
 from lookhear.gateway.realtime.protocol.dialect import Dialect
-from lookhear.gateway.realtime.session.endpoint import endpoint
+from lookhear.gateway.realtime.session.endpoint import serve
 from lookhear.gateway.services.services import LAG_INTERVAL, Engine, Services
 from lookhear.gateway.telemetry.lag import LoopLag
 from lookhear.gateway.telemetry.metrics import Metrics
@@ -81,19 +82,15 @@ def create_app(
             await engine.close()
             services.threads.shutdown(wait=False, cancel_futures=True)
 
-    middleware = [Middleware(AccessMiddleware, services=services)]
-    if config.allow_origins:
-        # Outside the door: a browser's preflight carries no key.
-        middleware.insert(
-            0,
-            Middleware(
-                CORSMiddleware,
-                allow_origins=config.allow_origins,
-                allow_methods=["GET", "POST"],
-                allow_headers=["*"],
-                expose_headers=["x-request-id"],
-            ),
-        )
+    # Outside the door: a browser's preflight carries no key.
+    preflight = Middleware(
+        CORSMiddleware,
+        allow_origins=config.allow_origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=["*"],
+        expose_headers=["x-request-id"],
+    )
+    door = Middleware(AccessMiddleware, services=services)
     app = Starlette(
         routes=[
             *_realtime_routes(dialects),
@@ -108,7 +105,7 @@ def create_app(
             Route("/sample.opus", browser.recording),
             *browser.routes(),
         ],
-        middleware=middleware,
+        middleware=[preflight, door] if config.allow_origins else [door],
         exception_handlers={
             ApiError: answer_api_error,
             HTTPException: answer_http_exception,
@@ -125,4 +122,4 @@ def _realtime_routes(dialects: Sequence[type[Dialect]]) -> list[WebSocketRoute]:
     paths: dict[str, list[type[Dialect]]] = {}
     for dialect in dialects:
         paths.setdefault(dialect.path, []).append(dialect)
-    return [WebSocketRoute(path, endpoint(spoken)) for path, spoken in paths.items()]
+    return [WebSocketRoute(path, partial(serve, dialects=paths[path])) for path in paths]

@@ -21,12 +21,10 @@ from lookhear.engine.messages import (
     StartAnswer,
 )
 from lookhear.gateway.chat.loading import Question
-from lookhear.gateway.chat.parameters import FIELDS, setting_param, with_seed
+from lookhear.gateway.chat.parameters import FIELDS, with_seed
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.services.services import Services
-
-__all__ = ["Answers", "ChoiceEvent"]
 
 ChoiceEvent = AnswerStarted | AnswerText | AnswerCompleted
 MOST_UNREAD = 1 << 16  # events; the policy for more is to give the answers up, and to say so
@@ -116,9 +114,8 @@ class Answers:
             case EngineFailed():
                 self._open.clear()
                 self._gateway.metrics.answers.labels("failed").inc()
-                raise ApiError(
-                    503, f"the engine stopped: {event.message}; try again", code=event.code
-                )
+                message = f"the engine stopped: {event.message}; try again"
+                raise ApiError(503, message, code=event.code)
             case _:
                 raise AssertionError(event)
 
@@ -126,16 +123,17 @@ class Answers:
         """The engine's refusal, about the part or the setting that is to blame."""
         if event.message_index is not None:
             paths = self._paths[event.message_index]
-            path = paths[event.part_index] if event.part_index is not None else (
-                f"messages[{event.message_index}]"
-            )  # fmt: skip
+            path = f"messages[{event.message_index}]"
+            if event.part_index is not None:
+                path = paths[event.part_index]
             return ApiError(400, f"{path}: {event.message}", code=event.code, param=path)
-        message, param = event.message, setting_param(event.message)
-        if event.code == "context_length_exceeded" or is_clients_fault(event.code):
+        message, is_too_long = event.message, event.code == "context_length_exceeded"
+        if is_too_long or is_clients_fault(event.code):
+            name = message.partition(":")[0].partition("[")[0]
+            param = FIELDS.get(name)
             if param is not None:  # by its name on the wire
-                name = next(name for name, field in FIELDS.items() if field == param)
                 message = param + message.removeprefix(name)
-            elif event.code == "context_length_exceeded":
+            elif is_too_long:
                 param = "messages"
             return ApiError(400, message, code=event.code, param=param)
         is_busy = event.code.startswith("too_many_")

@@ -20,35 +20,21 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.chat.answers import ChoiceEvent
 
-__all__ = ["Chunks", "Heading", "completion", "fingerprint"]
-
 NEVER = -9999.0  # OpenAI's number for what is as good as impossible; JSON has no infinity
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
-    """What every object about one request repeats. created: Unix seconds."""
-
-    id: str
-    created: int
-    model: str
-    fingerprint: str
-
-    def on_wire(self, object: str) -> dict[str, Any]:
-        """The fields that an object of this kind begins with."""
-        return {
-            "id": self.id,
-            "object": object,
-            "created": self.created,
-            "model": self.model,
-            "system_fingerprint": self.fingerprint,
-        }
-
-
-def fingerprint(card: ModelCard) -> str:
-    """The same as long as the same weights are served under the same name."""
-    text = f"{card.id} {card.created} {card.parameters}"
-    return f"fp_{hashlib.blake2b(text.encode(), digest_size=5).hexdigest()}"
+def heading(id: str, created: int, card: ModelCard) -> dict[str, Any]:
+    """What every object about one request begins with; its kind is filled in later. created: Unix
+    seconds. The fingerprint is the same as long as the same weights are served under that name."""
+    weights = f"{card.id} {card.created} {card.parameters}"
+    digest = hashlib.blake2b(weights.encode(), digest_size=5).hexdigest()
+    return {
+        "id": id,
+        "object": "",
+        "created": created,
+        "model": card.id,
+        "system_fingerprint": f"fp_{digest}",
+    }
 
 
 @dataclass(slots=True)
@@ -89,14 +75,15 @@ class _Choice:
 
 
 def completion(
-    heading: Heading, choices: int, events: Iterable[tuple[int, ChoiceEvent]]
+    heading: dict[str, Any], choices: int, events: Iterable[tuple[int, ChoiceEvent]]
 ) -> dict[str, Any]:
     """The body of an answer that is not streamed."""
     parts = [_Choice() for _ in range(choices)]
     for choice, event in events:
         parts[choice].take(event)
     return {
-        **heading.on_wire("chat.completion"),
+        **heading,
+        "object": "chat.completion",
         "choices": [part.on_wire(index) for index, part in enumerate(parts)],
         "usage": usage([part.usage for part in parts]),
     }
@@ -105,8 +92,8 @@ def completion(
 class Chunks:
     """The chunks of a streamed answer."""
 
-    def __init__(self, heading: Heading, choices: int, *, include_usage: bool) -> None:
-        self._heading = heading.on_wire("chat.completion.chunk")
+    def __init__(self, heading: dict[str, Any], choices: int, *, include_usage: bool) -> None:
+        self._heading = {**heading, "object": "chat.completion.chunk"}
         self._include_usage = include_usage
         self._usages = [AnswerUsage()] * choices
         self._begun: set[int] = set()
@@ -143,12 +130,8 @@ class Chunks:
         logprobs: dict[str, Any] | None = None,
         reason: str | None = None,
     ) -> dict[str, Any]:
-        chunk = {
-            **self._heading,
-            "choices": [
-                {"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
-            ],
-        }
+        told = {"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
+        chunk = {**self._heading, "choices": [told]}
         return {**chunk, "usage": None} if self._include_usage else chunk
 
 
@@ -174,6 +157,7 @@ def usage(choices: Sequence[AnswerUsage]) -> dict[str, Any]:
 
 
 def logprobs(tokens: list[ChosenToken] | None) -> dict[str, Any] | None:
+    """Of the tokens of a text, with the likeliest others of each place."""
     if tokens is None:
         return None
     content = [

@@ -12,13 +12,12 @@ from starlette.types import Receive, Scope, Send
 
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.chat.answers import Answers
-from lookhear.gateway.chat.completions import Chunks, Heading, completion, fingerprint
+from lookhear.gateway.chat.completions import Chunks, completion, heading
 from lookhear.gateway.chat.loading import Question, check_abilities, load
 from lookhear.gateway.chat.messages import Line, parse_messages
 from lookhear.gateway.chat.parameters import Parameters, parse_parameters, wrong_type
-from lookhear.gateway.http.disconnect import Gone, until_gone
 from lookhear.gateway.http.errors import ApiError, error_body
-from lookhear.gateway.http.uploads import limited
+from lookhear.gateway.http.requests import limited, until_gone
 from lookhear.gateway.services.services import Services, served, services
 
 HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -27,13 +26,9 @@ HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 async def chat_completions(request: Request) -> Response:
     """Raises ApiError until the answer begins; then errors are events of the stream."""
     gateway = services(request)
-    if not gateway.takes_work:
-        raise ApiError(503, "the engine is not ready; try again", code="engine_not_ready")
-    try:
-        asked, question, card = await _prepared(request, gateway)
-        return await _answer(request, gateway, asked, question, card)
-    except Gone:  # nobody reads the answer; the engine has dropped the work
-        raise ApiError(499, "the client hung up") from None
+    gateway.check_ready()
+    asked, question, card = await _prepared(request, gateway)
+    return await _answer(request, gateway, asked, question, card)
 
 
 async def _prepared(request: Request, gateway: Services) -> tuple[Parameters, Question, ModelCard]:
@@ -41,42 +36,31 @@ async def _prepared(request: Request, gateway: Services) -> tuple[Parameters, Qu
     body = await limited(request, gateway.config.max_upload_bytes, "body").body()
     max_media = gateway.config.max_pictures
     asked, lines = await gateway.in_thread(lambda: _parse(body, max_media))
-    card = served(asked.model, gateway.engine, "chat")
+    card = served(asked.model or None, gateway.engine, "chat")
     check_abilities(lines, card, gateway)
-    if not gateway.engine.is_ready(card.id):
-        raise ApiError(
-            503, f"the engine of {card.id} is not ready; try again", code="engine_not_ready"
-        )
+    gateway.check_ready(card.id)
     return asked, await until_gone(request, load(lines, gateway)), card
 
 
 async def _answer(
-    request: Request,
-    gateway: Services,
-    asked: Parameters,
-    question: Question,
-    card: ModelCard,
+    request: Request, gateway: Services, asked: Parameters, question: Question, card: ModelCard
 ) -> Response:
-    heading = Heading(
-        id=gateway.ids("chatcmpl").replace("_", "-", 1),
-        created=int(gateway.now()),
-        model=card.id,
-        fingerprint=fingerprint(card),
-    )
+    choices = asked.n or 1
+    head = heading(gateway.ids("chatcmpl").replace("_", "-", 1), int(gateway.now()), card)
     answers = Answers(gateway)
     try:
-        answers.ask(question, asked.settings(card.id), asked.choices)
+        answers.ask(question, asked.settings(card.id), choices)
         # What the engine refuses is still an error of its own, not a stream that breaks off.
         await until_gone(request, answers.begin())
         if asked.stream:
-            chunks = Chunks(heading, asked.choices, include_usage=asked.include_usage)
+            chunks = Chunks(head, choices, include_usage=asked.include_usage)
             return _EventStream(_stream(answers, chunks), answers)
         events = await until_gone(request, _all(answers))
     except BaseException:
         answers.close()
         raise
     answers.close()
-    return JSONResponse(completion(heading, asked.choices, events))
+    return JSONResponse(completion(head, choices, events))
 
 
 class _EventStream(StreamingResponse):
@@ -121,9 +105,8 @@ def _parse(body: bytes, max_media: int) -> tuple[Parameters, list[Line]]:
     except RecursionError:
         raise ApiError(400, "body: expected JSON, got too deep a nesting", param="body") from None
     except ValueError as error:
-        raise ApiError(
-            400, f"body: expected a JSON object, got what is not JSON ({error})", param="body"
-        ) from None
+        message = f"body: expected a JSON object, got what is not JSON ({error})"
+        raise ApiError(400, message, param="body") from None
     if not isinstance(data, dict):
         raise wrong_type("body", "a JSON object", data)
     return parse_parameters(data), parse_messages(data.get("messages"), max_media)

@@ -23,8 +23,6 @@ from lookhear.gateway.fetching.pictures import Picture, PictureBudget, Samples
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.services.services import Services
 
-__all__ = ["Question", "check_abilities", "load"]
-
 AT_ONCE = 4  # media of one request that are fetched and decoded at a time
 
 
@@ -69,16 +67,11 @@ async def load(lines: list[Line], gateway: Services) -> Question:
                 results[pointer.path] = group.create_task(loader.load(pointer))
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
-    messages = [
-        ChatMessage(
-            line.role,
-            [
-                results[part.path].result() if isinstance(part, Pointer) else part
-                for part in line.parts
-            ],
-        )
-        for line in lines
-    ]
+
+    def loaded(part: TextPart | Pointer) -> Part:
+        return results[part.path].result() if isinstance(part, Pointer) else part
+
+    messages = [ChatMessage(line.role, [loaded(part) for part in line.parts]) for line in lines]
     return Question(messages, [line.paths for line in lines], loader.pictures)
 
 
@@ -126,21 +119,14 @@ class _Loader:
             async with gateway.file_slots:
                 return (await gateway.engine.transcribe_file(message)).text
         except EngineRequestError as error:
-            mine = is_clients_fault(error.code)
-            raise ApiError(
-                400 if mine else 500,
-                f"{pointer.path}: {error}",
-                code=error.code,
-                param=pointer.path if mine else None,
-            ) from None
+            reason = f"{pointer.path}: {error}"
+            if is_clients_fault(error.code):
+                raise ApiError(400, reason, code=error.code, param=pointer.path) from None
+            raise ApiError(500, reason, code=error.code) from None
         except EngineUnavailable as error:
             raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
 
 
 def _unsupported(pointer: Pointer, why: str, got: str) -> ApiError:
-    return ApiError(
-        400,
-        f"{pointer.part}: expected text, {why}; got {got}",
-        code="unsupported_content",
-        param=pointer.part,
-    )
+    message = f"{pointer.part}: expected text, {why}; got {got}"
+    return ApiError(400, message, code="unsupported_content", param=pointer.part)

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lookhear.engine.messages import TextPart
-from lookhear.gateway.chat.parameters import wrong, wrong_type
-from lookhear.gateway.checks.checks import shown
-from lookhear.gateway.http.errors import ApiError
-
-__all__ = ["Line", "Pointer", "parse_messages", "pointers"]
+from lookhear.gateway.chat.parameters import wrong_type
+from lookhear.gateway.checks.checks import shown, valid_unicode
+from lookhear.gateway.http.errors import ApiError, wrong
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 TOOL_ROLES = ("tool", "function")
@@ -150,19 +148,12 @@ def _text(part: dict[str, Any], name: str, path: str) -> str:
 
 
 def _unicode(text: str, path: str) -> str:
-    """Refuse lone surrogates: JSON can spell them, UTF-8 and tokenizers cannot."""
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise wrong(path, "valid Unicode text", "a lone surrogate") from None
-    return text
+    try:
+        return valid_unicode(text)
+    except ValueError:
+        raise wrong(path, "valid Unicode text", "a lone surrogate") from None
 
 
 def _unsupported(path: str, why: str, value: object) -> ApiError:
-    return ApiError(
-        400,
-        f"{path}: expected none, {why}; got {shown(value)}",
-        code="unsupported_parameter",
-        param=path,
-    )
+    message = f"{path}: expected none, {why}; got {shown(value)}"
+    return ApiError(400, message, code="unsupported_parameter", param=path)

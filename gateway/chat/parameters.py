@@ -9,21 +9,17 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import fields
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError
 
 from lookhear.engine.messages import AnswerSettings
+from lookhear.gateway.checks.answers import INT32, INT64, SamplingFields, answer_settings
 from lookhear.gateway.checks.checks import Text, WireModel, describe, described, shown
-from lookhear.gateway.checks.response_format import CheckedFormat
-from lookhear.gateway.checks.sampling import INT32, Stops, TemplateVariables
-from lookhear.gateway.http.errors import ApiError
-
-__all__ = ["ChatBody", "Parameters", "parse_parameters", "setting_param", "with_seed"]
+from lookhear.gateway.http.errors import ApiError, wrong
 
 MAX_CHOICES = 8
-INT64 = 1 << 63
 ONLY_SCHEMAS = "this server constrains answers by response_format"
 
 # What a client may not ask for yet -> the values that ask for nothing, and why not.
@@ -46,25 +42,14 @@ ABSENT: dict[str, tuple[tuple[Any, ...], str]] = {
 }
 # The field of the body for each setting that an engine's refusal may begin with.
 FIELDS = {
-    "model": "model",
+    **{field.name: field.name for field in fields(AnswerSettings)},
+    "messages": "messages",
     "max_tokens": "max_completion_tokens",
-    "min_tokens": "min_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "min_p": "min_p",
-    "repetition_penalty": "repetition_penalty",
-    "presence_penalty": "presence_penalty",
-    "frequency_penalty": "frequency_penalty",
-    "logit_bias": "logit_bias",
-    "seed": "seed",
-    "stop": "stop",
     "stop_tokens": "stop_token_ids",
     "ignore_end": "ignore_eos",
     "logprobs": "top_logprobs",
     "template": "chat_template_kwargs",
     "schema": "response_format",
-    "messages": "messages",
 }
 
 
@@ -75,15 +60,16 @@ def _token_ids(bias: dict[str, float]) -> dict[str, float]:
     return {str(int(token)): value for token, value in bias.items()}
 
 
-def _number(low: float, high: float) -> Any:
-    return Field(ge=low, le=high, allow_inf_nan=False)
+LogitBias = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 
 
 class StreamOptions(WireModel):
+    """Of an answer in chunks."""
+
     include_usage: bool | None = None
 
 
-class ChatBody(WireModel):
+class Parameters(SamplingFields):
     """The fields that are read, by their names on the wire. messages: checked by `messages.py`."""
 
     model: Text | None = None
@@ -93,59 +79,29 @@ class ChatBody(WireModel):
     max_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
     min_tokens: Annotated[int, Field(ge=0, lt=INT32)] | None = None
-    temperature: Annotated[float, _number(0, 2)] | None = None
-    top_p: Annotated[float, _number(0, 1)] | None = None
-    top_k: Annotated[int, Field(ge=-1, lt=INT32)] | None = None
-    min_p: Annotated[float, _number(0, 1)] | None = None
-    repetition_penalty: Annotated[float, _number(0.01, 100)] | None = None
-    presence_penalty: Annotated[float, _number(-2, 2)] | None = None
-    frequency_penalty: Annotated[float, _number(-2, 2)] | None = None
-    logit_bias: (
-        Annotated[dict[Text, Annotated[float, _number(-100, 100)]], AfterValidator(_token_ids)]
-        | None
-    ) = None
+    logit_bias: Annotated[dict[Text, LogitBias], AfterValidator(_token_ids)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    seed: Annotated[int, Field(ge=-INT64, lt=INT64)] | None = None
-    stop: Stops | None = None
     stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
     ignore_eos: bool | None = None
-    chat_template_kwargs: TemplateVariables | None = None
-    response_format: CheckedFormat | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """The checked parameters of one request."""
-
-    model: str | None
-    choices: int
-    stream: bool
-    include_usage: bool
-    body: ChatBody
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with the counts."""
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
 
     def settings(self, model: str) -> AnswerSettings:
         """Of the first choice, in the engine's words; see `with_seed` for the others."""
-        body = self.body
-        return AnswerSettings(
-            model=model,
-            max_tokens=body.max_completion_tokens or body.max_tokens,
-            min_tokens=body.min_tokens or 0,
-            temperature=body.temperature,
-            top_p=body.top_p,
-            top_k=None if body.top_k is None else max(0, body.top_k),  # -1 also is "off"
-            min_p=body.min_p,
-            repetition_penalty=body.repetition_penalty,
-            presence_penalty=body.presence_penalty or 0.0,
-            frequency_penalty=body.frequency_penalty or 0.0,
-            logit_bias=dict(body.logit_bias or {}),
-            seed=secrets.randbits(63) if body.seed is None else body.seed,
-            stop=list(body.stop or []),
-            stop_tokens=sorted(set(body.stop_token_ids or [])),
-            ignore_end=bool(body.ignore_eos),
-            logprobs=(body.top_logprobs or 0) if body.logprobs else None,
-            template=dict(body.chat_template_kwargs or {}),
-            schema=body.response_format.schema_text() if body.response_format else None,
+        return answer_settings(
+            self,
+            model,
+            secrets.randbits(63),
+            max_tokens=self.max_completion_tokens or self.max_tokens,
+            min_tokens=self.min_tokens or 0,
+            logit_bias=dict(self.logit_bias or {}),
+            stop_tokens=sorted(set(self.stop_token_ids or [])),
+            ignore_end=bool(self.ignore_eos),
+            logprobs=(self.top_logprobs or 0) if self.logprobs else None,
         )
 
 
@@ -158,15 +114,11 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
     """Raises ApiError, naming the field."""
     for name, (harmless, why) in ABSENT.items():
         if body.get(name) not in harmless:
-            raise ApiError(
-                400,
-                f"{name}: expected {shown(harmless[-1])} or nothing, {why}; "
-                f"got {shown(body[name])}",
-                code="unsupported_parameter",
-                param=name,
-            )
+            expected = f"{shown(harmless[-1])} or nothing, {why}"
+            message = f"{name}: expected {expected}; got {shown(body[name])}"
+            raise ApiError(400, message, code="unsupported_parameter", param=name)
     try:
-        checked = ChatBody.model_validate(body)
+        checked = Parameters.model_validate(body)
     except ValidationError as error:
         raise invalid(error) from None
     if checked.top_logprobs is not None and not checked.logprobs:
@@ -176,27 +128,11 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
     most = checked.max_completion_tokens or checked.max_tokens
     if most is not None and (checked.min_tokens or 0) > most:
         raise wrong("min_tokens", f"at most the {most} tokens allowed", str(checked.min_tokens))
-    options = checked.stream_options or StreamOptions()
-    return Parameters(
-        model=checked.model or None,
-        choices=checked.n or 1,
-        stream=bool(checked.stream),
-        include_usage=bool(options.include_usage),
-        body=checked,
-    )
-
-
-def setting_param(message: str) -> str | None:
-    """The field that an engine's message blames: it begins with the setting's name."""
-    name = message.partition(":")[0].partition("[")[0]
-    return FIELDS.get(name)
-
-
-def wrong(param: str, expected: str, got: str, code: str = "invalid_value") -> ApiError:
-    return ApiError(400, f"{param}: expected {expected}, got {got}", code=code, param=param)
+    return checked
 
 
 def wrong_type(param: str, expected: str, value: object) -> ApiError:
+    """A field that holds another kind of value than it should."""
     return wrong(param, expected, described(value))
 
 
@@ -204,6 +140,5 @@ def invalid(error: ValidationError) -> ApiError:
     """What pydantic refused; numbers in the path are places in lists: a.0.b is a[0].b."""
     message, path = describe(error)
     param = re.sub(r"\.(\d+)", r"[\1]", path)
-    return ApiError(
-        400, param + message.removeprefix(path), code="invalid_value", param=param or None
-    )
+    message = param + message.removeprefix(path)
+    return ApiError(400, message, code="invalid_value", param=param or None)

@@ -1,8 +1,7 @@
 """What every check of a client's words shares: the error, wire types, values shown in messages.
 
-An error names the field by its path in the event, says what was expected and what came, and
-carries the client's `event_id`. Unknown extra fields are ignored: real clients send tuning fields
-that not every server has.
+An error names the field by its path in the event, says what was expected and what came. Unknown
+extra fields are ignored: real clients send tuning fields that not every server has.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from lookhear.gateway.errors import GatewayError
 
+MISSING = "nothing (the field is missing)"
 MAX_APPEND_BYTES = 15 * 1024 * 1024  # of decoded audio in one append, as documented by OpenAI
 _SHOWN = 80  # characters of a refused value that an error message repeats
 
@@ -22,7 +22,7 @@ _SHOWN = 80  # characters of a refused value that an error message repeats
 class ProtocolError(GatewayError):
     """A command of a session that cannot be used; the session goes on.
 
-    code: machine word. event_id: the client's, echoed.
+    code: machine word. event_id: the client's, echoed; whoever knows the command fills it in.
     """
 
     def __init__(
@@ -31,12 +31,16 @@ class ProtocolError(GatewayError):
         *,
         code: str,
         param: str | None = None,
-        event_id: str | None = None,
         type: str = "invalid_request_error",
     ) -> None:
         super().__init__(message, param=param, type=type)
         self.code = code
-        self.event_id = event_id
+        self.event_id: str | None = None
+
+
+def wrong(param: str, expected: str, got: str, code: str = "invalid_value") -> ProtocolError:
+    """A field that holds something else than it should."""
+    return ProtocolError(f"{param}: expected {expected}, got {got}", code=code, param=param)
 
 
 def shown(value: object) -> str:
@@ -70,7 +74,7 @@ def described(value: object) -> str:
     return "null" if value is None else f"{kind(value)}: {shown(value)}"
 
 
-def _unicode(text: str) -> str:
+def valid_unicode(text: str) -> str:
     """Refuse lone surrogates: JSON can spell them, UTF-8 and tokenizers cannot."""
     if not text.isascii():
         try:
@@ -86,7 +90,7 @@ def check_json(value: object, most: int, bits: int | None = None, depth: int = 0
     if depth > most:
         raise ValueError(f"expected at most {most} levels of nesting, got more")
     if isinstance(value, str):
-        _unicode(value)
+        valid_unicode(value)
     elif isinstance(value, int) and bits is not None:
         if not -1 << (bits - 1) <= value < 1 << (bits - 1):
             raise ValueError(f"expected numbers of {bits} bits, got a larger one")
@@ -99,7 +103,7 @@ def check_json(value: object, most: int, bits: int | None = None, depth: int = 0
             check_json(entry, most, bits, depth + 1)
 
 
-Text = Annotated[str, AfterValidator(_unicode)]
+Text = Annotated[str, AfterValidator(valid_unicode)]
 """A string that is valid Unicode."""
 
 
@@ -122,7 +126,7 @@ def describe(error: ValidationError, prefix: str = "") -> tuple[str, str]:
     value = problem["input"]
     match problem["type"]:
         case "missing":
-            return f"{path}: expected a value, got nothing (the field is missing)", path
+            return f"{path}: expected a value, got {MISSING}", path
         case "value_error":
             return f"{path}: {problem['ctx']['error']}", path
         case "string_type" | "dict_type" | "model_type" | "list_type" | "bool_type" as wanted:
@@ -135,33 +139,25 @@ def describe(error: ValidationError, prefix: str = "") -> tuple[str, str]:
             return f"{path}: expected {message}, got {shown(value)}", path
 
 
-def invalid(error: ValidationError, *, prefix: str = "", event_id: str | None) -> ProtocolError:
+def invalid(error: ValidationError, prefix: str = "") -> ProtocolError:
     """The protocol error for values that a model refused."""
     message, path = describe(error, prefix)
     missing = error.errors(include_url=False)[0]["type"] == "missing"
     code = "missing_required_parameter" if missing else "invalid_value"
-    return ProtocolError(message, code=code, param=path, event_id=event_id)
+    return ProtocolError(message, code=code, param=path)
 
 
-def decode_audio(text: str, *, param: str = "audio", event_id: str | None) -> bytes:
+def decode_audio(text: str, param: str = "audio") -> bytes:
     """Strict base64, at most MAX_APPEND_BYTES decoded. param: its path. Raises ProtocolError."""
-    if len(text) // 4 * 3 > MAX_APPEND_BYTES + 2:
-        raise ProtocolError(
-            f"{param}: expected at most {MAX_APPEND_BYTES} bytes of audio in one piece, "
-            f"got about {len(text) // 4 * 3}; send it in smaller pieces",
-            code="audio_too_large",
-            param=param,
-            event_id=event_id,
-        )
+    size = len(text) // 4 * 3
+    if size > MAX_APPEND_BYTES + 2:
+        expected = f"at most {MAX_APPEND_BYTES} bytes of audio in one piece"
+        raise wrong(param, expected, f"about {size}; send it in smaller pieces", "audio_too_large")
     try:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError as error:
-        raise ProtocolError(
-            f"{param}: expected base64, got {len(text)} characters that are not base64 ({error})",
-            code="invalid_base64",
-            param=param,
-            event_id=event_id,
-        ) from None
+        got = f"{len(text)} characters that are not base64 ({error})"
+        raise wrong(param, "base64", got, "invalid_base64") from None
 
 
 def is_clients_fault(code: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lookhear.engine.messages import ModelCard
-from lookhear.gateway.checks.checks import ProtocolError, shown
+from lookhear.gateway.checks.checks import ProtocolError, shown, wrong
 
 
 def speech_models(models: Sequence[ModelCard]) -> list[ModelCard]:
@@ -18,35 +18,25 @@ def chat_models(models: Sequence[ModelCard]) -> list[ModelCard]:
     return [card for card in models if card.can("chat")]
 
 
-def chat_model(name: str | None, models: Sequence[ModelCard], event_id: str | None) -> ModelCard:
+def chat_model(name: str | None, models: Sequence[ModelCard]) -> ModelCard:
     """A served model that answers; the first one for None. Raises ProtocolError."""
     cards = chat_models(models)
-    for card in cards:
-        if name is None or card.id == name:
-            return card
-    served = ", ".join(shown(card.id) for card in cards)
-    raise ProtocolError(
-        f"session.model: expected a served model that answers ({served}), got {shown(name)}",
-        code="model_not_found",
-        param="session.model",
-        event_id=event_id,
-    )
+    if name is None and cards:
+        return cards[0]
+    return _named(name, cards, "session.model", "a served model that answers")
 
 
-def find_model(
-    name: str, models: Sequence[ModelCard], param: str, event_id: str | None
-) -> ModelCard:
+def find_model(name: str, models: Sequence[ModelCard], param: str) -> ModelCard:
     """Find the served model of that name. Raises ProtocolError about the field `param`."""
+    return _named(name, models, param, "a served model")
+
+
+def _named(name: str | None, models: Sequence[ModelCard], param: str, what: str) -> ModelCard:
     for card in models:
         if card.id == name:
             return card
     served = ", ".join(shown(card.id) for card in models)
-    raise ProtocolError(
-        f"{param}: expected a served model ({served}), got {shown(name)}",
-        code="model_not_found",
-        param=param,
-        event_id=event_id,
-    )
+    raise wrong(param, f"{what} ({served})", shown(name), "model_not_found")
 
 
 def language_code(language: str | None) -> str | None:
@@ -54,12 +44,11 @@ def language_code(language: str | None) -> str | None:
     return (language or "").replace("_", "-").split("-")[0].lower() or None
 
 
-def check_language(language: str, card: ModelCard, param: str, event_id: str | None) -> None:
+def check_language(language: str, card: ModelCard, param: str) -> None:
     """A model that lists no languages has just one, and takes whatever the client calls it."""
     if card.languages and language not in card.languages:
         raise ProtocolError(
             f"{param}: expected one of {', '.join(card.languages)}; got {shown(language)}",
             code="invalid_language",
             param=param,
-            event_id=event_id,
         )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from lookhear.engine.config import ConfigError, EngineConfig
 from lookhear.gateway.config import GatewayConfig
@@ -14,6 +16,7 @@ from lookhear.media.fetching.addresses import Network, parse_network
 
 KEY_VARIABLE = "LOOKHEAR_API_KEY"
 DEFAULT_MODEL = "demo-whisper"
+Fields = dict[str, Any]
 DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
@@ -35,54 +38,41 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--port", type=int, default=gateway.port, help="0: any free one (default: %(default)s)")
     add("--log-level", choices=["debug", "info", "warning", "error"], default="info")
 
-    access = parser.add_argument_group("access")
-    add = access.add_argument
-    add("--api-key", action="append", metavar="KEY", help="clients must present it; repeatable; "
-        f"better in the environment: {KEY_VARIABLE}")  # fmt: skip
+    add = parser.add_argument_group("access").add_argument
+    add("--api-key", action="append", metavar="KEY", dest="api_keys",
+        help=f"clients must present it; repeatable; better in the environment: {KEY_VARIABLE}"
+    )  # fmt: skip
     add("--allow-unauthenticated", action="store_true",
         help="listen on a public address without a key")  # fmt: skip
-    add("--allow-origin", action="append", default=[], metavar="ORIGIN",
+    add("--allow-origin", action="append", default=[], metavar="ORIGIN", dest="allow_origins",
         help='let pages of this origin in, like https://example.org, or "*"')  # fmt: skip
-    add("--allow-host", action="append", default=[], metavar="NAME",
+    add("--allow-host", action="append", default=[], metavar="NAME", dest="allow_hosts",
         help="another name by which this machine is reached without a key")  # fmt: skip
     add("--ssl-certfile", type=Path, metavar="FILE")
     add("--ssl-keyfile", type=Path, metavar="FILE")
 
-    limits = parser.add_argument_group("limits")
-    add = limits.add_argument
-    add("--max-sessions", type=int, default=gateway.max_sessions, metavar="N",
-        help="(default: %(default)s)")  # fmt: skip
-    add("--max-session-seconds", type=float, default=gateway.max_session_seconds, metavar="S",
-        help="a session is closed after this; 0: never (default: %(default)s)")  # fmt: skip
-    add("--max-turn-seconds", type=float, default=gateway.max_turn_seconds, metavar="S",
-        help="audio between two commits, or in one file (default: %(default)s)")  # fmt: skip
-
-    add("--max-upload-bytes", type=int, default=gateway.max_upload_bytes, metavar="N",
-        help="of one HTTP request, files and pictures in it included "
-        "(default: %(default)s)")  # fmt: skip
+    add = parser.add_argument_group("limits").add_argument
+    _number(add, gateway, "--max-sessions", "N")
+    _number(add, gateway, "--max-session-seconds", "S", "a session is closed after this; 0: never")
+    _number(add, gateway, "--max-turn-seconds", "S", "audio between two commits, or in one file")
+    _number(add, gateway, "--max-upload-bytes", "N",
+        "of one HTTP request, files and pictures in it included")  # fmt: skip
 
     media = parser.add_argument_group("media", "What messages may point at with URLs.")
     add = media.add_argument
-    add("--allow-network", action="append", default=[], metavar="CIDR",
+    add("--allow-network", action="append", default=[], metavar="CIDR", dest="allow_networks",
         help="fetch from this private network too, like 10.1.0.0/16; public addresses are "
         "always allowed")  # fmt: skip
     add("--media-folder", type=Path, metavar="FOLDER",
         help="file: URLs may name files below it (default: none may)")  # fmt: skip
-    add("--fetch-timeout-seconds", type=float, default=gateway.fetch_timeout_seconds, metavar="S",
-        help="of one URL, redirects included (default: %(default)s)")  # fmt: skip
-    add("--max-media-bytes", type=int, default=gateway.max_media_bytes, metavar="N",
-        help="of one image, video or recording in a message (default: %(default)s)")  # fmt: skip
-    add("--max-image-pixels", type=int, default=gateway.max_image_pixels, metavar="N",
-        help="of one image or frame (default: %(default)s)")  # fmt: skip
-    add("--max-request-pixels", type=int, default=gateway.max_request_pixels, metavar="N",
-        help="of all pictures of one question (default: %(default)s)")  # fmt: skip
-    add("--max-pictures", type=int, default=gateway.max_pictures, metavar="N",
-        help="of one question, frames of videos among them (default: %(default)s)")  # fmt: skip
-    add("--max-video-frames", type=int, default=gateway.max_video_frames, metavar="N",
-        help="looked at of one video (default: %(default)s)")  # fmt: skip
-    add("--video-fps", type=float, default=gateway.video_fps, metavar="N",
-        help="frames of a video looked at per second, if they are not too many "
-        "(default: %(default)s)")  # fmt: skip
+    _number(add, gateway, "--fetch-timeout-seconds", "S", "of one URL, redirects included")
+    _number(add, gateway, "--max-media-bytes", "N", "of one image, video or recording in a message")
+    _number(add, gateway, "--max-image-pixels", "N", "of one image or frame")
+    _number(add, gateway, "--max-request-pixels", "N", "of all pictures of one question")
+    _number(add, gateway, "--max-pictures", "N", "of one question, frames of videos among them")
+    _number(add, gateway, "--max-video-frames", "N", "looked at of one video")
+    _number(add, gateway, "--video-fps", "N",
+        "frames of a video looked at per second, if they are not too many")  # fmt: skip
 
     models = parser.add_argument_group("engine", "These apply to every model.")
     add = models.add_argument
@@ -90,16 +80,15 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--dtype", default=engine.dtype, choices=["auto", "float32", "bfloat16", "float16"],
         help="auto: what this machine is fastest in (default: %(default)s)")  # fmt: skip
     add("--threads", type=int, default=engine.threads, help="0: torch's own choice")
-    add("--tick", type=float, default=engine.tick_seconds, metavar="S",
+    add("--tick", type=float, default=engine.tick_seconds, metavar="S", dest="tick_seconds",
         help="least new audio between two updates of a turn (default: %(default)s)")  # fmt: skip
     add("--window", default=engine.window, choices=["auto", "full", "short"],
         help="encoder windows: whole 30 s, as short as the audio, or what suits the model "
         "(default: %(default)s)")  # fmt: skip
-    add("--no-draft-verification", action="store_true",
+    add("--no-draft-verification", action="store_false", dest="draft_verification",
         help="decode every update from its beginning")  # fmt: skip
-    add("--max-segment-seconds", type=float, default=engine.max_segment_seconds, metavar="S",
-        help="an open segment is cut beyond this; 0: what suits the model "
-        "(default: %(default)s)")  # fmt: skip
+    _number(add, engine, "--max-segment-seconds", "S",
+        "an open segment is cut beyond this; 0: what suits the model")  # fmt: skip
     add("--kv-cache-gigabytes", type=float, default=engine.kv_cache_gigabytes, metavar="GIB",
         help="for keys and values of models with a paged cache (0, the default: 1 on a CPU, "
         "two fifths of what is free on a GPU)")  # fmt: skip
@@ -109,8 +98,7 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--cuda-graphs", default=engine.cuda_graphs, choices=["auto", "off"],
         help="on a GPU, capture steps at the start and replay them "
         "(default: %(default)s)")  # fmt: skip
-    add("--graph-gigabytes", type=float, default=engine.graph_gigabytes, metavar="GIB",
-        help="of GPU memory for captured steps (default: %(default)s)")  # fmt: skip
+    _number(add, engine, "--graph-gigabytes", "GIB", "of GPU memory for captured steps")
     add("--overlap", type=int, default=engine.overlap, choices=[0, 1],
         help="steps launched before the one in front of them has been read: 1 hides the "
         "processor's work behind the GPU's (default: 0 on a CPU, 1 on a GPU)")  # fmt: skip
@@ -122,33 +110,33 @@ def serve_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _number(
+    add: Callable[..., object],
+    config: GatewayConfig | EngineConfig,
+    flag: str,
+    metavar: str,
+    help: str = "",
+) -> None:
+    """An option that is called as its field, and has its type and default."""
+    default = getattr(config, flag.removeprefix("--").replace("-", "_"))
+    help = f"{help} (default: %(default)s)".lstrip()
+    add(flag, type=type(default), default=default, metavar=metavar, help=help)
+
+
+def _given(options: argparse.Namespace, config: type[GatewayConfig | EngineConfig]) -> Fields:
+    """The options that are fields of a configuration."""
+    values = {field.name: getattr(options, field.name, None) for field in fields(config)}
+    return {name: value for name, value in values.items() if name in options}
+
+
 def gateway_config(options: argparse.Namespace, environ: Mapping[str, str]) -> GatewayConfig:
     """Raises ConfigError."""
-    keys = options.api_key or [key for key in [environ.get(KEY_VARIABLE)] if key]
-    return GatewayConfig(
-        host=options.host,
-        port=options.port,
-        api_keys=tuple(keys),
-        allow_unauthenticated=options.allow_unauthenticated,
-        allow_origins=tuple(options.allow_origin),
-        allow_hosts=tuple(options.allow_host),
-        max_sessions=options.max_sessions,
-        max_session_seconds=options.max_session_seconds,
-        max_turn_seconds=options.max_turn_seconds,
-        max_upload_bytes=options.max_upload_bytes,
-        media_threads=max(2, (os.cpu_count() or 2) // 2),
-        allow_networks=tuple(_network(text) for text in options.allow_network),
-        media_folder=options.media_folder,
-        fetch_timeout_seconds=options.fetch_timeout_seconds,
-        max_media_bytes=options.max_media_bytes,
-        max_image_pixels=options.max_image_pixels,
-        max_request_pixels=options.max_request_pixels,
-        max_pictures=options.max_pictures,
-        max_video_frames=options.max_video_frames,
-        video_fps=options.video_fps,
-        ssl_certfile=options.ssl_certfile,
-        ssl_keyfile=options.ssl_keyfile,
-    )
+    given = _given(options, GatewayConfig)
+    given["api_keys"] = options.api_keys or filter(None, [environ.get(KEY_VARIABLE)])
+    given["allow_networks"] = map(_network, options.allow_networks)
+    for name in ("api_keys", "allow_origins", "allow_hosts", "allow_networks"):
+        given[name] = tuple(given[name])
+    return GatewayConfig(media_threads=max(2, (os.cpu_count() or 2) // 2), **given)
 
 
 def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
@@ -168,27 +156,9 @@ def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
                 f"served-name: expected one name for {model}, got {name!r} and {named!r}"
             )
         models[index] = (name, model)
+    given = _given(options, EngineConfig) | {"max_audio_seconds": options.max_turn_seconds}
     configs = [
-        EngineConfig(
-            model=model,
-            served_name=name,
-            device=options.device,
-            dtype=options.dtype,
-            threads=options.threads,
-            tick_seconds=options.tick,
-            window=options.window,
-            draft_verification=not options.no_draft_verification,
-            max_segment_seconds=options.max_segment_seconds,
-            kv_cache_gigabytes=options.kv_cache_gigabytes,
-            cuda_graphs=options.cuda_graphs,
-            graph_gigabytes=options.graph_gigabytes,
-            overlap=options.overlap,
-            token_budget=options.token_budget,
-            max_live_turns=options.max_live_turns,
-            max_rows=options.max_rows,
-            max_audio_seconds=options.max_turn_seconds,
-        )
-        for name, model in models
+        EngineConfig(**{**given, "model": model, "served_name": name}) for name, model in models
     ]
     served = [config.name for config in configs]
     for name in served:

@@ -60,7 +60,12 @@ class LoadingBar:
             self._bar.update(self._tasks[model], description=stage, completed=progress.fraction)
         elif stage != self._stages.get(model):
             self._stages[model] = stage
-            self._console.print(f"{stage} ...", highlight=False, markup=False, soft_wrap=True)
+            _say(self._console, f"{stage} ...")
+
+
+def _say(console: Console, line: str) -> None:
+    """As it is: rich neither colours nor wraps it."""
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def url(config: GatewayConfig, port: int, *, web_socket: bool = False, host: str = "") -> str:
@@ -89,17 +94,11 @@ def greet(console: Console, config: GatewayConfig, engines: Sequence[EngineConfi
     for engine in engines:
         named = f" as {engine.served_name}" if engine.served_name else ""
         place = f"{engine.device}, {engine.dtype}"
-        line = f"lookhear: loading {engine.model}{named} ({place})"
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        _say(console, f"lookhear: loading {engine.model}{named} ({place})")
     for toy in dict.fromkeys(engine.model for engine in engines if is_packaged(engine.model)):
         subject = "pictures" if toy.endswith("-vl") else "speech"
-        console.print(
-            f"  {toy} is a toy: it knows a small closed vocabulary. For real {subject}: "
-            f"--model {REAL_MODELS[subject]}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+        advice = f"For real {subject}: --model {REAL_MODELS[subject]}"
+        _say(console, f"  {toy} is a toy: it knows a small closed vocabulary. {advice}")
     if not config.api_keys and not config.loopback:
         console.print("  Warning: anyone who reaches this address may use it (no API key).")
 
@@ -124,4 +123,4 @@ def tell_ready(
     lines += [f"  from elsewhere: {' or '.join(others)}"] if others else []
     lines.append("  Ctrl-C ends it")
     for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        _say(console, line)

@@ -21,8 +21,6 @@ from lookhear.media.fetching.addresses import Address
 from lookhear.media.fetching.rules import Download, FetchPolicy, read_local
 from lookhear.media.fetching.urls import HttpUrl, parse_data_url, scheme_of
 
-__all__ = ["Connection", "Fetcher"]
-
 T = TypeVar("T")
 
 CHUNK = 65536
@@ -90,11 +88,9 @@ class Fetcher:
                 while not await self._hop(download):
                     pass
         except TimeoutError as error:
-            raise FetchError(
-                "timeout",
-                f"expected {download.url.host} to answer within {policy.timeout_s:g} s; "
-                f"got {len(download.body)} bytes by then",
-            ) from error
+            expected = f"{download.url.host} to answer within {policy.timeout_s:g} s"
+            message = f"expected {expected}; got {len(download.body)} bytes by then"
+            raise FetchError("timeout", message) from error
         return download.body
 
     async def _hop(self, download: Download) -> bool:
@@ -103,27 +99,22 @@ class Fetcher:
         try:
             resolved = await self._resolve(url.host, url.port)
         except (OSError, UnicodeError) as error:
-            raise FetchError(
-                "unreachable", f"expected a host with an address; got {url.host}, which has none"
-            ) from error
+            message = f"expected a host with an address; got {url.host}, which has none"
+            raise FetchError("unreachable", message) from error
         addresses = download.addresses(resolved)
         try:
             async with self._opened(addresses[:ADDRESSES], url) as (reader, writer):
                 return await exchange(reader, writer, url, download)
         except ssl.SSLCertVerificationError as error:
-            raise FetchError(
-                "refused",
-                f"expected a certificate that is valid for {url.host}; got one that is not: "
-                f"{error.verify_message}",
-            ) from error
+            expected = f"a certificate that is valid for {url.host}"
+            message = f"expected {expected}; got one that is not: {error.verify_message}"
+            raise FetchError("refused", message) from error
         except OSError as error:
-            raise FetchError(
-                "unreachable", f"expected {url.authority} to answer; got {error.strerror or error}"
-            ) from error
+            message = f"expected {url.authority} to answer; got {error.strerror or error}"
+            raise FetchError("unreachable", message) from error
         except h11.RemoteProtocolError as error:
-            raise FetchError(
-                "truncated", f"expected a complete HTTP answer of {url.authority}; got {error}"
-            ) from error
+            message = f"expected a complete HTTP answer of {url.authority}; got {error}"
+            raise FetchError("truncated", message) from error
 
     @asynccontextmanager
     async def _opened(self, addresses: list[Address], url: HttpUrl) -> AsyncIterator[Connection]:

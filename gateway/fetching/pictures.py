@@ -24,8 +24,6 @@ from lookhear.media.pictures.image import Image, ImageMediaIO
 from lookhear.media.pictures.sampling import FrameSampling
 from lookhear.media.pictures.video import Video, VideoMediaIO
 
-__all__ = ["Clip", "Picture", "PictureBudget", "Pictures"]
-
 T = TypeVar("T")
 
 Pixels = NDArray[np.uint8]
@@ -75,21 +73,13 @@ class PictureBudget:
             self._names.add(picture.name)
             self._pixels += picture.num_pixels
         if len(self._names) > self.max_pictures:
-            raise ApiError(
-                400,
-                f"{path}: expected at most {self.max_pictures} different pictures in a request, "
-                "the frames of videos among them; got more",
-                code="too_many_pictures",
-                param=path,
-            )
+            most = f"at most {self.max_pictures} different pictures in a request"
+            message = f"{path}: expected {most}, the frames of videos among them; got more"
+            raise ApiError(400, message, code="too_many_pictures", param=path)
         if self._pixels > self.max_pixels:
-            raise ApiError(
-                400,
-                f"{path}: expected pictures of at most {self.max_pixels} pixels together; "
-                f"got {self._pixels}",
-                code="pictures_too_large",
-                param=path,
-            )
+            most = f"pictures of at most {self.max_pixels} pixels together"
+            message = f"{path}: expected {most}; got {self._pixels}"
+            raise ApiError(400, message, code="pictures_too_large", param=path)
 
 
 class Pictures:

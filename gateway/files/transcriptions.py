@@ -13,29 +13,20 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from lookhear.engine.client.client import EngineRequestError, EngineUnavailable
-from lookhear.engine.messages import (
-    FileTranscribed,
-    TranscribeFile,
-    TranscriptionSettings,
-)
+from lookhear.engine.messages import FileTranscribed, TranscribeFile, TranscriptionSettings
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.checks.models import language_code
 from lookhear.gateway.files import subtitles
-from lookhear.gateway.http.disconnect import Gone, until_gone
-from lookhear.gateway.http.errors import ApiError
-from lookhear.gateway.http.uploads import limited
+from lookhear.gateway.http.errors import ApiError, wrong
+from lookhear.gateway.http.requests import limited, until_gone
 from lookhear.gateway.services.services import Engine, Services, served, services
 from lookhear.media.audio.decode import Audio, MediaError, decode_audio
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("segment", "word")
 # The field of the form for each setting that an engine's refusal may name.
-PARAMS = {
-    "file": "file",
-    "language": "language",
-    "prompt": "prompt",
-    "temperature": "temperature",
-    "words": "timestamp_granularities[]",
+PARAMS = {name: name for name in ("file", "language", "prompt", "temperature")} | {
+    "words": "timestamp_granularities[]"
 }
 
 
@@ -64,15 +55,9 @@ async def translations(request: Request) -> Response:
 async def _serve(request: Request, task: str) -> Response:
     gateway = services(request)
     engine = gateway.engine
-    if not gateway.takes_work:
-        raise ApiError(503, "the engine is not ready; try again", code="engine_not_ready")
+    gateway.check_ready()
     asked = await _read(request, gateway, engine, task)
-    if not engine.is_ready(asked.settings.model):
-        raise ApiError(
-            503,
-            f"the engine of {asked.settings.model} is not ready; try again",
-            code="engine_not_ready",
-        )
+    gateway.check_ready(asked.settings.model)
     async with gateway.file_slots:
         return _answer(asked, await _transcribe(request, gateway, engine, asked))
 
@@ -91,8 +76,6 @@ async def _transcribe(
     )
     try:
         return await until_gone(request, engine.transcribe_file(message))
-    except Gone:  # nobody reads the answer; the engine has dropped the work
-        raise ApiError(499, "the client hung up") from None
     except EngineRequestError as error:
         raise _refused(error.code, str(error)) from None
     except EngineUnavailable as error:
@@ -186,7 +169,7 @@ async def _read(request: Request, gateway: Services, engine: Engine, task: str) 
         card = served(asked.settings.model, engine)
         if not card.has_word_times:
             expected = f"segment, {card.id} has no word times"
-            raise _invalid("timestamp_granularities[]", expected, "word", code="invalid_words")
+            raise wrong("timestamp_granularities[]", expected, "word", "invalid_words")
         asked = replace(asked, settings=replace(asked.settings, words=True))
     return asked
 
@@ -194,20 +177,17 @@ async def _read(request: Request, gateway: Services, engine: Engine, task: str) 
 async def _file(form: FormData) -> bytes:
     file = form.get("file")
     if not isinstance(file, UploadFile):
-        got = "nothing" if file is None else "text"
-        raise ApiError(
-            400,
-            f"file: expected an uploaded audio file, got {got}",
-            code="missing_required_parameter" if file is None else "invalid_value",
-            param="file",
-        )
+        if file is None:
+            code = "missing_required_parameter"
+            raise wrong("file", "an uploaded audio file", "nothing", code)
+        raise wrong("file", "an uploaded audio file", "text")
     return await file.read()
 
 
 def _text(form: FormData, name: str) -> str | None:
     value = form.get(name)
     if value is not None and not isinstance(value, str):
-        raise _invalid(name, "text", "a file")
+        raise wrong(name, "text", "a file")
     return value
 
 
@@ -216,7 +196,7 @@ def _settings(form: FormData, engine: Engine, task: str) -> TranscriptionSetting
     language = language_code(_text(form, "language")) if task == "transcribe" else None
     if language is not None and card.languages and language not in card.languages:
         known = f"one of {', '.join(card.languages)}"
-        raise _invalid("language", known, repr(language), code="invalid_language")
+        raise wrong("language", known, repr(language), "invalid_language")
     prompt = _text(form, "prompt") or ""
     return TranscriptionSettings(model=card.id, language=language, task=task, prompt=prompt)
 
@@ -224,7 +204,7 @@ def _settings(form: FormData, engine: Engine, task: str) -> TranscriptionSetting
 def _format(form: FormData) -> str:
     format = _text(form, "response_format") or "json"
     if format not in FORMATS:
-        raise _invalid("response_format", f"one of {', '.join(FORMATS)}", repr(format))
+        raise wrong("response_format", f"one of {', '.join(FORMATS)}", repr(format))
     return format
 
 
@@ -235,7 +215,7 @@ def _temperature(form: FormData) -> float:
     except ValueError:
         temperature = -1.0
     if not 0 <= temperature <= 1:
-        raise _invalid("temperature", "a number from 0 to 1", repr(text))
+        raise wrong("temperature", "a number from 0 to 1", repr(text))
     return temperature
 
 
@@ -244,18 +224,14 @@ def _granularities(form: FormData, format: str) -> frozenset[str]:
     values = [*form.getlist(name), *form.getlist("timestamp_granularities")]
     for value in values:
         if value not in GRANULARITIES:
-            raise _invalid(name, "segment or word", repr(value))
+            raise wrong(name, "segment or word", repr(value))
     if values and format != "verbose_json":
-        raise _invalid(name, "response_format verbose_json with it", format)
+        raise wrong(name, "response_format verbose_json with it", format)
     return frozenset(str(value) for value in values)
 
 
 def _boolean(form: FormData, name: str) -> bool:
     text = (_text(form, name) or "false").lower()
     if text not in ("true", "false", "1", "0"):
-        raise _invalid(name, "true or false", repr(text))
+        raise wrong(name, "true or false", repr(text))
     return text in ("true", "1")
-
-
-def _invalid(param: str, expected: str, got: str, code: str = "invalid_value") -> ApiError:
-    return ApiError(400, f"{param}: expected {expected}, got {got}", code=code, param=param)

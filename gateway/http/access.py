@@ -12,9 +12,8 @@ from lookhear.gateway.config import GatewayConfig, is_loopback
 from lookhear.gateway.errors import GatewayError
 
 REALTIME = "realtime"  # the subprotocol that clients want echoed
-KEY_PROTOCOL = (
-    "openai-insecure-api-key."  # browsers cannot set headers: the key comes as a protocol
-)
+# Browsers cannot set headers: the key comes as a protocol.
+KEY_PROTOCOL = "openai-insecure-api-key."
 EXPECTED_KEY = (
     "expected an API key of this server (Authorization: Bearer KEY, or the WebSocket subprotocol "
     f"{KEY_PROTOCOL}KEY)"
@@ -46,39 +45,24 @@ class Access:
         host = headers.get("host", "")
         name = _host_name(host)
         if self._checks_host and not (is_loopback(name) or name.lower() in self._hosts):
-            raise Denied(
-                403,
-                "host_not_allowed",
-                f"Host: expected localhost, 127.0.0.1 or [::1] (or a name given with "
-                f"--allow-host), got {host!r}",
-            )
+            expected = "localhost, 127.0.0.1 or [::1] (or a name given with --allow-host)"
+            raise Denied(403, "host_not_allowed", f"Host: expected {expected}, got {host!r}")
         origin = headers.get("origin")
         if origin is None or "*" in self._origins or origin.lower() in self._origins:
             return
         if not _same_origin(origin, host):
-            raise Denied(
-                403,
-                "origin_not_allowed",
-                f"Origin: expected this server's own pages (Host is {host!r}) or an origin given "
-                f"with --allow-origin, got {origin!r}",
-            )
+            ours = f"this server's own pages (Host is {host!r})"
+            expected = f"{ours} or an origin given with --allow-origin"
+            raise Denied(403, "origin_not_allowed", f"Origin: expected {expected}, got {origin!r}")
 
     def check_key(self, headers: Headers, subprotocols: Sequence[str] = ()) -> None:
         """The API key, in the Authorization header or among the offered subprotocols."""
         if not self._keys:
             return
-        key = _bearer(headers)
+        offered = [p.removeprefix(KEY_PROTOCOL) for p in subprotocols if p.startswith(KEY_PROTOCOL)]
+        key = next((key for key in (_bearer(headers), *offered) if key is not None), None)
         if key is None:
-            key = next(
-                (p.removeprefix(KEY_PROTOCOL) for p in subprotocols if p.startswith(KEY_PROTOCOL)),
-                None,
-            )
-        if key is None:
-            raise Denied(
-                401,
-                "invalid_api_key",
-                f"{EXPECTED_KEY}, got none",
-            )
+            raise Denied(401, "invalid_api_key", f"{EXPECTED_KEY}, got none")
         given = key.encode()
         # Every key is compared, each in constant time, so that timing tells nothing.
         if not sum(hmac.compare_digest(given, known) for known in self._keys):

@@ -31,6 +31,11 @@ class ApiError(GatewayError):
         self.code = code
 
 
+def wrong(param: str, expected: str, got: str, code: str = "invalid_value") -> ApiError:
+    """A field of a request that holds something else than it should."""
+    return ApiError(400, f"{param}: expected {expected}, got {got}", code=code, param=param)
+
+
 def error_body(
     message: str, type: str, code: str | None, param: str | None = None
 ) -> dict[str, Any]:
@@ -49,22 +54,21 @@ async def answer_api_error(_: Request, error: Exception) -> Response:
 async def answer_http_exception(request: Request, error: Exception) -> Response:
     """Routing errors (no such path, wrong method) and what starlette itself refuses."""
     assert isinstance(error, HTTPException)
+    message: str = error.detail
+    code: str | None = None
+    got = f"{request.method} {request.url.path}"
     if error.status_code == 404:
-        message = f"expected a path of this server, got {request.method} {request.url.path}"
-        body = error_body(message, "invalid_request_error", "not_found")
+        message, code = f"expected a path of this server, got {got}", "not_found"
     elif error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "another method")
-        message = f"expected {allowed}, got {request.method} {request.url.path}"
-        body = error_body(message, "invalid_request_error", "method_not_allowed")
-    else:
-        body = error_body(error.detail, "invalid_request_error", None)
+        message, code = f"expected {allowed}, got {got}", "method_not_allowed"
+    body = error_body(message, "invalid_request_error", code)
     return JSONResponse(body, error.status_code, error.headers)
 
 
 async def answer_hung_up(_: Request, __: Exception) -> Response:
-    """The client went away before its request was whole: nobody reads this."""
-    body = error_body("the client hung up", "invalid_request_error", None)
-    return JSONResponse(body, 499)
+    """The client went away before it was answered: nobody reads this."""
+    return JSONResponse(error_body("the client hung up", "invalid_request_error", None), 499)
 
 
 async def answer_bug(request: Request, _: Exception) -> Response:

@@ -24,7 +24,7 @@ from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.fetching.fetcher import Fetcher
 from lookhear.gateway.fetching.pictures import Pictures
 from lookhear.gateway.http.access import Access
-from lookhear.gateway.http.errors import ApiError
+from lookhear.gateway.http.errors import ApiError, wrong
 from lookhear.gateway.services.vad_batcher import VadBatcher
 from lookhear.gateway.sockets.gathering import Gathering
 from lookhear.gateway.telemetry.ids import Ids
@@ -122,6 +122,13 @@ class Services:
         engine = self.engine
         return not self.closing and any(engine.is_ready(card.id) for card in engine.models)
 
+    def check_ready(self, model: str | None = None) -> None:
+        """Raises ApiError (503) unless that model can be asked now; for None, any."""
+        if not (self.takes_work if model is None else self.engine.is_ready(model)):
+            whose = "" if model is None else f" of {model}"
+            message = f"the engine{whose} is not ready; try again"
+            raise ApiError(503, message, code="engine_not_ready")
+
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Run `work` in a media thread: the event loop must never wait for it. Who asks waits, and
         so does what it reads from: the threads' queue holds one piece of work of each."""
@@ -152,19 +159,11 @@ def served(name: str | None, engine: Engine, ability: str | None = None) -> Mode
             return card
     if name is None or any(card.id == name for card in cards):
         can = f"can {ability} ({', '.join(repr(card.id) for card in able) or 'none is served'})"
-        raise ApiError(
-            400,
-            f"model: expected one that {can}, got {'none' if name is None else repr(name)}",
-            code="unsupported_model",
-            param="model",
-        )
-    raise ApiError(
-        404,
-        f"model: expected a served model ({', '.join(repr(card.id) for card in cards)}), "
-        f"got {name!r}",
-        code="model_not_found",
-        param="model",
-    )
+        got = "none" if name is None else repr(name)
+        raise wrong("model", f"one that {can}", got, "unsupported_model")
+    known = ", ".join(repr(card.id) for card in cards)
+    message = f"model: expected a served model ({known}), got {name!r}"
+    raise ApiError(404, message, code="model_not_found", param="model")
 
 
 def services(connection: HTTPConnection) -> Services:

@@ -19,58 +19,36 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        r = self.registry
-        self.sessions_active = Gauge(
-            "lookhear_sessions_active", "Realtime sessions open now", registry=r
-        )
-        self.sessions = Counter(
-            "lookhear_sessions", "Realtime sessions ended, by close code", ["code"], registry=r
-        )
-        self.refused = Counter(
-            "lookhear_refused", "Connections and requests refused", ["code"], registry=r
-        )
-        self.turns = Counter(
-            "lookhear_turns", "Turns transcribed, by outcome", ["outcome"], registry=r
-        )
-        self.audio_seconds = Counter(
-            "lookhear_audio_seconds", "Audio received, by way in", ["way"], registry=r
-        )
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"lookhear_{name}", text, labels, registry=self.registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"lookhear_{name}", text, labels, registry=self.registry)
+
+        def seconds(name: str, text: str, buckets: Sequence[float] = _SECONDS) -> Histogram:
+            name = f"lookhear_{name}_seconds"
+            return Histogram(name, text, registry=self.registry, buckets=buckets)
+
+        self.sessions_active = gauge("sessions_active", "Realtime sessions open now")
+        self.sessions = counter("sessions", "Realtime sessions ended, by close code", "code")
+        self.refused = counter("refused", "Connections and requests refused", "code")
+        self.turns = counter("turns", "Turns transcribed, by outcome", "outcome")
+        self.audio_seconds = counter("audio_seconds", "Audio received, by way in", "way")
         self._realtime_audio = self.audio_seconds.labels("realtime")
-        self.commit_lag = Histogram(
-            "lookhear_commit_lag_seconds",
-            "From the commit of a turn to its transcript",
-            registry=r,
-            buckets=_SECONDS,
-        )
-        self.loop_lag = Histogram(
-            "lookhear_loop_lag_seconds",
-            "How late the event loop was, looked at every 50 ms",
-            registry=r,
-            buckets=_LAGS,
-        )
-        self.answers = Counter(
-            "lookhear_answers", "Answers of chats, by how they ended", ["outcome"], registry=r
-        )
-        self.first_token = Histogram(
-            "lookhear_first_token_seconds",
-            "From a question to the first token of its answer",
-            registry=r,
-            buckets=_SECONDS,
-        )
-        self.errors = Counter(
-            "lookhear_errors", "Error events sent to clients, by code", ["code"], registry=r
-        )
-        self.requests = Counter(
-            "lookhear_http_requests",
-            "HTTP requests, by path and status",
-            ["path", "status"],
-            registry=r,
-        )
-        self.engine_ready = Gauge(
-            "lookhear_engine_ready", "1 while the engine of the model is up", ["model"], registry=r
-        )
+        self.commit_lag = seconds("commit_lag", "From the commit of a turn to its transcript")
+        lateness = "How late the event loop was, looked at every 50 ms"
+        self.loop_lag = seconds("loop_lag", lateness, _LAGS)
+        self.answers = counter("answers", "Answers of chats, by how they ended", "outcome")
+        first = "From a question to the first token of its answer"
+        self.first_token = seconds("first_token", first)
+        self.errors = counter("errors", "Error events sent to clients, by code", "code")
+        paths = "HTTP requests, by path and status"
+        self.requests = counter("http_requests", paths, "path", "status")
+        up = "1 while the engine of the model is up"
+        self.engine_ready = gauge("engine_ready", up, "model")
         self._engines: dict[str, Gauge] = {
-            name: Gauge(f"lookhear_engine_{name}", text, ["model"], registry=r)
+            name: gauge(f"engine_{name}", text, "model")
             for name, text in (
                 ("steps", "Steps taken since its start"),
                 ("requests", "Requests (ticks and windows of files) done since its start"),

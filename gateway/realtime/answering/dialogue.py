@@ -33,8 +33,7 @@ from lookhear.gateway.realtime.protocol.refusals import (
     same_item,
     too_many_items,
 )
-from lookhear.gateway.realtime.settings.generation import ConverseSettings
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import ConverseSettings, SessionSettings
 from lookhear.gateway.telemetry.ids import IdFactory
 
 
@@ -55,7 +54,6 @@ class Dialogue:
 
     def __init__(
         self,
-        session: str,
         settings: SessionSettings,
         models: Sequence[ModelCard],
         conversation: Conversation,
@@ -65,7 +63,6 @@ class Dialogue:
         seeds: Callable[[], int],
         limits: DialogueLimits,
     ) -> None:
-        self._session = session
         self._settings = settings
         self._models = models
         self._conversation = conversation
@@ -73,10 +70,10 @@ class Dialogue:
         self._ids = ids
         self._limits = limits
         self._store = PictureStore(
-            session, emitter, max_pictures=limits.max_pictures, max_pixels=limits.max_pixels
+            emitter, max_pictures=limits.max_pictures, max_pixels=limits.max_pixels
         )
         self._camera = Camera()
-        self.responses = Responses(session, emitter, self._store, self, seeds=seeds)
+        self.responses = Responses(emitter, self._store, self, seeds=seeds)
         self._id = ids("conv")
         self._left_out: set[str] = set()  # items that no longer fit into the context
         self._owed = False  # speech was transcribed and is to be answered
@@ -97,7 +94,7 @@ class Dialogue:
 
     @property
     def _card(self) -> ModelCard:
-        return find_model(self._converse.model, self._models, "session.model", None)
+        return find_model(self._converse.model, self._models, "session.model")
 
     @property
     def _checks(self) -> ItemChecks:
@@ -107,16 +104,16 @@ class Dialogue:
 
     def check_item(self, command: commands.CreateItem) -> Checked:
         """Raises ProtocolError."""
-        new, after, event_id = command.item, command.after, command.event_id
+        new, after = command.item, command.after
         if after not in (None, ROOT) and after not in self._conversation:
             assert after is not None
-            raise no_item(after, event_id, "previous_item_id")
+            raise no_item(after, "previous_item_id")
         if new.id is not None and (new.id == ROOT or self._is_taken(new.id)):
-            raise same_item(command)
+            raise same_item(new.id)
         if len(self._conversation) >= self._conversation.limit:
-            raise too_many_items(self._conversation.limit, event_id)
+            raise too_many_items(self._conversation.limit)
         checks = self._checks
-        checks.check(new, self._conversation.characters, event_id)
+        checks.check(new, self._conversation.characters)
         return Checked(
             checks.requests([new]), lambda media, now: self._create_item(command, media, now)
         )
@@ -124,7 +121,7 @@ class Dialogue:
     def _create_item(self, command: commands.CreateItem, media: Media, now: float) -> None:
         new, after = command.item, command.after
         item = make_item(new, media, new.id or self._ids("item"))
-        self._checks.check_room([new], media, command.event_id)
+        self._checks.check_room([new], media)
         if after not in (None, ROOT) and after not in self._conversation:
             after = ROOT  # while media was loaded an answer pushed it out, the oldest there was
         self.add_item(item, after)
@@ -146,15 +143,14 @@ class Dialogue:
         """Its pictures are held from now on; so are those of the items it pushes out no more."""
         for forgotten in self._conversation.add(item, after):
             self._let_go(forgotten)
-        for picture in item.pictures:
-            self._store.keep(picture)
-            self._has_news = True
+        self._store.keep(item.pictures)
+        self._has_news = self._has_news or bool(item.pictures)
 
     def delete(self, command: commands.DeleteItem) -> None:
         """Raises ProtocolError if there is no such item."""
         item = self._conversation.delete(command.item_id)
         if item is None:
-            raise no_item(command.item_id, command.event_id)
+            raise no_item(command.item_id)
         self._let_go(item)
         self._emitter.send(events.ItemDeleted(item.id))
         self.responses.forget(item)
@@ -162,24 +158,23 @@ class Dialogue:
 
     def _let_go(self, item: Item) -> None:
         self._left_out.discard(item.id)
-        for picture in item.pictures:
-            self._store.release(picture)
+        self._store.release(item.pictures)
 
     def truncate(self, command: commands.TruncateItem) -> None:
         """There is never audio to cut."""
         if command.item_id not in self._conversation:
-            raise no_item(command.item_id, command.event_id)
-        raise nothing_to_cut(command)
+            raise no_item(command.item_id)
+        raise nothing_to_cut(command.item_id)
 
     # --- the camera ------------------------------------------------------------------------------
 
     def check_frame(self, command: commands.AppendFrame) -> Checked | None:
         """None: it comes too soon after the one before. Raises ProtocolError."""
         if not self._card.can("video"):
-            raise cannot_see("image", self._card.id, command.event_id)
+            raise cannot_see("image", self._card.id)
         newest = self._camera.newest_ms
         if newest is not None and command.timestamp_ms < newest:
-            raise backwards(command.timestamp_ms, newest, command.event_id)
+            raise backwards(command.timestamp_ms, newest)
         settings = self._converse.camera
         if not self._camera.is_due(command.timestamp_ms, settings.max_fps):
             return None
@@ -189,24 +184,22 @@ class Dialogue:
     def _see(self, command: commands.AppendFrame, media: Media) -> None:
         seen = media["image"]
         assert isinstance(seen, DecodedFrame)
-        self._store.check_room([(seen.picture, "image")], command.event_id)
+        self._store.check_room([(seen.picture, "image")])
         settings = self._converse.camera
         # What comes while an answer is being given is behind it.
         active = self.responses.default
         after = self._conversation.last_answer_id if active is None else active.item.id
         if not self._camera.see(seen, command.timestamp_ms, after, settings.min_change):
             return
-        self._store.keep(seen.picture)
-        for frame in self._camera.thin(settings.max_frames):
-            self._store.release(frame.picture)
+        self._store.keep([seen.picture])
+        self._store.release(frame.picture for frame in self._camera.thin(settings.max_frames))
         self._has_news = True
         if settings.report:
             self._emitter.send(events.FrameKept(command.timestamp_ms, len(self._camera.frames)))
 
     def clear_frames(self) -> None:
         """Forget what the camera showed."""
-        for frame in self._camera.clear():
-            self._store.release(frame.picture)
+        self._store.release(frame.picture for frame in self._camera.clear())
         self._emitter.send(events.FramesCleared())
 
     # --- responses -------------------------------------------------------------------------------
@@ -214,16 +207,16 @@ class Dialogue:
     def check_response(self, command: commands.CreateResponse) -> Checked:
         """Until it is carried out or given up, no other response begins in its place. Raises
         ProtocolError."""
-        plan, event_id = command.plan(self._converse), command.event_id
-        self.responses.check_room(is_default=plan.in_conversation, event_id=event_id)
+        plan = command.plan(self._converse)
+        self.responses.check_room(is_default=plan.in_conversation)
         checks, given = self._checks, command.context
         if given is None:
-            checks.check_sight(self._in_context(), event_id)
+            checks.check_sight(self._in_context())
             return Checked([], lambda _, __: self._respond(plan, None))
-        context = checks.check_context(given, self._conversation, event_id)
+        context = checks.check_context(given, self._conversation)
 
         def create(media: Media, _: float) -> None:
-            checks.check_room(given, media, event_id)
+            checks.check_room(given, media)
             # New items are called by their path.
             made = [
                 make_item(x, media, x.path) if isinstance(x, commands.NewItem) else x
@@ -277,8 +270,8 @@ class Dialogue:
         self._left_out.update(id for id in gone if id in self._conversation)
         if response.frames_left_out:
             self._camera.capacity = len(response.frames)
-        for frame in self._camera.forget(response.frames_left_out):
-            self._store.release(frame.picture)
+        gone_frames = self._camera.forget(response.frames_left_out)
+        self._store.release(frame.picture for frame in gone_frames)
 
     # --- as the Listener of speech ---------------------------------------------------------------
 
@@ -326,4 +319,4 @@ class Dialogue:
         prompt = build_prompt(self._converse.instructions, items[:known], self._frames())
         if prompt.pictures and self._card.can("image"):
             self._store.show(prompt.pictures, self._card.id)
-            self._emitter.submit(ReadAhead(self._session, self._card.id, prompt.messages))
+            self._emitter.submit(ReadAhead(self._emitter.session, self._card.id, prompt.messages))

@@ -30,7 +30,7 @@ from lookhear.gateway.realtime.protocol.refusals import (
     no_new_audio,
     too_much_text,
 )
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import SessionSettings
 
 Entry = commands.NewItem | commands.ItemReference
 
@@ -58,42 +58,42 @@ class ItemChecks:
     store: PictureStore
     max_characters: int  # of a whole conversation
 
-    def check(self, new: commands.NewItem, characters: int, event_id: str | None) -> None:
+    def check(self, new: commands.NewItem, characters: int) -> None:
         """characters: those that the conversation holds already."""
         for part in new.parts:
             match part:
                 case commands.NewImage() if not self.card.can("image"):
-                    raise cannot_see(part.path, self.card.id, event_id)
+                    raise cannot_see(part.path, self.card.id)
                 case commands.NewAudio(audio=bytes()) if self.settings.model is None:
-                    raise cannot_hear(part.path, event_id)
+                    raise cannot_hear(part.path)
                 case commands.NewText():
                     characters += len(part.text)
                     if characters > self.max_characters:
-                        raise too_much_text(self.max_characters, part.path, event_id)
+                        raise too_much_text(self.max_characters, part.path)
                 case _:
                     pass
 
     def check_context(
-        self, entries: Sequence[Entry], conversation: Conversation, event_id: str | None
+        self, entries: Sequence[Entry], conversation: Conversation
     ) -> list[commands.NewItem | Item]:
         """The context of a response: new items without audio, and references to items -> the new
         ones, and those that are meant."""
         found: list[commands.NewItem | Item] = []
         for entry in entries:
             if isinstance(entry, commands.NewItem):
-                self.check(entry, 0, event_id)
+                self.check(entry, 0)
                 for part in entry.parts:
                     if isinstance(part, commands.NewAudio) and part.audio is not None:
-                        raise no_new_audio(part.path, event_id)
+                        raise no_new_audio(part.path)
                 found.append(entry)
             elif (item := conversation.get(entry.id)) is None:
-                raise no_item(entry.id, event_id, f"{entry.path}.id")
+                raise no_item(entry.id, f"{entry.path}.id")
             else:
-                self.check_sight([item], event_id)
+                self.check_sight([item])
                 found.append(item)
         return found
 
-    def check_sight(self, items: Iterable[Item], event_id: str | None) -> None:
+    def check_sight(self, items: Iterable[Item]) -> None:
         """The model may have been changed since the items were made."""
         if self.card.can("image"):
             return
@@ -101,7 +101,7 @@ class ItemChecks:
             for index, part in enumerate(item.content):
                 if isinstance(part, ImageContent):
                     path = f"{item.id}.content[{index}].image_url"
-                    raise cannot_see(path, self.card.id, event_id)
+                    raise cannot_see(path, self.card.id)
 
     def requests(self, entries: Iterable[Entry]) -> list[MediaRequest]:
         """What has to be loaded before they are made."""
@@ -114,12 +114,12 @@ class ItemChecks:
                     requests.append(AudioRequest(part.path, part.audio, self.settings.format))
         return requests
 
-    def check_room(self, entries: Iterable[Entry], media: Media, event_id: str | None) -> None:
+    def check_room(self, entries: Iterable[Entry], media: Media) -> None:
         """For the pictures of all of them together, which are known once they are loaded."""
         paths = [r.path for r in self.requests(entries) if isinstance(r, ImageRequest)]
         loaded = [(media[path], path) for path in paths]
         pictures = [(p, path) for p, path in loaded if isinstance(p, Picture)]
-        self.store.check_room(pictures, event_id)
+        self.store.check_room(pictures)
 
 
 def make_item(new: commands.NewItem, media: Media, id: str) -> Item:

@@ -8,7 +8,7 @@ and what was said stays. One at a time writes to the conversation, others run be
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from lookhear.engine.messages import (
@@ -21,11 +21,13 @@ from lookhear.engine.messages import (
     StartAnswer,
 )
 from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.fetching.pictures import Picture
 from lookhear.gateway.realtime.pictures.camera import CameraFrame
 from lookhear.gateway.realtime.pictures.picture_store import PictureStore
 from lookhear.gateway.realtime.pictures.prompts import Prompt, build_prompt
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import Item, TextContent
+from lookhear.gateway.realtime.protocol.events import ResponseStatus
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResponseFinished
 from lookhear.gateway.realtime.protocol.refusals import (
     busy,
@@ -66,6 +68,12 @@ class Response:
         """Whether it is of the conversation, not out-of-band."""
         return self.head.conversation is not None
 
+    @property
+    def pictures(self) -> list[Picture]:
+        """All that it answers, those of its items first."""
+        shown = [picture for item in self.items for picture in item.pictures]
+        return shown + [frame.picture for frame in self.frames]
+
 
 class Speaker(Protocol):
     """The conversation that responses write to."""
@@ -82,14 +90,12 @@ class Responses:
 
     def __init__(
         self,
-        session: str,
         emitter: Emitter,
         store: PictureStore,
         speaker: Speaker,
         *,
         seeds: Callable[[], int],
     ) -> None:
-        self._session = session
         self._emitter = emitter
         self._store = store
         self._speaker = speaker
@@ -112,17 +118,18 @@ class Responses:
         """Whether the item of a response under way has this id."""
         return any(response.item.id == item_id for response in self._running.values())
 
-    def check_room(self, *, is_default: bool, event_id: str | None) -> None:
+    def check_room(self, *, is_default: bool) -> None:
         """Raises ProtocolError if no other response can be started."""
         if is_default and (active := self.default) is not None:
-            raise busy(active.head.id, event_id)
+            raise busy(active.head.id)
         if len(self) >= MAX_RESPONSES:
-            raise too_many_responses(MAX_RESPONSES, event_id)
+            raise too_many_responses(MAX_RESPONSES)
 
     def create(self, response: Response) -> None:
         """Announce it, and ask the engine as soon as everything is transcribed."""
         self._running[response.head.id] = response
-        self._keep(response)
+        # An engine may read a picture until the answer is done, whatever is deleted meanwhile.
+        self._store.keep(response.pictures)
         self._emitter.send(events.ResponseCreated(response.head))
         self._ask_if_ready(response)
 
@@ -136,19 +143,18 @@ class Responses:
         for response in [r for r in self._running.values() if r.answer is None]:
             if item in response.items:
                 response.items.remove(item)
-                for picture in item.pictures:
-                    self._store.release(picture)
+                self._store.release(item.pictures)
 
     def cancel(self, response: Response, reason: str) -> None:
         """reason: "client_cancelled" or "turn_detected"."""
         if response.answer is not None:
-            self._emitter.submit(CancelAnswer(self._session, response.answer))
-        self._finish(response, events.ResponseStatus.CANCELLED, reason=reason)
+            self._emitter.submit(CancelAnswer(self._emitter.session, response.answer))
+        self._finish(response, ResponseStatus.CANCELLED, reason=reason)
 
     def fail_all(self, problem: ProtocolError) -> None:
         """The engine is gone."""
         for response in list(self._running.values()):
-            self._finish(response, events.ResponseStatus.FAILED, problem=problem)
+            self._finish(response, ResponseStatus.FAILED, problem=problem)
 
     def engine(self, event: AnswerEvent) -> None:
         """About an answer that was cancelled meanwhile: ignored."""
@@ -165,11 +171,9 @@ class Responses:
             case AnswerCompleted():
                 response.usage = event.usage
                 if event.reason == "length":
-                    self._finish(
-                        response, events.ResponseStatus.INCOMPLETE, reason="max_output_tokens"
-                    )
+                    self._finish(response, ResponseStatus.INCOMPLETE, reason="max_output_tokens")
                 else:
-                    self._finish(response, events.ResponseStatus.COMPLETED)
+                    self._finish(response, ResponseStatus.COMPLETED)
             case AnswerFailed():
                 self._failed(response, event)
 
@@ -180,24 +184,24 @@ class Responses:
             return
         last = response.items[-1] if response.items else None
         if last is not None and last.has_failed:
-            self._finish(response, events.ResponseStatus.FAILED, problem=untranscribed(last.id))
-            return
-        self._ask(response)
+            self._finish(response, ResponseStatus.FAILED, problem=untranscribed(last.id))
+        else:
+            self._ask(response)
 
     def _ask(self, response: Response) -> None:
         settings = response.head.settings
         prompt = build_prompt(settings.instructions, response.items, response.frames)
         response.prompt = prompt
         if not prompt.messages:
-            self._finish(response, events.ResponseStatus.FAILED, problem=nothing_to_answer())
+            self._finish(response, ResponseStatus.FAILED, problem=nothing_to_answer())
             return
         response.tries += 1
         # A second try is another answer to the engine.
         id, tries = response.head.id, response.tries
         response.answer = id if tries == 1 else f"{id}.{tries}"
         self._store.show(prompt.pictures, settings.model)
-        answer = settings.answer(self._seeds())
-        self._emitter.submit(StartAnswer(self._session, response.answer, answer, prompt.messages))
+        session, answer = self._emitter.session, settings.answer(self._seeds())
+        self._emitter.submit(StartAnswer(session, response.answer, answer, prompt.messages))
 
     def _open(self, response: Response) -> None:
         response.started = True
@@ -224,7 +228,7 @@ class Responses:
         place = response.prompt and response.prompt.place(event.message_index, event.part_index)
         message = f"{place}: {event.message}" if place else event.message
         problem = ProtocolError(message, code=event.code, type=_error_type(event.code))
-        self._finish(response, events.ResponseStatus.FAILED, problem=problem)
+        self._finish(response, ResponseStatus.FAILED, problem=problem)
 
     def _shorten(self, response: Response) -> bool:
         """Leave out the older half of what was said before the present question, and of the frames.
@@ -236,18 +240,18 @@ class Responses:
         past = items[: answers[-1] + 1] if answers else []
         past = [item for item in past if item.role != "system"]
         gone, frames_gone = past[: (len(past) + 1) // 2], frames[: len(frames) // 2]
-        self._release(response)
+        self._store.release(response.pictures)
         response.items = [item for item in items if item not in gone]
         response.frames = frames[len(frames_gone) :]
         response.left_out += gone
         response.frames_left_out += frames_gone
-        self._keep(response)
+        self._store.keep(response.pictures)
         return bool(gone or frames_gone)
 
     def _finish(
         self,
         response: Response,
-        status: events.ResponseStatus,
+        status: ResponseStatus,
         *,
         reason: str | None = None,
         problem: ProtocolError | None = None,
@@ -255,40 +259,21 @@ class Responses:
         """What was said stays, in its item if it has one."""
         head = response.head
         del self._running[head.id]
-        self._release(response)
+        self._store.release(response.pictures)
         item = response.item
         if response.started:
             item.content = [TextContent("".join(response.text))]
-            is_whole = status is events.ResponseStatus.COMPLETED
+            is_whole = status is ResponseStatus.COMPLETED
             item.status = "completed" if is_whole else "incomplete"
         if response.usage.output == 0 and response.pieces:
-            usage = response.usage  # cut off, so the engine does not say: about a token each
-            response.usage = AnswerUsage(
-                usage.prompt, usage.cached, usage.image, usage.video, response.pieces
-            )
+            # Cut off, so the engine does not say: about a token each.
+            response.usage = replace(response.usage, output=response.pieces)
         said = item if response.started else None
         usage = response.usage
         self._emitter.send(
             events.ResponseDone(head, said, response.after, status, usage, reason, problem)
         )
         self._emitter.put(ResponseFinished(head.id, status))
-
-    # --- pictures --------------------------------------------------------------------------------
-
-    def _keep(self, response: Response) -> None:
-        """An engine may read a picture until the answer is done, whatever is deleted meanwhile."""
-        for item in response.items:
-            for picture in item.pictures:
-                self._store.keep(picture)
-        for frame in response.frames:
-            self._store.keep(frame.picture)
-
-    def _release(self, response: Response) -> None:
-        for item in response.items:
-            for picture in item.pictures:
-                self._store.release(picture)
-        for frame in response.frames:
-            self._store.release(frame.picture)
 
 
 def _error_type(code: str) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, TurnFailed
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import SessionSettings
 
 Samples = NDArray[np.float32]
 _NOTHING: Samples = np.zeros(0, dtype=np.float32)
@@ -42,6 +41,11 @@ class Turn:
 
     def __post_init__(self) -> None:
         self.name = self.name or self.item
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The item and the part whose transcript it becomes."""
+        return self.item, self.content_index
 
     @property
     def end(self) -> int:
@@ -86,8 +90,3 @@ class RecentAudio:
         held = sum(len(chunk) for chunk in self._chunks)
         while self._chunks and self.end - held + len(self._chunks[0]) <= self.start:
             held -= len(self._chunks.popleft())
-
-
-def pieces(samples: Samples, limit: int) -> Sequence[Samples]:
-    """[n] in order, in pieces of at most `limit` samples."""
-    return [samples[i : i + limit] for i in range(0, len(samples), limit)]

@@ -24,19 +24,19 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.listening.audio_intake import Heard
-from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn, pieces
+from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
 from lookhear.gateway.realtime.protocol.refusals import empty_commit, too_long, turn_refused
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import SessionSettings
 from lookhear.gateway.telemetry.ids import IdFactory
 from lookhear.media.voice.vad import SpeechStarted
 
 # A turn begins up to the prefix padding before its first voiced window, which the detector reports
 # some windows later. This much more than the padding is kept.
 DETECTION_SECONDS = 0.5
-PIECE_SECONDS = 30.0  # longest piece of audio in one message to the engine
+PIECE = 30 * SAMPLE_RATE  # samples: longest piece of audio in one message to the engine
 
 
 class Listener(Protocol):
@@ -57,7 +57,6 @@ class Turns:
 
     def __init__(
         self,
-        session: str,
         settings: SessionSettings,
         conversation: Conversation,
         emitter: Emitter,
@@ -68,7 +67,6 @@ class Turns:
     ) -> None:
         self.turns_committed = 0
         self.seconds_heard = 0.0
-        self._session = session
         self._settings = settings
         self._conversation = conversation
         self._emitter = emitter
@@ -138,10 +136,13 @@ class Turns:
             self._listener.on_speech()
 
     def _open(self, start: int) -> None:
-        turn = Turn(self._ids("item"), start, self._settings)
-        self._turn = self._turns[turn.name] = turn
+        self._turn = Turn(self._ids("item"), start, self._settings)
+        self._start(self._turn)
+
+    def _start(self, turn: Turn) -> None:
+        self._turns[turn.name] = turn
         settings = turn.settings.transcription()
-        self._emitter.submit(StartTurn(self._session, turn.name, settings))
+        self._emitter.submit(StartTurn(self._emitter.session, turn.name, settings))
 
     def _feed(self, turn: Turn, upto: int, now: float, event_id: str | None) -> None:
         """Give the engine the turn's audio up to session sample `upto`, within the limit."""
@@ -151,8 +152,7 @@ class Turns:
             self._give(turn, turn.start + self._max_turn)
             if not turn.announced:  # the client's to commit: keep what there is, refuse more
                 turn.overflowed = True
-                problem = too_long(self._max_turn / SAMPLE_RATE, event_id)
-                self._emitter.send(events.Refused(problem))
+                self._emitter.refuse(too_long(self._max_turn / SAMPLE_RATE), event_id)
                 return
             # Speech that never pauses: cut it here and go on in a new turn, losing nothing.
             cut = turn.end
@@ -167,13 +167,14 @@ class Turns:
 
     def _pass_on(self, turn: Turn, samples: Samples, voiced_until: int) -> None:
         """voiced_until: on the clock that the turn's start is on."""
-        for piece in pieces(samples, int(PIECE_SECONDS * SAMPLE_RATE)):
+        for start in range(0, len(samples), PIECE):
+            piece = samples[start : start + PIECE]
             turn.length += len(piece)
             voiced = min(max(voiced_until - turn.start, turn.voiced_until), turn.length)
             turn.voiced_until = max(voiced, 0)
             if turn.failure is None:
                 self._emitter.submit(
-                    AppendAudio(self._session, turn.name, piece, turn.voiced_until)
+                    AppendAudio(self._emitter.session, turn.name, piece, turn.voiced_until)
                 )
 
     def _forget_old_audio(self) -> None:
@@ -189,16 +190,14 @@ class Turns:
         turn = Turn(
             item, 0, self._settings, content_index, name=self._ids("turn"), committed_at=now
         )
-        self._turns[turn.name] = turn
-        settings = turn.settings.transcription()
-        self._emitter.submit(StartTurn(self._session, turn.name, settings))
+        self._start(turn)
         self._pass_on(turn, samples, len(samples))
-        self._emitter.submit(EndTurn(self._session, turn.name))
+        self._emitter.submit(EndTurn(self._emitter.session, turn.name))
         self.turns_committed += 1
 
     # --- commit and clear ------------------------------------------------------------------------
 
-    def commit_by_hand(self, event_id: str | None, now: float) -> None:
+    def commit_by_hand(self, now: float) -> None:
         """Raises ProtocolError if there is nothing to commit."""
         if self._turn is None and self._settings.model is not None:
             # No speech was found since the last turn, but a word may just have begun.
@@ -208,14 +207,14 @@ class Turns:
                 assert self._turn is not None
                 self._give(self._turn, self._recent.end)
         if self._turn is None or self._turn.length == 0:
-            raise empty_commit(event_id)
+            raise empty_commit()
         self._commit(self._recent.end, now, by_voice=False)
         self._end_listening()
 
     def finish(self, now: float) -> None:
         """Commit what there is, if anything."""
         with contextlib.suppress(ProtocolError):
-            self.commit_by_hand(None, now)
+            self.commit_by_hand(now)
 
     def _commit(self, end: int, now: float, *, by_voice: bool) -> None:
         """The open turn becomes an item."""
@@ -228,7 +227,7 @@ class Turns:
         if turn.announced:
             self._emitter.send(events.SpeakingStopped(turn.item, _milliseconds(end)))
         if turn.failure is None:
-            self._emitter.submit(EndTurn(self._session, turn.name))
+            self._emitter.submit(EndTurn(self._emitter.session, turn.name))
         item, previous = Item(turn.item, content=[AudioContent()]), self._conversation.last_id
         self._listener.add_item(item)
         start = turn.start / SAMPLE_RATE
@@ -241,7 +240,7 @@ class Turns:
         """Forget the open turn."""
         if self._turn is not None:
             if self._turn.failure is None:
-                self._emitter.submit(CancelTurn(self._session, self._turn.name))
+                self._emitter.submit(CancelTurn(self._emitter.session, self._turn.name))
             del self._turns[self._turn.name]
             self._turn = None
         self._end_listening()
@@ -267,8 +266,7 @@ class Turns:
                 self._text(turn, event)
             case TextProvisional():
                 if turn.settings.provisional:
-                    place = turn.item, turn.content_index
-                    self._emitter.send(events.TranscriptProvisional(*place, event.text))
+                    self._emitter.send(events.TranscriptProvisional(*turn.place, event.text))
             case TurnCompleted():
                 self._completed(turn, event, now)
             case TurnFailed():
@@ -277,17 +275,15 @@ class Turns:
                     self._failed(turn, event)
 
     def _text(self, turn: Turn, event: TextCommitted) -> None:
-        wanted = turn.settings.logprobs
-        place = turn.item, turn.content_index
         if event.text:
             turn.text.append(event.text)
-            logprobs = event.logprobs or []
-            if wanted:
-                turn.logprobs.extend(logprobs)
-            told = logprobs if wanted else None
-            self._emitter.send(events.TranscriptDelta(*place, event.text, told))
+            told = None
+            if turn.settings.logprobs:
+                told = event.logprobs or []
+                turn.logprobs.extend(told)
+            self._emitter.send(events.TranscriptDelta(*turn.place, event.text, told))
         if event.words and turn.settings.words:
-            self._emitter.send(events.TranscriptWords(*place, event.words))
+            self._emitter.send(events.TranscriptWords(*turn.place, event.words))
 
     def _completed(self, turn: Turn, event: TurnCompleted, now: float) -> None:
         transcript = "".join(turn.text)
@@ -296,16 +292,10 @@ class Turns:
         del self._turns[turn.name]
         if (part := self._part(turn)) is not None:
             part.transcript = transcript
-        self._emitter.send(
-            events.TranscriptDone(
-                turn.item,
-                turn.content_index,
-                transcript,
-                turn.seconds,
-                event.language,
-                turn.logprobs if turn.settings.logprobs else None,
-            )
-        )
+        logprobs = turn.logprobs if turn.settings.logprobs else None
+        seconds, language = turn.seconds, event.language
+        done = events.TranscriptDone(*turn.place, transcript, seconds, language, logprobs)
+        self._emitter.send(done)
         self._emitter.put(TurnFinished(turn.item, turn.seconds, now - turn.committed_at))
         self._listener.on_settled(turn)
 
@@ -313,8 +303,7 @@ class Turns:
         del self._turns[turn.name]
         if (part := self._part(turn)) is not None:
             part.failed = True
-        problem = turn_refused(failure)
-        self._emitter.send(events.TranscriptFailed(turn.item, turn.content_index, problem))
+        self._emitter.send(events.TranscriptFailed(*turn.place, turn_refused(failure)))
         self._emitter.put(TurnFinished(turn.item, turn.seconds, None))
         self._listener.on_settled(turn)
 

@@ -13,7 +13,7 @@ from lookhear.gateway.realtime.openai.session_updates import first_settings
 from lookhear.gateway.realtime.protocol.commands import ClientCommand
 from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.realtime.protocol.events import SessionEvent
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import SessionSettings
 from lookhear.gateway.sockets.frames import WireFrame
 from lookhear.gateway.telemetry.ids import IdFactory
 

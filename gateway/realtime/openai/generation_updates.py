@@ -8,25 +8,24 @@ OpenAI's format has no field for (temperature, top_p, seed, ...) is in the exten
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
 
 from lookhear.engine.messages import ModelCard
+from lookhear.gateway.checks.answers import INT32, Sampling, SamplingFields
 from lookhear.gateway.checks.checks import Text, WireModel, invalid, shown
 from lookhear.gateway.checks.models import chat_model
-from lookhear.gateway.checks.response_format import CheckedFormat
-from lookhear.gateway.checks.sampling import INT32, Stops, TemplateVariables
 from lookhear.gateway.realtime.protocol.commands import ResponsePlan
-from lookhear.gateway.realtime.settings.generation import (
+from lookhear.gateway.realtime.settings import (
     CameraSettings,
     ConverseSettings,
-    Sampling,
     Truncation,
+    TurnDetection,
 )
 
-T = TypeVar("T", Sampling, CameraSettings)
+T = TypeVar("T", Sampling, CameraSettings, TurnDetection)
 
 MAX_INSTRUCTIONS = 1_000_000  # characters
 
@@ -47,25 +46,20 @@ def _text_only(value: list[str]) -> list[str]:
     return ["text"]
 
 
-def _no_tools(value: Any) -> Any:
-    if value not in (None, []):
-        raise ValueError(f"expected no tools, models here cannot call any yet; got {shown(value)}")
-    return value
+def _only(harmless: Sequence[Any], expected: str) -> AfterValidator:
+    """What a field that is not there yet may hold all the same."""
+
+    def check(value: Any) -> Any:
+        if value not in harmless:
+            raise ValueError(f"expected {expected}; got {shown(value)}")
+        return value
+
+    return AfterValidator(check)
 
 
-def _no_tool_choice(value: Any) -> Any:
-    if value not in (None, "auto", "none"):
-        raise ValueError(f'expected "auto" or "none", there are no tools yet; got {shown(value)}')
-    return value
-
-
-def _no_template(value: Any) -> Any:
-    if value is not None:
-        raise ValueError(
-            "expected null, prompt templates are not stored here (use instructions); "
-            f"got {shown(value)}"
-        )
-    return value
+NO_TOOLS = _only((None, []), "no tools, models here cannot call any yet")
+NO_CHOICE = _only((None, "auto", "none"), '"auto" or "none", there are no tools yet')
+NO_TEMPLATE = _only((None,), "null, prompt templates are not stored here (use instructions)")
 
 
 def _truncation(value: Any) -> Truncation:
@@ -76,20 +70,9 @@ def _truncation(value: Any) -> Truncation:
     raise ValueError(f'expected "auto" or "disabled", got {shown(value)}')
 
 
-class SamplingPatch(WireModel):
-    """The part of `lookhear` that is about decoding; ranges as in OpenAI's and vLLM's APIs."""
+class SamplingPatch(SamplingFields):
+    """The part of `lookhear` that is about answers."""
 
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    top_k: Annotated[int, Field(ge=-1, lt=INT32)] | None = None
-    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
-    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    seed: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
-    stop: Stops | None = None
-    chat_template_kwargs: TemplateVariables | None = None
-    response_format: CheckedFormat | None = None
     reasoning: bool | None = None
 
 
@@ -109,29 +92,24 @@ class GenerationPatch(WireModel):
     instructions: Annotated[Text, Field(max_length=MAX_INSTRUCTIONS)] | None = None
     output_modalities: Annotated[list[Any], AfterValidator(_text_only)] | None = None
     max_output_tokens: Annotated[Any, AfterValidator(_length)] = None
-    tools: Annotated[Any, AfterValidator(_no_tools)] = None
-    tool_choice: Annotated[Any, AfterValidator(_no_tool_choice)] = None
-    prompt: Annotated[Any, AfterValidator(_no_template)] = None
+    tools: Annotated[Any, NO_TOOLS] = None
+    tool_choice: Annotated[Any, NO_CHOICE] = None
+    prompt: Annotated[Any, NO_TEMPLATE] = None
     lookhear: SamplingPatch | None = None
+
+
+class SessionExtensions(SamplingPatch):
+    """`lookhear` of a session: only there is a camera."""
+
+    camera: CameraPatch | None = None
 
 
 class ConversePatch(GenerationPatch):
     """What a session of type `realtime` has beyond a transcription session."""
 
+    lookhear: SessionExtensions | None = None
     model: Text | None = None
     truncation: Annotated[Any, AfterValidator(_truncation)] = "auto"
-
-
-class CameraHolder(WireModel):
-    """The part of `lookhear` that only sessions have."""
-
-    camera: CameraPatch | None = None
-
-
-class CameraOfSession(WireModel):
-    """A session, read for its camera."""
-
-    lookhear: CameraHolder | None = None
 
 
 class ResponsePatch(GenerationPatch):
@@ -140,10 +118,7 @@ class ResponsePatch(GenerationPatch):
     conversation: Literal["auto", "none"] | None = None
     metadata: (
         Annotated[
-            dict[
-                Annotated[Text, Field(max_length=64)],
-                Annotated[Text, Field(max_length=512)],
-            ],
+            dict[Annotated[Text, Field(max_length=64)], Annotated[Text, Field(max_length=512)]],
             Field(max_length=16),
         ]
         | None
@@ -151,38 +126,33 @@ class ResponsePatch(GenerationPatch):
 
 
 def converse_updated(
-    settings: ConverseSettings,
-    session: dict[str, Any],
-    models: Sequence[ModelCard],
-    event_id: str | None,
+    settings: ConverseSettings, session: dict[str, Any], models: Sequence[ModelCard]
 ) -> ConverseSettings:
     """The settings after a `session.update`. Raises ProtocolError."""
     try:
         patch = ConversePatch.model_validate(session)
-        camera = CameraOfSession.model_validate(session).lookhear
     except ValidationError as error:
-        raise invalid(error, prefix="session", event_id=event_id) from None
+        raise invalid(error, "session") from None
     new = _with(settings, patch)
     given = patch.model_fields_set
     if "model" in given:
-        new = replace(new, model=chat_model(patch.model, models, event_id).id)
+        new = replace(new, model=chat_model(patch.model, models).id)
     if "truncation" in given:
         new = replace(new, truncation=patch.truncation)
-    if "lookhear" in given and patch.lookhear is None:
+    extensions = patch.lookhear
+    if "lookhear" in given and extensions is None:
         new = replace(new, camera=CameraSettings())
-    if camera is not None and "camera" in camera.model_fields_set:
-        new = replace(new, camera=_merged(new.camera, CameraSettings(), camera.camera))
+    if extensions is not None and "camera" in extensions.model_fields_set:
+        new = replace(new, camera=merged(new.camera, CameraSettings(), extensions.camera))
     return new
 
 
-def response_plan(
-    settings: ConverseSettings, response: dict[str, Any], event_id: str | None
-) -> ResponsePlan:
+def response_plan(settings: ConverseSettings, response: dict[str, Any]) -> ResponsePlan:
     """The settings for one `response.create` that changes them. Raises ProtocolError."""
     try:
         patch = ResponsePatch.model_validate(response)
     except ValidationError as error:
-        raise invalid(error, prefix="response", event_id=event_id) from None
+        raise invalid(error, "response") from None
     return ResponsePlan(_with(settings, patch), patch.conversation != "none", patch.metadata)
 
 
@@ -194,16 +164,16 @@ def _with(settings: ConverseSettings, patch: GenerationPatch) -> ConverseSetting
     if "max_output_tokens" in given:
         new = replace(new, max_output_tokens=patch.max_output_tokens)
     if "lookhear" in given:
-        new = replace(new, sampling=_merged(new.sampling, Sampling(), patch.lookhear))
+        new = replace(new, sampling=merged(new.sampling, Sampling(), patch.lookhear))
     return new
 
 
-def _merged(settings: T, default: T, patch: WireModel | None) -> T:
+def merged(settings: T, default: T, patch: WireModel | None) -> T:
     """What the patch names is changed, and to the default where it names null; None: all is."""
     if patch is None:
         return default
-    given = {name: getattr(patch, name) for name in patch.model_fields_set}
-    return replace(
-        settings,
-        **{name: getattr(default, name) if v is None else v for name, v in given.items()},
-    )
+    changes = {}
+    for name in patch.model_fields_set & {field.name for field in fields(settings)}:
+        value = getattr(patch, name)
+        changes[name] = getattr(default, name) if value is None else value
+    return replace(settings, **changes)

@@ -7,13 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from lookhear.gateway.checks.checks import (
-    ProtocolError,
+    MISSING,
     Text,
     WireModel,
     decode_audio,
     described,
     invalid,
     shown,
+    wrong,
 )
 from lookhear.gateway.realtime.protocol import commands
 
@@ -61,102 +62,67 @@ class ReferenceWire(WireModel):
     id: Text
 
 
-def parse_item(value: object, path: str, event_id: str | None) -> commands.NewItem:
+def parse_item(value: object, path: str) -> commands.NewItem:
     """A message item of a client. Raises ProtocolError, naming the field below `path`."""
-    data = _an_object(value, path, event_id)
-    _expect_type(data, ("message",), path, event_id)
+    data = _typed(value, ("message",), path)
     try:
         message = MessageWire.model_validate(data)
     except ValidationError as error:
-        raise invalid(error, prefix=path, event_id=event_id) from None
+        raise invalid(error, path) from None
     parts = [
-        _part(part, message.role, f"{path}.content[{index}]", event_id)
+        _part(part, message.role, f"{path}.content[{index}]")
         for index, part in enumerate(message.content)
     ]
     return commands.NewItem(message.id, message.role, tuple(parts), path)
 
 
-def parse_input(
-    value: object, path: str, event_id: str | None
-) -> list[commands.NewItem | commands.ItemReference]:
+def parse_input(value: object, path: str) -> list[commands.NewItem | commands.ItemReference]:
     """The `input` of a response: messages and references to items. Raises ProtocolError."""
     if not isinstance(value, list):
-        raise _wrong_type(value, "an array", path, event_id)
-    return [
-        _item_or_reference(entry, f"{path}[{index}]", event_id) for index, entry in enumerate(value)
-    ]
+        raise wrong(path, "an array", described(value), "invalid_type")
+    return [_item_or_reference(entry, f"{path}[{index}]") for index, entry in enumerate(value)]
 
 
-def _item_or_reference(
-    value: object, path: str, event_id: str | None
-) -> commands.NewItem | commands.ItemReference:
-    data = _an_object(value, path, event_id)
-    _expect_type(data, ("message", "item_reference"), path, event_id)
+def _item_or_reference(value: object, path: str) -> commands.NewItem | commands.ItemReference:
+    data = _typed(value, ("message", "item_reference"), path)
     if data["type"] == "message":
-        return parse_item(data, path, event_id)
+        return parse_item(data, path)
     try:
         return commands.ItemReference(ReferenceWire.model_validate(data).id, path)
     except ValidationError as error:
-        raise invalid(error, prefix=path, event_id=event_id) from None
+        raise invalid(error, path) from None
 
 
-def _part(value: object, role: str, path: str, event_id: str | None) -> commands.NewPart:
-    data = _an_object(value, path, event_id)
-    _expect_type(data, PARTS[role], path, event_id)
+def _part(value: object, role: str, path: str) -> commands.NewPart:
+    data = _typed(value, PARTS[role], path)
     try:
         match data["type"]:
             case "input_image":
                 image = ImageWire.model_validate(data)
-                return commands.NewImage(
-                    image.image_url, image.detail or "auto", f"{path}.image_url"
-                )
+                detail = image.detail or "auto"
+                return commands.NewImage(image.image_url, detail, f"{path}.image_url")
             case "input_audio":
-                audio = AudioWire.model_validate(data)
-                return _audio(audio, f"{path}.audio", event_id)
+                return _audio(AudioWire.model_validate(data), f"{path}.audio")
             case _:
                 return commands.NewText(TextWire.model_validate(data).text, f"{path}.text")
     except ValidationError as error:
-        raise invalid(error, prefix=path, event_id=event_id) from None
+        raise invalid(error, path) from None
 
 
-def _audio(audio: AudioWire, path: str, event_id: str | None) -> commands.NewAudio:
+def _audio(audio: AudioWire, path: str) -> commands.NewAudio:
     if audio.audio is None and audio.transcript is None:
-        raise ProtocolError(
-            f"{path}: expected audio as base64, got nothing (the field is missing)",
-            code="missing_required_parameter",
-            param=path,
-            event_id=event_id,
-        )
-    data = None
-    if audio.audio is not None:
-        data = decode_audio(audio.audio, param=path, event_id=event_id)
+        raise wrong(path, "audio as base64", MISSING, "missing_required_parameter")
+    data = None if audio.audio is None else decode_audio(audio.audio, path)
     return commands.NewAudio(data, audio.transcript, path)
 
 
-def _an_object(value: object, path: str, event_id: str | None) -> dict[str, Any]:
+def _typed(value: object, types: tuple[str, ...], path: str) -> dict[str, Any]:
+    """An object of one of these types."""
     if not isinstance(value, dict):
-        raise _wrong_type(value, "an object", path, event_id)
+        raise wrong(path, "an object", described(value), "invalid_type")
+    if value.get("type") not in types:
+        expected = " or ".join(shown(type) for type in types)
+        if "type" not in value:
+            raise wrong(f"{path}.type", expected, MISSING, "missing_required_parameter")
+        raise wrong(f"{path}.type", expected, shown(value["type"]))
     return value
-
-
-def _expect_type(
-    data: dict[str, Any], types: tuple[str, ...], path: str, event_id: str | None
-) -> None:
-    if data.get("type") not in types:
-        is_missing = "type" not in data
-        got = "nothing (the field is missing)" if is_missing else shown(data["type"])
-        raise ProtocolError(
-            f"{path}.type: expected {' or '.join(shown(type) for type in types)}, got {got}",
-            code="missing_required_parameter" if is_missing else "invalid_value",
-            param=f"{path}.type",
-            event_id=event_id,
-        )
-
-
-def _wrong_type(value: object, expected: str, path: str, event_id: str | None) -> ProtocolError:
-    return ProtocolError(
-        f"{path}: expected {expected}, got {described(value)}",
-        code="invalid_type",
-        param=path,
-        event_id=event_id,
-    )

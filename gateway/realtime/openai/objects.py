@@ -7,6 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from lookhear.engine.messages import AnswerUsage, TokenLogprob
+from lookhear.gateway.checks.answers import Sampling
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.openai.session_updates import LOGPROBS
 from lookhear.gateway.realtime.protocol.conversation import (
@@ -18,8 +19,11 @@ from lookhear.gateway.realtime.protocol.conversation import (
 )
 from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.realtime.protocol.events import ResponseDone, ResponseHead
-from lookhear.gateway.realtime.settings.generation import ConverseSettings, Sampling
-from lookhear.gateway.realtime.settings.settings import SessionSettings, TurnDetection
+from lookhear.gateway.realtime.settings import (
+    ConverseSettings,
+    SessionSettings,
+    TurnDetection,
+)
 
 
 def session(settings: SessionSettings, session_id: str, expires_at: int | None) -> Json:

@@ -6,6 +6,7 @@ A client event that cannot be used raises `ProtocolError`.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from pydantic import Field, InstanceOf, ValidationError
 
 from lookhear.gateway.checks.checks import (
     MAX_APPEND_BYTES,
+    MISSING,
     ProtocolError,
     Text,
     WireModel,
@@ -21,6 +23,7 @@ from lookhear.gateway.checks.checks import (
     described,
     invalid,
     shown,
+    wrong,
 )
 from lookhear.gateway.realtime.openai.generation_updates import response_plan
 from lookhear.gateway.realtime.openai.items import parse_input, parse_item
@@ -102,19 +105,17 @@ _EVENTS: dict[str, type[ClientEvent]] = {
     "lookhear.input_video_frame.append": FrameAppend,
     "lookhear.input_video_frame.clear": ClientEvent,
 }
-_PLAIN: dict[
-    str, type[commands.Commit | commands.Clear | commands.ClearOutput | commands.ClearFrames]
-] = {
+# Those that need no more than their names, and those that are about one item.
+_PLAIN: dict[str, Callable[..., commands.RareCommand]] = {
     "input_audio_buffer.commit": commands.Commit,
     "input_audio_buffer.clear": commands.Clear,
     "output_audio_buffer.clear": commands.ClearOutput,
     "lookhear.input_video_frame.clear": commands.ClearFrames,
 }
-_ITEM: dict[str, type[commands.RetrieveItem | commands.DeleteItem]] = {
+_ITEM: dict[str, Callable[..., commands.RareCommand]] = {
     "conversation.item.retrieve": commands.RetrieveItem,
     "conversation.item.delete": commands.DeleteItem,
 }
-
 
 # How the usual clients spell an append up to its audio, which is all of the rest.
 _APPEND_HEADS = (
@@ -131,30 +132,34 @@ def parse_client_event(text: str) -> commands.ClientCommand:
         if event is not None:
             return event
     data = _json_object(text)
-    event_id = data.get("event_id")
-    echo = event_id if isinstance(event_id, str) and len(event_id) <= 512 else None
+    try:
+        return _parsed(data)
+    except ProtocolError as problem:
+        event_id = data.get("event_id")
+        if isinstance(event_id, str) and len(event_id) <= 512:
+            problem.event_id = event_id
+        raise
+
+
+def _parsed(data: dict[str, Any]) -> commands.ClientCommand:
     name = data.get("type")
+    if "type" not in data:
+        expected = "the name of a client event"
+        raise wrong("type", expected, MISSING, "missing_required_parameter")
     if not isinstance(name, str):
-        got = "nothing (the field is missing)" if "type" not in data else shown(name)
-        raise ProtocolError(
-            f"type: expected the name of a client event, got {got}",
-            code="missing_required_parameter" if "type" not in data else "invalid_type",
-            param="type",
-            event_id=echo,
-        )
+        raise wrong("type", "the name of a client event", shown(name), "invalid_type")
     model = _EVENTS.get(name)
     if model is None:
         raise ProtocolError(
             f"type: expected one of {', '.join(_EVENTS)}; got {shown(name)}",
             code="unknown_event",
             param="type",
-            event_id=echo,
         )
-    data = _prepared(model, data, echo)
+    data = _prepared(model, data)
     try:
         return _command(name, model.model_validate(data))
     except ValidationError as error:
-        raise invalid(error, event_id=echo) from None
+        raise invalid(error) from None
 
 
 def _command(name: str, event: ClientEvent) -> commands.ClientCommand:
@@ -164,7 +169,7 @@ def _command(name: str, event: ClientEvent) -> commands.ClientCommand:
         case AudioAppend():
             return commands.Append(event.audio, id)
         case SessionUpdate():
-            change = partial(updated, session=event.session, event_id=id)
+            change = partial(updated, session=event.session)
             return commands.Configure(change, event_id=id, name=name)
         case ItemCreate():
             return commands.CreateItem(event.item, event.previous_item_id, event_id=id, name=name)
@@ -173,7 +178,7 @@ def _command(name: str, event: ClientEvent) -> commands.ClientCommand:
         case ItemNamed():
             return _ITEM[name](event.item_id, event_id=id, name=name)
         case ResponseCreate():
-            plan = partial(response_plan, response=event.response or {}, event_id=id)
+            plan = partial(response_plan, response=event.response or {})
             return commands.CreateResponse(plan, event.input, event_id=id, name=name)
         case ResponseCancel():
             return commands.CancelResponse(event.response_id, event_id=id, name=name)
@@ -222,34 +227,23 @@ def _json_object(text: str) -> dict[str, Any]:
     return data
 
 
-def _prepared(
-    model: type[ClientEvent], data: dict[str, Any], event_id: str | None
-) -> dict[str, Any]:
+def _prepared(model: type[ClientEvent], data: dict[str, Any]) -> dict[str, Any]:
     """The event's data with audio decoded and items parsed. Raises ProtocolError."""
     if model is AudioAppend and "audio" in data:
         if not isinstance(data["audio"], str):
-            raise ProtocolError(
-                f"audio: expected a string of base64, got {described(data['audio'])}",
-                code="invalid_type",
-                param="audio",
-                event_id=event_id,
-            )
-        return {**data, "audio": decode_audio(data["audio"], event_id=event_id)}
+            raise wrong("audio", "a string of base64", described(data["audio"]), "invalid_type")
+        return {**data, "audio": decode_audio(data["audio"])}
     if model is ItemCreate and "item" in data:
-        return {**data, "item": parse_item(data["item"], "item", event_id)}
+        return {**data, "item": parse_item(data["item"], "item")}
     if model is ResponseCreate:
         response = data.get("response")
         given = response.get("input") if isinstance(response, dict) else None
-        parsed = None if given is None else parse_input(given, "response.input", event_id)
+        parsed = None if given is None else parse_input(given, "response.input")
         return {**data, "input": parsed}
     return data
 
 
 def binary_frame(size: int) -> ProtocolError:
     """Audio is not sent so here."""
-    return ProtocolError(
-        f"frame: expected a text frame with a JSON event, got a binary frame of {size} bytes; "
-        "send audio as base64 in input_audio_buffer.append",
-        code="invalid_frame",
-        param="frame",
-    )
+    got = f"a binary frame of {size} bytes; send audio as base64 in input_audio_buffer.append"
+    return wrong("frame", "a text frame with a JSON event", got, "invalid_frame")

@@ -7,8 +7,9 @@ to see as null.
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, assert_never
 
+from lookhear.engine.messages import Word
 from lookhear.gateway.realtime.openai import objects
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import Item
@@ -31,8 +32,14 @@ _SETTINGS = {
 def server_events(event: SessionEvent) -> list[Json]:
     """The server events that tell it, in order, without their ids."""
     match event:
-        case events.TranscriptDelta() | events.TranscriptProvisional() | events.TranscriptWords():
-            return [_transcript(event)]
+        case events.TranscriptDelta():
+            logprobs = _logprobs(event)
+            return [_transcript(f"{_TRANSCRIPTION}.delta", event, delta=event.text, **logprobs)]
+        case events.TranscriptProvisional():
+            return [_transcript(f"{_EXTENSION}.provisional", event, text=event.text)]
+        case events.TranscriptWords():
+            words = [_word(word) for word in event.words]
+            return [_transcript(f"{_EXTENSION}.words", event, words=words)]
         case events.TranscriptDone():
             return [_transcript_done(event)]
         case events.TranscriptFailed():
@@ -71,12 +78,10 @@ def server_events(event: SessionEvent) -> list[Json]:
             return [{"type": "lookhear.input_video_frame.kept", **kept}]
         case events.FramesCleared():
             return [{"type": "lookhear.input_video_frame.cleared"}]
-        case events.SessionUpdated(id, settings, expires_at):
-            session = objects.session(settings, id, expires_at)
-            return [{"type": "session.updated", "session": session}]
         case events.SessionCreated(id, settings, expires_at):
             session = objects.session(settings, id, expires_at)
-            return [{"type": "session.created", "session": session}]
+            what = "updated" if isinstance(event, events.SessionUpdated) else "created"
+            return [{"type": f"session.{what}", "session": session}]
         case events.Refused(problem):
             where = {"param": problem.param, "event_id": problem.event_id}
             return [{"type": "error", "error": {**objects.failure(problem), **where}}]
@@ -93,53 +98,38 @@ def _speaking(what: str, item: str, field: str, milliseconds: int) -> Json:
     return {"type": f"input_audio_buffer.speech_{what}", "item_id": item, field: milliseconds}
 
 
-def _of_transcript(type: str, item: str, part: int) -> Json:
-    return {"type": type, "item_id": item, "content_index": part}
+def _transcript(type: str, event: events.TranscriptEvent, **fields: Any) -> Json:
+    return {"type": type, "item_id": event.item, "content_index": event.part, **fields}
 
 
-def _transcript(
-    event: events.TranscriptDelta | events.TranscriptProvisional | events.TranscriptWords,
-) -> Json:
-    place = event.item, event.part
-    match event:
-        case events.TranscriptDelta():
-            delta = _of_transcript(f"{_TRANSCRIPTION}.delta", *place)
-            delta["delta"] = event.text
-            if event.logprobs is not None:
-                delta["logprobs"] = objects.logprobs(event.logprobs)
-            return delta
-        case events.TranscriptProvisional():
-            return {**_of_transcript(f"{_EXTENSION}.provisional", *place), "text": event.text}
-        case events.TranscriptWords():
-            words = [
-                {
-                    "word": w.word,
-                    "start": round(w.start, 3),
-                    "end": round(w.end, 3),
-                    "probability": round(w.probability, 4),
-                }
-                for w in event.words
-            ]
-            return {**_of_transcript(f"{_EXTENSION}.words", *place), "words": words}
+def _logprobs(event: events.TranscriptDelta | events.TranscriptDone) -> Json:
+    return {} if event.logprobs is None else {"logprobs": objects.logprobs(event.logprobs)}
+
+
+def _word(word: Word) -> Json:
+    return {
+        "word": word.word,
+        "start": round(word.start, 3),
+        "end": round(word.end, 3),
+        "probability": round(word.probability, 4),
+    }
 
 
 def _transcript_done(event: events.TranscriptDone) -> Json:
-    completed = _of_transcript(f"{_TRANSCRIPTION}.completed", event.item, event.part)
-    completed["transcript"] = event.text
-    completed["usage"] = {"type": "duration", "seconds": round(event.seconds, 3)}
+    told: Json = {
+        "transcript": event.text,
+        "usage": {"type": "duration", "seconds": round(event.seconds, 3)},
+    }
     if event.language is not None:
-        completed["languages"] = [{"code": event.language}]
-    if event.logprobs is not None:
-        completed["logprobs"] = objects.logprobs(event.logprobs)
-    return completed
+        told["languages"] = [{"code": event.language}]
+    return _transcript(f"{_TRANSCRIPTION}.completed", event, **told, **_logprobs(event))
 
 
 def _transcript_failed(event: events.TranscriptFailed) -> Json:
     error = objects.failure(event.problem)
     if event.problem.param is not None:
         error["param"] = _SETTINGS[event.problem.param]
-    failed = _of_transcript(f"{_TRANSCRIPTION}.failed", event.item, event.part)
-    return {**failed, "error": error}
+    return _transcript(f"{_TRANSCRIPTION}.failed", event, error=error)
 
 
 # --- items and responses -------------------------------------------------------------------------

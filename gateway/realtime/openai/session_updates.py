@@ -15,18 +15,17 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from lookhear.engine.messages import ModelCard
-from lookhear.gateway.checks.checks import ProtocolError, Text, WireModel, invalid, shown
+from lookhear.gateway.checks.checks import ProtocolError, Text, WireModel, invalid, shown, wrong
 from lookhear.gateway.checks.models import (
-    chat_model,
     chat_models,
     check_language,
     find_model,
     language_code,
     speech_models,
 )
-from lookhear.gateway.realtime.openai.generation_updates import converse_updated
-from lookhear.gateway.realtime.settings.generation import ConverseSettings
-from lookhear.gateway.realtime.settings.settings import (
+from lookhear.gateway.realtime.openai.generation_updates import converse_updated, merged
+from lookhear.gateway.realtime.settings import (
+    ConverseSettings,
     Eagerness,
     SessionSettings,
     TurnDetection,
@@ -106,12 +105,11 @@ def first_settings(
     speech, settings = speech_models(models), default_settings(models)
     problem = None
     if transcribes and not speech:
-        why = "no served model transcribes, this server answers"
-        problem = _unsupported_type("transcription", "realtime", why, None)
+        problem = _cannot_transcribe()
     if requested is None:
         return settings, problem
     try:
-        card = find_model(requested, speech if transcribes else models, "model", None)
+        card = find_model(requested, speech if transcribes else models, "model")
     except ProtocolError as error:
         return settings, problem or error
     if card.can("transcribe"):
@@ -120,23 +118,19 @@ def first_settings(
 
 
 def updated(
-    settings: SessionSettings,
-    models: Sequence[ModelCard],
-    *,
-    session: dict[str, Any],
-    event_id: str | None,
+    settings: SessionSettings, models: Sequence[ModelCard], *, session: dict[str, Any]
 ) -> SessionSettings:
     """The settings after a `session.update`. Raises ProtocolError, naming the field."""
     try:
         patch = SessionPatch.model_validate(session)
     except ValidationError as error:
-        raise invalid(error, prefix="session", event_id=event_id) from None
-    new = _typed(settings, patch.type, session, models, event_id)
+        raise invalid(error, "session") from None
+    new = _typed(settings, patch.type, session, models)
     given = patch.model_fields_set
     if patch.audio is not None and patch.audio.input is not None:
-        new = _with_input(new, patch.audio.input, models, event_id)
+        new = _with_input(new, patch.audio.input, models)
     if "include" in given:
-        new = replace(new, logprobs=_includes_logprobs(patch.include or [], event_id))
+        new = replace(new, logprobs=_includes_logprobs(patch.include or []))
     if "lookhear" in given:
         wanted = patch.lookhear or LookhearPatch(provisional=False, words=False)
         new = replace(
@@ -146,56 +140,40 @@ def updated(
             words=new.words if wanted.words is None else wanted.words,
         )
     if new.words and new.model is not None:
-        card = find_model(new.model, models, "session", event_id)
+        card = find_model(new.model, models, "session")
         if not card.has_word_times:
-            raise ProtocolError(
-                f"session.lookhear.words: expected false, {shown(card.id)} has no word times;"
-                " got true",
-                code="invalid_words",
-                param="session.lookhear.words",
-                event_id=event_id,
-            )
+            param, expected = "session.lookhear.words", f"false, {shown(card.id)} has no word times"
+            message = f"{param}: expected {expected}; got true"
+            raise ProtocolError(message, code="invalid_words", param=param)
     return new
 
 
 def _typed(
-    settings: SessionSettings,
-    type: str,
-    session: dict[str, Any],
-    models: Sequence[ModelCard],
-    event_id: str | None,
+    settings: SessionSettings, type: str, session: dict[str, Any], models: Sequence[ModelCard]
 ) -> SessionSettings:
     if type == "transcription":
         if settings.model is None:
-            raise _unsupported_type(
-                type, "realtime", "no served model transcribes, this server answers", event_id
-            )
+            raise _cannot_transcribe()
         return replace(settings, converse=None)
     if type != "realtime":
-        raise ProtocolError(
-            f'session.type: expected "transcription" or "realtime", got {shown(type)}',
-            code="invalid_value",
-            param="session.type",
-            event_id=event_id,
-        )
+        raise wrong("session.type", '"transcription" or "realtime"', shown(type))
     cards = chat_models(models)
     if not cards:
-        raise _unsupported_type(
-            type, "transcription", "no served model answers, this server transcribes", event_id
-        )
-    converse = settings.converse or ConverseSettings(chat_model(None, cards, event_id).id)
-    return replace(settings, converse=converse_updated(converse, session, models, event_id))
+        got = '"realtime"; no served model answers, this server transcribes'
+        raise wrong("session.type", '"transcription"', got, "unsupported_session_type")
+    converse = settings.converse or ConverseSettings(cards[0].id)
+    return replace(settings, converse=converse_updated(converse, session, models))
 
 
 def _with_input(
-    settings: SessionSettings, patch: InputPatch, models: Sequence[ModelCard], event_id: str | None
+    settings: SessionSettings, patch: InputPatch, models: Sequence[ModelCard]
 ) -> SessionSettings:
     new = settings
     given = patch.model_fields_set
     if "format" in given:
-        new = replace(new, format=_format(patch.format, event_id))
+        new = replace(new, format=_format(patch.format))
     if "transcription" in given:
-        new = _with_transcription(new, patch.transcription, models, event_id)
+        new = _with_transcription(new, patch.transcription, models)
     if "turn_detection" in given:
         detection = patch.turn_detection
         merged = None
@@ -206,10 +184,7 @@ def _with_input(
 
 
 def _with_transcription(
-    settings: SessionSettings,
-    patch: TranscriptionPatch | None,
-    models: Sequence[ModelCard],
-    event_id: str | None,
+    settings: SessionSettings, patch: TranscriptionPatch | None, models: Sequence[ModelCard]
 ) -> SessionSettings:
     speech = speech_models(models)
     if patch is None:  # "off", which no session can be: back to the defaults
@@ -219,7 +194,7 @@ def _with_transcription(
     given = patch.model_fields_set
     path = "session.audio.input.transcription"
     if patch.model is not None:
-        card = find_model(patch.model, speech, f"{path}.model", event_id)
+        card = find_model(patch.model, speech, f"{path}.model")
         new = replace(new, model=card.id)
     elif "model" in given:
         new = replace(new, model=speech[0].id if speech else None)
@@ -229,54 +204,35 @@ def _with_transcription(
         new = replace(new, language=language_code(patch.language))
     if new.model is not None and new.language is not None:
         if not given.isdisjoint({"language", "model"}):
-            card = find_model(new.model, speech, f"{path}.model", event_id)
-            check_language(new.language, card, f"{path}.language", event_id)
+            card = find_model(new.model, speech, f"{path}.model")
+            check_language(new.language, card, f"{path}.language")
     return new
 
 
 def _detection(settings: TurnDetection, patch: TurnDetectionPatch) -> TurnDetection:
     """An update of the same type keeps what it does not name; another type begins anew."""
     default = TurnDetection(type=patch.type)
-    old = settings if patch.type == settings.type else default
-    changes: dict[str, Any] = {}
-    for name in patch.model_fields_set - {"type"}:
-        value = getattr(patch, name)
-        changes[name] = getattr(default, name) if value is None else value
-    return replace(old, **changes)
+    return merged(settings if patch.type == settings.type else default, default, patch)
 
 
-def _format(patch: FormatPatch | None, event_id: str | None) -> AudioFormat:
+def _format(patch: FormatPatch | None) -> AudioFormat:
     if patch is None:
         return AudioFormat()
     try:
         return AudioFormat.parse(patch.type, patch.rate)
     except AudioFormatError as error:
         param = f"session.audio.input.format.{error.field}"
-        raise ProtocolError(
-            f"{param}: expected {error.expected}; got {shown(error.got)}",
-            code="invalid_value",
-            param=param,
-            event_id=event_id,
-        ) from None
+        message = f"{param}: expected {error.expected}; got {shown(error.got)}"
+        raise ProtocolError(message, code="invalid_value", param=param) from None
 
 
-def _includes_logprobs(include: list[str], event_id: str | None) -> bool:
+def _includes_logprobs(include: list[str]) -> bool:
     for index, entry in enumerate(include):
         if entry != LOGPROBS:
-            param = f"session.include[{index}]"
-            raise ProtocolError(
-                f"{param}: expected {shown(LOGPROBS)}, got {shown(entry)}",
-                code="invalid_value",
-                param=param,
-                event_id=event_id,
-            )
+            raise wrong(f"session.include[{index}]", shown(LOGPROBS), shown(entry))
     return bool(include)
 
 
-def _unsupported_type(type: str, expected: str, why: str, event_id: str | None) -> ProtocolError:
-    return ProtocolError(
-        f"session.type: expected {shown(expected)}, got {shown(type)}; {why}",
-        code="unsupported_session_type",
-        param="session.type",
-        event_id=event_id,
-    )
+def _cannot_transcribe() -> ProtocolError:
+    got = '"transcription"; no served model transcribes, this server answers'
+    return wrong("session.type", '"realtime"', got, "unsupported_session_type")

@@ -5,9 +5,9 @@ The protocol says what it needs before it carries out a command, and gets it by 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from PIL import Image as pillow
 
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.fetching.fetcher import InThread
-from lookhear.gateway.fetching.pictures import Picture, PictureBudget
+from lookhear.gateway.fetching.pictures import Picture, Pictures
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.realtime.pictures.camera import DecodedFrame
 from lookhear.media.audio.pcm import AudioFormat, PcmStream
@@ -55,58 +55,35 @@ class AudioRequest:
 MediaRequest = ImageRequest | FrameRequest | AudioRequest
 
 
-class Loader(Protocol):
-    """`gateway.fetching.pictures.Pictures.image`."""
-
-    def __call__(self, url: str, path: str) -> Awaitable[Picture]:
-        """Load it; path: of the URL in the command. Raises ApiError."""
-
-
-async def load(
-    requests: Sequence[MediaRequest],
-    load_image: Loader,
-    budget: PictureBudget,
-    in_thread: InThread,
-    event_id: str | None,
-) -> Media:
+async def load(requests: Sequence[MediaRequest], pictures: Pictures, in_thread: InThread) -> Media:
     """One after the other, so that no more than the budget is ever in memory. Raises ProtocolError,
     which names the path of what cannot be used."""
     media: dict[str, Picture | DecodedFrame | Samples] = {}
+    budget = pictures.budget()
     for request in requests:
         if isinstance(request, AudioRequest):
-            media[request.path] = await in_thread(_decoding(request))
+            media[request.path] = await in_thread(partial(_decoded, request))
             continue
         try:
-            picture = await load_image(request.url, request.path)
+            picture = await pictures.image(request.url, request.path)
             budget.take([picture], request.path)
         except ApiError as error:
-            raise ProtocolError(
-                error.message,
-                code=error.code or "invalid_image",
-                param=error.param,
-                event_id=event_id,
-            ) from None
+            code = error.code or "invalid_image"
+            raise ProtocolError(error.message, code=code, param=error.param) from None
+        media[request.path] = picture
         if isinstance(request, FrameRequest):
-            media[request.path] = await in_thread(_seeing(picture, request.max_pixels))
-        else:
-            media[request.path] = picture
+            media[request.path] = await in_thread(partial(_seen, picture, request.max_pixels))
     return media
 
 
-def _decoding(request: AudioRequest) -> Callable[[], Samples]:
-    def decode() -> Samples:
-        stream = PcmStream(request.format)
-        return np.concatenate([stream.feed(request.audio), stream.flush()])
-
-    return decode
+def _decoded(request: AudioRequest) -> Samples:
+    stream = PcmStream(request.format)
+    return np.concatenate([stream.feed(request.audio), stream.flush()])
 
 
-def _seeing(picture: Picture, max_pixels: int) -> Callable[[], DecodedFrame]:
-    def see() -> DecodedFrame:
-        small = scaled(picture, max_pixels)
-        return DecodedFrame(small, thumbnail(small.pixels))
-
-    return see
+def _seen(picture: Picture, max_pixels: int) -> DecodedFrame:
+    small = scaled(picture, max_pixels)
+    return DecodedFrame(small, thumbnail(small.pixels))
 
 
 def scaled(picture: Picture, max_pixels: int) -> Picture:

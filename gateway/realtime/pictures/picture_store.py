@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from lookhear.engine.messages import DropPicture, HoldPicture
-from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.checks.checks import wrong
 from lookhear.gateway.fetching.pictures import Picture
 from lookhear.gateway.realtime.protocol.outputs import Emitter
+
+ADVICE = "delete items with pictures first"
 
 
 class PictureStore:
@@ -18,10 +20,7 @@ class PictureStore:
     max_pictures, max_pixels: of all different pictures together.
     """
 
-    def __init__(
-        self, session: str, emitter: Emitter, *, max_pictures: int, max_pixels: int
-    ) -> None:
-        self._session = session
+    def __init__(self, emitter: Emitter, *, max_pictures: int, max_pixels: int) -> None:
         self._emitter = emitter
         self._max_pictures = max_pictures
         self._max_pixels = max_pixels
@@ -37,7 +36,7 @@ class PictureStore:
         """Of all pictures together."""
         return sum(picture.num_pixels for picture in self._pictures.values())
 
-    def check_room(self, pictures: Iterable[tuple[Picture, str]], event_id: str | None) -> None:
+    def check_room(self, pictures: Iterable[tuple[Picture, str]]) -> None:
         """pictures: with their paths in the event. Raises ProtocolError, naming the first that the
         session cannot hold as well."""
         new: set[str] = set()
@@ -48,29 +47,23 @@ class PictureStore:
             new.add(picture.name)
             pixels += picture.num_pixels
             if len(self) + len(new) > self._max_pictures:
-                code = "too_many_pictures"
-                expected = f"at most {self._max_pictures} different pictures in a session, got more"
-            elif pixels > self._max_pixels:
-                code = "pictures_too_large"
-                expected = f"pictures of at most {self._max_pixels} pixels together, got {pixels}"
-            else:
-                continue
-            raise ProtocolError(
-                f"{path}: expected {expected}; delete items with pictures first",
-                code=code,
-                param=path,
-                event_id=event_id,
-            )
+                expected = f"at most {self._max_pictures} different pictures in a session"
+                raise wrong(path, expected, f"more; {ADVICE}", "too_many_pictures")
+            if pixels > self._max_pixels:
+                expected = f"pictures of at most {self._max_pixels} pixels together"
+                raise wrong(path, expected, f"{pixels}; {ADVICE}", "pictures_too_large")
 
-    def keep(self, picture: Picture) -> None:
-        """One more user of it."""
-        self._pictures.setdefault(picture.name, picture)
-        self._users[picture.name] += 1
+    def keep(self, pictures: Iterable[Picture]) -> None:
+        """One more user of each."""
+        for picture in pictures:
+            self._pictures.setdefault(picture.name, picture)
+            self._users[picture.name] += 1
 
-    def release(self, picture: Picture) -> None:
-        """One user less. It is gone at the next `sweep` if there are none."""
-        assert self._users[picture.name] > 0, picture.name
-        self._users[picture.name] -= 1
+    def release(self, pictures: Iterable[Picture]) -> None:
+        """One user less of each. Those without any are gone at the next `sweep`."""
+        for picture in pictures:
+            assert self._users[picture.name] > 0, picture.name
+            self._users[picture.name] -= 1
 
     def show(self, pictures: Iterable[Picture], model: str) -> None:
         """Tell the engine of `model` those that it has not got."""
@@ -79,14 +72,14 @@ class PictureStore:
             if picture.name not in held:
                 held.add(picture.name)
                 self._emitter.submit(
-                    HoldPicture(self._session, model, picture.name, picture.pixels)
+                    HoldPicture(self._emitter.session, model, picture.name, picture.pixels)
                 )
 
     def stay_with(self, model: str | None) -> None:
         """Take the pictures back from all other engines: they may be started anew unnoticed."""
         for other in [other for other in self._held if other != model]:
             for name in self._held.pop(other):
-                self._emitter.submit(DropPicture(self._session, other, name))
+                self._emitter.submit(DropPicture(self._emitter.session, other, name))
 
     def sweep(self) -> None:
         """Drop what nobody uses any more."""
@@ -97,4 +90,4 @@ class PictureStore:
             for model, held in self._held.items():
                 if name in held:
                     held.remove(name)
-                    self._emitter.submit(DropPicture(self._session, model, name))
+                    self._emitter.submit(DropPicture(self._emitter.session, model, name))

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lookhear.engine.messages import ModelCard
-from lookhear.gateway.realtime.settings.generation import ConverseSettings
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import ConverseSettings, SessionSettings
 
 Detail = Literal["auto", "low", "high"]
 

@@ -67,11 +67,6 @@ class Item:
         return [part.picture for part in self.content if isinstance(part, ImageContent)]
 
     @property
-    def characters(self) -> int:
-        """Of what is written in it."""
-        return len(self.text)
-
-    @property
     def text(self) -> str:
         """What is written in it."""
         return "".join(part.text for part in self.content if isinstance(part, TextContent))
@@ -109,7 +104,7 @@ class Conversation:
     @property
     def characters(self) -> int:
         """Of all that is written."""
-        return sum(item.characters for item in self._items)
+        return sum(len(item.text) for item in self._items)
 
     def add(self, item: Item, after: str | None = None) -> list[Item]:
         """after: an item's id, `ROOT`, or None for the end. -> the items that were forgotten."""

@@ -13,7 +13,7 @@ from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.protocol.commands import ClientCommand
 from lookhear.gateway.realtime.protocol.events import SessionEvent
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import SessionSettings
 from lookhear.gateway.sockets.frames import WireFrame
 from lookhear.gateway.telemetry.ids import IdFactory
 

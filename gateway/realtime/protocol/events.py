@@ -12,8 +12,7 @@ from enum import StrEnum
 from lookhear.engine.messages import AnswerUsage, TokenLogprob, Word
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.protocol.conversation import Item
-from lookhear.gateway.realtime.settings.generation import ConverseSettings
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import ConverseSettings, SessionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,41 +76,40 @@ class AudioCleared:
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptDelta:
-    """Text that is never taken back. part: the place of the audio in the item, here and below.
-    logprobs: None if not asked for, here and below."""
+class TranscriptEvent:
+    """Base of what is about the speech in an item. part: the place of the audio in the item."""
 
     item: str
     part: int
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptDelta(TranscriptEvent):
+    """Text that is never taken back. logprobs: None if not asked for, here and below."""
+
     text: str
     logprobs: Sequence[TokenLogprob] | None
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptProvisional:
+class TranscriptProvisional(TranscriptEvent):
     """Text behind all deltas that may still change; replaces the last provisional text. Only on
     request."""
 
-    item: str
-    part: int
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptWords:
+class TranscriptWords(TranscriptEvent):
     """When the words of the delta before were said, from the start of the turn. Only on request."""
 
-    item: str
-    part: int
     words: Sequence[Word]
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptDone:
+class TranscriptDone(TranscriptEvent):
     """The whole text of a turn, its deltas joined. seconds: of its audio."""
 
-    item: str
-    part: int
     text: str
     seconds: float
     language: str | None
@@ -119,12 +117,10 @@ class TranscriptDone:
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptFailed:
+class TranscriptFailed(TranscriptEvent):
     """A turn could not be transcribed. problem: its param is the setting to blame, if one is, by
     its name in SessionSettings."""
 
-    item: str
-    part: int
     problem: ProtocolError
 
 

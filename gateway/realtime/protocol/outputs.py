@@ -77,9 +77,11 @@ Output = Send | Submit | UseModel | Tune | ResetIntake | TurnFinished | Response
 
 class Emitter:
     """Collects what the parts of one session put out, in order. Events are rendered at once, since
-    the items in them change. dialect: of the client; another one may take over."""
+    the items in them change. session: as messages for the engine name it. dialect: of the client;
+    another one may take over."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, session: str, dialect: Dialect) -> None:
+        self.session = session
         self.dialect = dialect
         self._out: list[Output] = []
 
@@ -88,6 +90,11 @@ class Emitter:
         problem = event.problem if isinstance(event, Refused) else None
         for frame in self.dialect.render(event):
             self._out.append(Send(frame, problem))
+
+    def refuse(self, problem: ProtocolError, event_id: str | None = None) -> None:
+        """Tell the client what cannot be. event_id: of the command, unless the problem has one."""
+        problem.event_id = problem.event_id or event_id
+        self.send(Refused(problem))
 
     def submit(self, message: Message) -> None:
         """Tell the engine."""

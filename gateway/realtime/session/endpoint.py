@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -19,23 +18,12 @@ from lookhear.gateway.realtime.session.session import RealtimeSession
 from lookhear.gateway.services.services import services
 from lookhear.gateway.telemetry.log import log_event
 
-Endpoint = Callable[[WebSocket], Awaitable[None]]
 
-
-def endpoint(dialects: Sequence[type[Dialect]]) -> Endpoint:
-    """The endpoint of one path, where these dialects are spoken; the first one greets."""
-
-    async def realtime(websocket: WebSocket) -> None:
-        await _serve(websocket, dialects)
-
-    return realtime
-
-
-async def _serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None:
-    """One connection from the handshake to its end."""
+async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None:
+    """One connection from the handshake to its end. dialects: those of its path; the first one
+    greets."""
     gateway = services(websocket)
-    query = websocket.query_params
-    dialect = dialects[0](query, gateway.ids)
+    dialect = dialects[0](websocket.query_params, gateway.ids)
     offered: list[str] = list(websocket.scope.get("subprotocols", []))
     # A client that offers `realtime` must see it echoed, or it hangs up. The protocol with the
     # key is never echoed.
@@ -63,40 +51,25 @@ async def _serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> Non
             await turn_away(problem, Close(3000, f"{denied.type}.{denied.code}"))
         else:
             gateway.metrics.refused.labels(denied.code).inc()
-            await websocket.send_denial_response(
-                JSONResponse(error_body(denied.message, denied.type, denied.code), denied.status)
-            )
+            body = error_body(denied.message, denied.type, denied.code)
+            await websocket.send_denial_response(JSONResponse(body, denied.status))
         return
-    engine, requested = gateway.engine, dialect.requested_model
+    requested = dialect.requested_model
     # Who names no model yet may choose one that is up; who names an unknown one is told inside.
-    down = requested in {s.model for s in engine.states if s.state != "ready"}
+    down = requested in {s.model for s in gateway.engine.states if s.state != "ready"}
     if down or not gateway.takes_work:
         whose = f" of {requested}" if down else ""
-        problem = ProtocolError(
-            f"the engine{whose} is not ready; connect again in a moment",
-            code="engine_not_ready",
-            type="server_error",
-        )
+        message = f"the engine{whose} is not ready; connect again in a moment"
+        problem = ProtocolError(message, code="engine_not_ready", type="server_error")
         await turn_away(problem, Close(1013, "engine not ready"))
         return
-    if len(gateway.sessions) >= gateway.config.max_sessions:
-        problem = ProtocolError(
-            f"expected at most {gateway.config.max_sessions} sessions at once, all are taken; "
-            "connect again later",
-            code="too_many_sessions",
-            type="server_error",
-        )
+    most = gateway.config.max_sessions
+    if len(gateway.sessions) >= most:
+        message = f"expected at most {most} sessions at once, all are taken; connect again later"
+        problem = ProtocolError(message, code="too_many_sessions", type="server_error")
         await turn_away(problem, Close(1013, "too many sessions"))
         return
-    limit = gateway.config.max_session_seconds
-    session = RealtimeSession(
-        websocket,
-        engine,
-        gateway,
-        dialects=dialects,
-        query=query,
-        expires_at=int(time.time() + limit) if limit else None,
-    )
+    session = RealtimeSession(websocket, gateway, dialects)
     # Counted before the handshake is answered, so that a burst cannot pass the limit.
     gateway.sessions.add(session)
     try:

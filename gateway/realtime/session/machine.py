@@ -46,7 +46,7 @@ from lookhear.gateway.realtime.protocol.refusals import (
     no_item,
     still_answering,
 )
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import SessionSettings
 from lookhear.gateway.telemetry.ids import IdFactory
 
 
@@ -72,10 +72,9 @@ class RealtimeProtocol:
         self._models = models
         self._expires_at = expires_at
         self._settings, self._problem = dialect.first_settings(models)
-        self._emitter = Emitter(dialect)
+        self._emitter = Emitter(session, dialect)
         self._conversation = Conversation(max_items)
         self._dialogue = Dialogue(
-            session,
             self._settings,
             models,
             self._conversation,
@@ -85,7 +84,6 @@ class RealtimeProtocol:
             limits=limits or DialogueLimits(),
         )
         self._turns = Turns(
-            session,
             self._settings,
             self._conversation,
             self._emitter,
@@ -94,6 +92,7 @@ class RealtimeProtocol:
             max_turn_seconds=max_turn_seconds,
         )
         self._dialogue.turns = self._turns
+        self._event_id: str | None = None  # of the last command, for errors about it
         self._checked: Checked | None = None  # what waits until its media are loaded
         self._told_deaf = False
         self._is_finishing = False
@@ -131,7 +130,7 @@ class RealtimeProtocol:
         self._tune()
         self._emitter.send(events.SessionCreated(self.session, self._settings, self._expires_at))
         if self._problem is not None:
-            self._emitter.send(events.Refused(self._problem))
+            self._emitter.refuse(self._problem)
         return self._take()
 
     def speak(self, dialect: Dialect) -> list[Output]:
@@ -142,16 +141,17 @@ class RealtimeProtocol:
         self._emitter.put(UseModel(self._settings.main_model))
         self._take_over_settings()
         if problem is not None:
-            self._emitter.send(events.Refused(problem))
+            self._emitter.refuse(problem)
         return self._take()
 
     def receive(self, command: commands.ClientCommand, *, now: float) -> list[Output]:
         """A command other than an append, whose audio comes through `hear`."""
         assert self._checked is None, "the media of the command before are not there yet"
+        self._event_id = command.event_id
         try:
             self._receive(command, now)
         except ProtocolError as problem:
-            self._emitter.send(events.Refused(problem))
+            self._emitter.refuse(problem, self._event_id)
         return self._take()
 
     def _receive(self, command: commands.ClientCommand, now: float) -> None:
@@ -159,7 +159,7 @@ class RealtimeProtocol:
             case commands.Configure():
                 self._configure(command)
             case commands.Commit():
-                self._turns.commit_by_hand(command.event_id, now)
+                self._turns.commit_by_hand(now)
             case commands.Clear():
                 self._turns.clear()
             case commands.Finish():
@@ -168,7 +168,7 @@ class RealtimeProtocol:
             case commands.RetrieveItem():
                 item = self._conversation.get(command.item_id)
                 if item is None:
-                    raise no_item(command.item_id, command.event_id)
+                    raise no_item(command.item_id)
                 self._emitter.send(events.ItemRetrieved(item))
             case commands.DeleteItem():
                 self._dialogue.delete(command)
@@ -211,24 +211,25 @@ class RealtimeProtocol:
         try:
             checked.carry_out(media, now)
         except ProtocolError as problem:
-            self._emitter.send(events.Refused(problem))
+            self._emitter.refuse(problem, self._event_id)
         return self._take()
 
     def not_loaded(self, problem: ProtocolError) -> list[Output]:
         """Something requested cannot be had: the command is given up."""
         self._checked = None
-        return self.refuse(problem)
+        self._emitter.refuse(problem, self._event_id)
+        return self._take()
 
     def refuse(self, problem: ProtocolError) -> list[Output]:
         """A frame that was no usable event: tell the client, go on."""
-        self._emitter.send(events.Refused(problem))
+        self._emitter.refuse(problem)
         return self._take()
 
     def refuse_audio(self, event_id: str | None) -> list[Output]:
         """Audio came and nobody hears it: told once."""
         if not self._told_deaf:
             self._told_deaf = True
-            self._emitter.send(events.Refused(cannot_hear("audio", event_id)))
+            self._emitter.refuse(cannot_hear("audio"), event_id)
         return self._take()
 
     def hear(self, heard: Heard, *, now: float, event_id: str | None = None) -> list[Output]:
@@ -247,7 +248,7 @@ class RealtimeProtocol:
             case EngineFailed():
                 problem = engine_stopped(event)
                 self._dialogue.responses.fail_all(problem)
-                self._emitter.send(events.Refused(problem))
+                self._emitter.refuse(problem)
                 self._emitter.put(Close(1012, "engine restart"))
                 return self._emitter.take()  # and nothing new is begun
             case _:
@@ -260,7 +261,7 @@ class RealtimeProtocol:
         old = self._settings
         new = command.change(old, self._models)
         if new.converse is None and len(self._dialogue.responses):
-            raise still_answering(command.event_id)
+            raise still_answering()
         self._settings = new
         if new.main_model != old.main_model:
             self._emitter.put(UseModel(new.main_model))

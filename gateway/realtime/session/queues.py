@@ -1,14 +1,23 @@
-"""Queues between a session's tasks, bounded by bytes rather than by number."""
+"""Queues between a session's tasks, bounded by bytes rather than by number; and the outbox, of
+frames and then one close frame."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
+from enum import Enum, auto
 from typing import Generic, TypeVar
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from lookhear.gateway.realtime.protocol.dialect import Json
+from lookhear.gateway.realtime.protocol.outputs import Close
 
 T = TypeVar("T")
 
 BATCH = 4 * 1024 * 1024  # bytes taken at once
+CLOSE_SECONDS = 1.0  # how long a slow reader may take to see why it is closed
 
 
 class ByteQueue(Generic[T]):
@@ -55,3 +64,75 @@ class ByteQueue(Generic[T]):
         if not self.full:
             self._drained.set()
         return taken
+
+
+class State(Enum):
+    """Of a session, in this order; CLOSING and OVERFLOWED may be left out."""
+
+    OPEN = auto()
+    CLOSING = auto()  # what is queued is still sent, and then the close frame; nothing is added
+    OVERFLOWED = auto()  # the client does not read: what is queued is given up
+    ENDED = auto()
+
+
+class Outbox:
+    """Holds `limit` bytes for a client that is slow; the policy for more is to close the session.
+
+    close_code: of the close frame, whoever sent it; 1006 while there is none. reason: why we close.
+    bytes_sent: of frames, in characters.
+    """
+
+    def __init__(self, websocket: WebSocket, limit: int) -> None:
+        self.state = State.OPEN
+        self.close_code = 1006
+        self.reason: str | None = None
+        self.bytes_sent = 0
+        self._websocket = websocket
+        self._queue: ByteQueue[str | Close] = ByteQueue(limit)
+        self._overflowed = asyncio.Event()
+
+    def send(self, frame: Json) -> None:
+        """Queue it, or give the session up if there is no room."""
+        if self._queue.full:
+            self.state = State.OVERFLOWED
+            self.close_code, self.reason = 1013, "the client reads too slowly"
+            self._overflowed.set()
+            return
+        text = json.dumps(frame, separators=(",", ":"))
+        self._queue.put(text, len(text))
+
+    def close(self, close: Close) -> None:
+        """After what is already queued; the first to say so is heard."""
+        if self.state is State.OPEN:
+            self.state = State.CLOSING
+            self.reason = close.reason
+            self._queue.put(close, 0)
+
+    def was_closed(self, code: int) -> None:
+        """The client closed, or went; it counts only if we had not begun to."""
+        if self.state is State.OPEN:
+            self.close_code = code
+
+    async def write(self) -> None:
+        """Send what is queued, until it is closed or the client is gone."""
+        try:
+            while True:
+                for frame in await self._queue.take(BATCH):
+                    if isinstance(frame, Close):
+                        self.close_code = frame.code
+                        await self._websocket.close(frame.code, frame.reason)
+                        return
+                    await self._websocket.send_text(frame)
+                    self.bytes_sent += len(frame)
+        except (WebSocketDisconnect, OSError, RuntimeError):
+            # The client is gone; the reader learns the close code, if there is one.
+            await asyncio.sleep(CLOSE_SECONDS)
+
+    async def give_up(self) -> None:
+        """Once nothing more can be queued: try to say why, and go."""
+        await self._overflowed.wait()
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._websocket.close(self.close_code, self.reason)
+        except (TimeoutError, WebSocketDisconnect, OSError, RuntimeError):
+            pass

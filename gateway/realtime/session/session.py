@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from starlette.websockets import WebSocket
 
@@ -42,10 +42,9 @@ from lookhear.gateway.realtime.protocol.outputs import (
     UseModel,
 )
 from lookhear.gateway.realtime.session.machine import RealtimeProtocol
-from lookhear.gateway.realtime.session.outbox import Outbox, State
-from lookhear.gateway.realtime.session.queues import BATCH, ByteQueue
+from lookhear.gateway.realtime.session.queues import BATCH, ByteQueue, Outbox, State
 from lookhear.gateway.realtime.session.tally import Tally
-from lookhear.gateway.services.services import Engine, Services
+from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.frames import EXTENSION, PacedProtocol, WireFrame
 from lookhear.gateway.telemetry.log import LOGGER
 
@@ -54,39 +53,29 @@ INLINE_AUDIO = 32 * 1024  # bytes: more than this is decoded in a thread, which 
 
 
 class RealtimeSession:
-    """Runs one accepted WebSocket to its end.
-
-    dialects: those of the URL's path; the first one greets. query: of the URL.
-    """
+    """Runs one accepted WebSocket to its end. dialects: those of the URL's path; the first one
+    greets."""
 
     def __init__(
-        self,
-        websocket: WebSocket,
-        engine: Engine,
-        services: Services,
-        *,
-        dialects: Sequence[type[Dialect]],
-        query: Mapping[str, str],
-        expires_at: int | None,
+        self, websocket: WebSocket, services: Services, dialects: Sequence[type[Dialect]]
     ) -> None:
-        """expires_at: Unix seconds, for the client to know."""
-        config = services.config
+        config, limit = services.config, services.config.max_session_seconds
         self.id = services.ids("sess")
         self.ended = asyncio.Event()
         self._websocket = websocket
-        self._engine = engine
+        self._engine = services.engine
         self._services = services
-        self._query = query
-        self._dialect = dialects[0](query, services.ids)
+        self._query = websocket.query_params
+        self._dialect = dialects[0](self._query, services.ids)
         self._others = dialects[1:]  # until the first frame has come
         self._protocol = RealtimeProtocol(
             session=self.id,
-            models=engine.models,
+            models=services.engine.models,
             dialect=self._dialect,
             ids=services.ids,
             max_turn_seconds=config.max_turn_seconds,
             max_items=config.max_items,
-            expires_at=expires_at,
+            expires_at=int(services.now() + limit) if limit else None,
             limits=DialogueLimits(config.max_pictures, config.max_request_pixels),
             seeds=lambda: secrets.randbits(63),
         )
@@ -101,7 +90,6 @@ class RealtimeSession:
     async def run(self) -> None:
         """Returns when the socket is closed, whoever closed it. The engine's rows are then free."""
         services = self._services
-        services.sessions.add(self)
         services.metrics.sessions_active.inc()
         expiry: asyncio.TimerHandle | None = None
         tasks: list[asyncio.Task[None]] = []
@@ -138,7 +126,6 @@ class RealtimeSession:
             for outcome in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(outcome, Exception):
                     self._log_bug(outcome)
-            self.ended.set()
 
     def shut_down(self) -> None:
         """The server stops: a clean close after what is already queued."""
@@ -218,11 +205,8 @@ class RealtimeSession:
             return
         if any(isinstance(request, AudioRequest) for request in requests):
             await self._room_for_turns()
-        pictures = services.pictures
         try:
-            media = await load(
-                requests, pictures.image, pictures.budget(), services.in_thread, command.event_id
-            )
+            media = await load(requests, services.pictures, services.in_thread)
         except ProtocolError as problem:
             self._apply(protocol.not_loaded(problem))
         else:
@@ -305,11 +289,8 @@ class RealtimeSession:
     def _fail(self, error: Exception) -> None:
         """Our own bug: the client is told and closed, other sessions go on."""
         self._log_bug(error)
-        problem = ProtocolError(
-            "the server failed while handling this session; connect again",
-            code="internal_error",
-            type="server_error",
-        )
+        message = "the server failed while handling this session; connect again"
+        problem = ProtocolError(message, code="internal_error", type="server_error")
         self._apply(self._protocol.refuse(problem))
         self._outbox.close(Close(1011, "internal error"))
 
@@ -318,10 +299,8 @@ class RealtimeSession:
 
     def _expire(self) -> None:
         limit = self._services.config.max_session_seconds
-        problem = ProtocolError(
-            f"session: expected to last at most {limit:g} seconds, which are over; connect again",
-            code="session_expired",
-        )
+        message = f"session: expected to last at most {limit:g} seconds, which are over"
+        problem = ProtocolError(f"{message}; connect again", code="session_expired")
         self._apply(self._protocol.refuse(problem))
         self._outbox.close(Close(1001, "session expired"))
 

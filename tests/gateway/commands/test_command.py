@@ -214,7 +214,7 @@ def test_options_reach_the_configurations() -> None:
     one, two = engine_configs(options)
     assert (one.name, two.name, one.tick_seconds, two.threads) == ("x", "b", 0.5, 3)
     assert gateway_config(options, {"LOOKHEAR_API_KEY": "k"}).api_keys == ("k",)
-    options.api_key = ["a", "b"]
+    options.api_keys = ["a", "b"]
     assert gateway_config(options, {"LOOKHEAR_API_KEY": "k"}).api_keys == ("a", "b")
     assert gateway_config(serve_parser().parse_args([]), {}).loopback
 

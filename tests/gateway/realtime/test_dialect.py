@@ -20,7 +20,7 @@ from lookhear.gateway.realtime.dialects import DIALECTS
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.commands import Append, ClientCommand, Commit, Finish
 from lookhear.gateway.realtime.protocol.dialect import Json
-from lookhear.gateway.realtime.settings.settings import SessionSettings, default_settings
+from lookhear.gateway.realtime.settings import SessionSettings, default_settings
 from lookhear.gateway.sockets.frames import WireFrame
 from lookhear.gateway.telemetry.ids import IdFactory
 from lookhear.media.audio.pcm import AudioFormat

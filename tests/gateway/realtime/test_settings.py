@@ -12,7 +12,7 @@ from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.openai import objects
 from lookhear.gateway.realtime.openai.session_updates import updated
-from lookhear.gateway.realtime.settings.settings import SessionSettings
+from lookhear.gateway.realtime.settings import SessionSettings
 from tests.gateway.fake_engine import CARDS
 
 START = SessionSettings(model="fake/whisper")
@@ -21,7 +21,7 @@ START = SessionSettings(model="fake/whisper")
 def changed(
     settings: SessionSettings, session: dict[str, Any], cards: Sequence[ModelCard] = CARDS
 ) -> SessionSettings:
-    return updated(settings, cards, session=session, event_id=None)
+    return updated(settings, cards, session=session)
 
 
 def merged(settings: SessionSettings, **input: Any) -> SessionSettings:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lookhear.engine.messages import ModelCard, TranscriptionSettings
+from lookhear.engine.messages import AnswerSettings, ModelCard, TranscriptionSettings
+from lookhear.gateway.checks.answers import Sampling, answer_settings
 from lookhear.gateway.checks.models import chat_models, speech_models
-from lookhear.gateway.realtime.settings.generation import ConverseSettings
 from lookhear.media.audio.pcm import AudioFormat
 from lookhear.media.voice.vad import VadConfig
 
@@ -17,6 +17,7 @@ from lookhear.media.voice.vad import VadConfig
 EAGERNESS_SILENCE_MS = {"low": 1500, "medium": 900, "auto": 900, "high": 500}
 
 Eagerness = Literal["low", "medium", "high", "auto"]
+Truncation = Literal["auto", "disabled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,33 @@ class TurnDetection:
             prefix_padding_ms=self.prefix_padding_ms,
             silence_duration_ms=self.silence_duration_ms,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CameraSettings:
+    """Which frames of a live camera are kept."""
+
+    max_frames: int = 16  # the newest are kept in full; as many older ones, thinned, at most
+    min_change: float = 0.01  # what differs less from the last kept one is not, see `difference`
+    max_pixels: int = 640 * 480  # of a frame; larger ones are scaled down
+    max_fps: float = 4.0  # what comes faster, by its timestamps, is not even decoded
+    report: bool = False  # the client wants to hear what was kept
+
+
+@dataclass(frozen=True, slots=True)
+class ConverseSettings:
+    """How a session answers."""
+
+    model: str  # the one that answers
+    instructions: str = ""  # what the model is told before the conversation
+    max_output_tokens: int | None = None  # None: as many as fit
+    truncation: Truncation = "auto"  # disabled: rather no answer than one that forgot something
+    sampling: Sampling = Sampling()
+    camera: CameraSettings = CameraSettings()
+
+    def answer(self, seed: int) -> AnswerSettings:
+        """What the engine is told. seed: if the client named none."""
+        return answer_settings(self.sampling, self.model, seed, max_tokens=self.max_output_tokens)
 
 
 @dataclass(frozen=True, slots=True)

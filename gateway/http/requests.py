@@ -1,0 +1,60 @@
+"""The body of a request, bounded, and its client, who may go away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message
+
+from lookhear.gateway.http.errors import ApiError
+
+T = TypeVar("T")
+
+
+def limited(request: Request, limit: int, param: str = "file") -> Request:
+    """The same request; reading more than `limit` bytes of its body raises ApiError 413, whether
+    its length is declared or not. param: what is large, if the body is."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise _too_large(limit, int(declared), param)
+    received = 0
+
+    async def receive() -> Message:
+        nonlocal received
+        message = await request.receive()
+        received += len(message.get("body", b""))
+        if received > limit:
+            raise _too_large(limit, received, param)
+        return message
+
+    return Request(request.scope, receive)
+
+
+def _too_large(limit: int, got: int, param: str) -> ApiError:
+    message = f"{param}: expected a request of at most {limit} bytes, got {got} or more"
+    code = "file_too_large" if param == "file" else "request_too_large"
+    return ApiError(413, message, code=code, param=param)
+
+
+async def until_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`. Raises ClientDisconnect if the client hangs up first; the work is
+    cancelled then. The body must have been read: the next message of the request is its end."""
+    task = asyncio.create_task(work)
+    watch = asyncio.create_task(_hung_up(request))
+    try:
+        await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        for each in (task, watch):
+            each.cancel()
+        await asyncio.gather(task, watch, return_exceptions=True)
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
