@@ -18,6 +18,11 @@ INDEX_FILE = "model.safetensors.index.json"
 class CheckpointError(Exception):
     """A checkpoint cannot be served; says which file or tensor, what was expected, what came."""
 
+    @classmethod
+    def of(cls, source: Path, key: str, expected: str, got: object) -> CheckpointError:
+        """About a value of a JSON file or folder."""
+        return cls(f"{source}: {key}: expected {expected}, got {got!r}")
+
 
 def read_json(path: Path, *, required: bool = True) -> dict[str, Any]:
     """The object in a JSON file; {} if it may be absent and is."""
@@ -38,7 +43,16 @@ def section(config: Mapping[str, Any], key: str, source: Path) -> dict[str, Any]
     """An object inside a parsed config; `source` is named in errors."""
     value = config.get(key)
     if not isinstance(value, dict):
-        raise CheckpointError(f"{source}: {key}: expected an object, got {value!r}")
+        raise CheckpointError.of(source, key, "an object", value)
+    return value
+
+
+def whole_number(config: Mapping[str, Any], source: Path, key: str, *aliases: str) -> int:
+    """A number >= 1 of a parsed config, under the first of its names that is there."""
+    names = (key, *aliases)
+    value = next((config[name] for name in names if name in config), None)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise CheckpointError.of(source, key, "a whole number >= 1", value)
     return value
 
 

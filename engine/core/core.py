@@ -19,7 +19,7 @@ from lookhear.engine.core.owner import Owner, Streamer
 from lookhear.engine.core.request import Phase, Priority, RequestError
 from lookhear.engine.core.runner import Failure, Handle, Outcome, Runner, Running
 from lookhear.engine.core.scheduler import Scheduler
-from lookhear.engine.messages import CloseSession, Event, Message, OpenSession, Ping, Pong
+from lookhear.engine.messages import CloseSession, Event, Message, Ping, Pong
 
 log = logging.getLogger(__name__)
 
@@ -29,15 +29,12 @@ class Desk(Protocol):
 
     def take(self, message: Message, core: EngineCore) -> list[Event]:
         """Begin, feed or end an owner; what is not for this kind of model is refused."""
-        ...
 
     def close(self, session: str) -> None:
         """The session is over; its owners are dropped by the core."""
-        ...
 
     def stats(self, core: EngineCore) -> dict[str, int]:
         """How it is now, for the metrics."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +80,6 @@ class EngineCore:
     def submit(self, message: Message) -> None:
         """Take one message. Its events, if any, come out of the next `step`."""
         match message:
-            case OpenSession(session):
-                self._sessions.setdefault(session, set())
             case CloseSession(session):
                 self._desk.close(session)
                 for key in self._sessions.pop(session, set()).copy():

@@ -169,12 +169,10 @@ class AnyRequest(Protocol):
     @property
     def key(self) -> str:
         """Its owner's."""
-        ...
 
     @property
     def draft(self) -> tuple[int, ...]:
         """What it is guessed to become."""
-        ...
 
 
 Q = TypeVar("Q", bound=AnyRequest)

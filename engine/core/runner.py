@@ -28,20 +28,16 @@ class Running(Protocol):
     @property
     def key(self) -> str:
         """Its owner's."""
-        ...
 
     @property
     def num_drafted(self) -> int:
         """Tokens of its draft."""
-        ...
 
     def demand(self) -> Demand:
         """What it could be fed next."""
-        ...
 
     def result(self) -> Result:
         """What came of it. Only when it is done."""
-        ...
 
 
 S = TypeVar("S", bound=Running)
@@ -80,7 +76,6 @@ class Handle(Protocol):
 
     def wait(self) -> Outcome:
         """Read what was sampled and move the sequences on. Once."""
-        ...
 
 
 class Runner(Protocol, Generic[R, S]):
@@ -89,31 +84,24 @@ class Runner(Protocol, Generic[R, S]):
     @property
     def free_tokens(self) -> int:
         """Places of the paged cache that a new request could reserve now."""
-        ...
 
     def place(self, request: R) -> S:
         """Raises `RequestError` if it could never run."""
-        ...
 
     def launch(self, work: Sequence[tuple[S, int]]) -> Handle:
         """work: sequences and how many tokens each is fed."""
-        ...
 
     def release(self, sequence: S) -> None:
         """The request is over: its room is free again."""
-        ...
 
     def forget(self, key: str) -> None:
         """The owner is gone: what is kept for its next request is not needed."""
-        ...
 
     def stats(self) -> dict[str, int]:
         """Counters, for the metrics."""
-        ...
 
     def check(self, num_running: int) -> None:
         """Raise AssertionError if anything leaked."""
-        ...
 
 
 def warm_up(runner: Runner[Q, S], requests: Sequence[Q]) -> None:

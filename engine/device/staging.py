@@ -34,11 +34,9 @@ class DeviceEvent(Protocol):
 
     def record(self) -> None:
         """Behind all work that was queued so far."""
-        ...
 
     def synchronize(self) -> None:
         """Wait until everything before it is done. At once if it was never recorded."""
-        ...
 
 
 class DeviceMemory(Protocol):
@@ -46,15 +44,12 @@ class DeviceMemory(Protocol):
 
     def pinned(self, size: int) -> Tensor:
         """[size] int64 on the host, from which copies are asynchronous."""
-        ...
 
     def persistent(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """On the device, at an address that stays: what captured graphs read."""
-        ...
 
     def event(self) -> DeviceEvent:
         """A new one, never recorded."""
-        ...
 
 
 class CudaMemory:
@@ -85,7 +80,6 @@ class Staging(Protocol):
         """Tensors of the same names, shapes and values, valid until the next call. Shapes that are
         equal from the first field on have equal addresses, up to the first that differs; with
         is_fixed that is asserted, for the graph that is to read them."""
-        ...
 
 
 class SharedStaging:

@@ -12,12 +12,7 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointReader, read_json
-from lookhear.engine.models.qwen3_weights import (
-    Qwen3Dims,
-    Qwen3Weights,
-    read_weights,
-    tied_copy,
-)
+from lookhear.engine.models.qwen3_weights import Qwen3Dims, Qwen3Weights, read_weights, tied_copy
 from lookhear.engine.paged.cache import PagedBatch, PagedCache
 from lookhear.kernels import (
     Span,

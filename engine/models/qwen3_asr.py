@@ -15,17 +15,18 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.checkpoints.end_tokens import end_tokens
-from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json, section
-from lookhear.engine.device.staging import to_device
-from lookhear.engine.models.audio_encoder import AudioDims, AudioEncoder, read_audio_weights
-from lookhear.engine.models.qwen3 import Qwen3Model
-from lookhear.engine.models.qwen3_weights import (
-    Qwen3Dims,
-    WeightSource,
-    read_weights,
-    tied_copy,
+from lookhear.engine.checkpoints.loader import (
+    CheckpointError,
+    CheckpointReader,
+    read_json,
+    section,
     whole_number,
 )
+from lookhear.engine.device.staging import to_device
+from lookhear.engine.models.audio_encoder import AudioDims, AudioEncoder, read_audio_weights
+from lookhear.engine.models.layers import WeightSource
+from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.models.qwen3_weights import Qwen3Dims, read_weights, tied_copy
 from lookhear.engine.paged.request import Medium
 
 
@@ -102,16 +103,12 @@ class Qwen3AsrModel:
         )
         audio_dims = AudioDims.from_config(audio, path)
         if audio_dims.out_width != decoder_dims.width:
-            raise CheckpointError(
-                f"{path}: output_dim: expected the decoder's hidden_size ({decoder_dims.width}), "
-                f"got {audio_dims.out_width}"
-            )
+            width = f"the decoder's hidden_size ({decoder_dims.width})"
+            raise CheckpointError.of(path, "output_dim", width, audio_dims.out_width)
         audio_token = whole_number(config, path, "audio_token_id")
         if audio_token >= decoder_dims.vocab:
-            raise CheckpointError(
-                f"{path}: audio_token_id: expected less than vocab_size ({decoder_dims.vocab}), "
-                f"got {audio_token}"
-            )
+            below = f"less than vocab_size ({decoder_dims.vocab})"
+            raise CheckpointError.of(path, "audio_token_id", below, audio_token)
         reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
         source = WeightSource(reader)
         with torch.inference_mode():

@@ -15,16 +15,17 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.checkpoints.end_tokens import end_tokens
-from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json, section
-from lookhear.engine.device.staging import to_device
-from lookhear.engine.models.qwen3 import Qwen3Model
-from lookhear.engine.models.qwen3_weights import (
-    Qwen3Dims,
-    WeightSource,
-    read_weights,
-    tied_copy,
+from lookhear.engine.checkpoints.loader import (
+    CheckpointError,
+    CheckpointReader,
+    read_json,
+    section,
     whole_number,
 )
+from lookhear.engine.device.staging import to_device
+from lookhear.engine.models.layers import WeightSource
+from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.models.qwen3_weights import Qwen3Dims, read_weights, tied_copy
 from lookhear.engine.models.vision_encoder import VisionEncoder
 from lookhear.engine.models.vision_weights import VisionDims, read_vision_weights
 from lookhear.engine.paged.mrope import Grid, PromptPositions
@@ -81,10 +82,8 @@ class Qwen3VLModel:
             raise CheckpointError(f"{path}: mrope_section: expected three numbers, got none")
         vision_dims = VisionDims.from_config(section(config, "vision_config", path), path)
         if vision_dims.out_width != decoder_dims.width:
-            raise CheckpointError(
-                f"{path}: out_hidden_size: expected the decoder's hidden_size "
-                f"({decoder_dims.width}), got {vision_dims.out_width}"
-            )
+            width = f"the decoder's hidden_size ({decoder_dims.width})"
+            raise CheckpointError.of(path, "out_hidden_size", width, vision_dims.out_width)
         if len(vision_dims.deepstack) > decoder_dims.layers:
             raise CheckpointError(
                 f"{path}: deepstack_visual_indexes: expected at most one for each of the decoder's "
@@ -94,10 +93,8 @@ class Qwen3VLModel:
         for key in ("image_token_id", "video_token_id"):
             placeholders.append(whole_number(config, path, key))
             if placeholders[-1] >= decoder_dims.vocab:
-                raise CheckpointError(
-                    f"{path}: {key}: expected less than vocab_size ({decoder_dims.vocab}), "
-                    f"got {placeholders[-1]}"
-                )
+                below = f"less than vocab_size ({decoder_dims.vocab})"
+                raise CheckpointError.of(path, key, below, placeholders[-1])
         reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
         source = WeightSource(reader, encoder_dtype)
         with torch.inference_mode():

@@ -20,13 +20,7 @@ from torch import Tensor
 
 from lookhear.engine.device.staging import to_device
 from lookhear.engine.models.vision_weights import Merger, VisionDims, VisionWeights
-from lookhear.kernels import (
-    linear,
-    rope,
-    rope_factors,
-    rope_frequencies,
-    windowed_attention,
-)
+from lookhear.kernels import linear, rope, rope_factors, rope_frequencies, windowed_attention
 
 MAX_PATCHES = 16_384  # in one pass, unless a single medium has more; inside they are wide
 KEPT_GRIDS = 4  # sizes of pictures whose positions are kept

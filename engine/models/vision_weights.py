@@ -9,9 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
-from lookhear.engine.checkpoints.loader import CheckpointError
-from lookhear.engine.models.layers import Norm
-from lookhear.engine.models.qwen3_weights import WeightSource, whole_number
+from lookhear.engine.checkpoints.loader import CheckpointError, whole_number
+from lookhear.engine.models.layers import Norm, WeightSource
 from lookhear.kernels import LinearWeights, pack_linear
 
 EPS = 1e-6
@@ -43,25 +42,19 @@ class VisionDims:
 
         activation = config.get("hidden_act", "gelu_pytorch_tanh")
         if activation != "gelu_pytorch_tanh":
-            raise CheckpointError(
-                f"{source}: hidden_act: expected 'gelu_pytorch_tanh', got {activation!r}"
-            )
+            raise CheckpointError.of(source, "hidden_act", "'gelu_pytorch_tanh'", activation)
         rope_config = config.get("rope_parameters") or {}
         if rope_config.get("rope_type", "axial") not in ("axial", "default"):
-            raise CheckpointError(
-                f"{source}: rope_type: expected 'axial', got {rope_config['rope_type']!r}"
-            )
+            raise CheckpointError.of(source, "rope_type", "'axial'", rope_config["rope_type"])
         layers, width, heads = number("depth"), number("hidden_size"), number("num_heads")
         if width % (4 * heads):
-            raise CheckpointError(
-                f"{source}: hidden_size: expected a multiple of 4 * num_heads ({4 * heads}), "
-                f"got {width}"
-            )
+            multiple = f"a multiple of 4 * num_heads ({4 * heads})"
+            raise CheckpointError.of(source, "hidden_size", multiple, width)
         positions = number("num_position_embeddings")
         side = round(positions**0.5)
         if side * side != positions:
-            raise CheckpointError(
-                f"{source}: num_position_embeddings: expected a square number, got {positions}"
+            raise CheckpointError.of(
+                source, "num_position_embeddings", "a square number", positions
             )
         return cls(
             width=width,
@@ -96,10 +89,8 @@ def _deepstack(config: Mapping[str, Any], source: Path, layers: int) -> tuple[in
         and all(type(i) is int and 0 <= i < layers for i in value)
         and value == sorted(set(value))
     ):
-        raise CheckpointError(
-            f"{source}: deepstack_visual_indexes: expected ascending layers below {layers}, "
-            f"got {value!r}"
-        )
+        expected = f"ascending layers below {layers}"
+        raise CheckpointError.of(source, "deepstack_visual_indexes", expected, value)
     return tuple(value)
 
 

@@ -43,12 +43,10 @@ class PagedDims(Protocol):
     @property
     def width(self) -> int:
         """Of an embedding."""
-        ...
 
     @property
     def rope_sections(self) -> tuple[int, int, int] | None:
         """M-RoPE's pairs per axis; None: plain positions."""
-        ...
 
 
 class PagedDecoder(Protocol):
@@ -60,30 +58,24 @@ class PagedDecoder(Protocol):
     @property
     def dims(self) -> PagedDims:
         """Of config.json."""
-        ...
 
     @property
     def vocab(self) -> int:
         """Logits per token."""
-        ...
 
     def new_cache(self, num_blocks: int) -> PagedCache:
         """A cache of its shape; num_blocks: the trash block included."""
-        ...
 
     def embed(self, tokens: Tensor) -> Tensor:
         """tokens: [n] int64. Returns [n, width]."""
-        ...
 
     def forward(
         self, inputs: Tensor, batch: PagedBatch, cache: PagedCache, added: Added | None = None
     ) -> Tensor:
         """One step over packed tokens; returns hidden [tokens, width]. See `Qwen3Model.forward`."""
-        ...
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden: [n, width]. Returns [n, vocab] float32."""
-        ...
 
 
 class PagedLogits(NamedTuple):

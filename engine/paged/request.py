@@ -45,7 +45,6 @@ class Matcher(TokenMask, Protocol):
 
     def accept(self, token: int) -> None:
         """The next token of the answer."""
-        ...
 
 
 class Grammar(Protocol):
@@ -53,7 +52,6 @@ class Grammar(Protocol):
 
     def start(self) -> Matcher:
         """A matcher at the beginning of an answer."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

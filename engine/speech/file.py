@@ -131,12 +131,5 @@ class FileTranscription(ABC):
     ) -> None:
         """A segment. start, end: seconds of the recording."""
         self._segments.append(
-            Segment(
-                text,
-                start,
-                end,
-                list(tokens),
-                sum(logprobs) / len(logprobs),
-                no_speech_prob,
-            )
+            Segment(text, start, end, list(tokens), sum(logprobs) / len(logprobs), no_speech_prob)
         )

@@ -16,30 +16,24 @@ class Transcriber(Protocol):
     @property
     def languages(self) -> list[str]:
         """ISO codes; empty if it has just one."""
-        ...
 
     @property
     def translates(self) -> bool:
         """Whether it can write English of other languages."""
-        ...
 
     @property
     def has_word_times(self) -> bool:
         """Whether it can say when each word was spoken."""
-        ...
 
     @property
     def max_samples(self) -> int:
         """Of one turn or file."""
-        ...
 
     def start_turn(self, session: str, turn: str, settings: TranscriptionSettings) -> LiveTurn:
         """Who listens to a turn."""
-        ...
 
     def start_file(self, message: TranscribeFile) -> Owner:
         """Who reads a file."""
-        ...
 
 
 def settings_error(

@@ -280,7 +280,7 @@ def _never_written(folder: Path, eot: object) -> set[int]:
     path = folder / "lookhear.json"
     for pair in read_json(path, required=False).get("unused_tokens", ()):
         if not (isinstance(pair, list) and len(pair) == 2 and all(type(i) is int for i in pair)):
-            raise CheckpointError(f"{path}: unused_tokens: expected [first, last), got {pair!r}")
+            raise CheckpointError.of(path, "unused_tokens", "[first, last)", pair)
         never.update(range(*pair))
     return {i for i in never if i < eot}
 
