@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -56,21 +56,22 @@ def whole_number(config: Mapping[str, Any], source: Path, key: str, *aliases: st
     return value
 
 
+class Loading(TypedDict, total=False):
+    """dtype: float32 by default. device: the CPU by default. progress hears the share of the
+    tensors taken so far, 0 to 1."""
+
+    dtype: torch.dtype
+    device: torch.device | str
+    progress: Callable[[float], None] | None
+
+
 class CheckpointReader:
-    """The weights of a folder, one file or sharded, each taken once by name.
+    """The weights of a folder, one file or sharded, each taken once by name."""
 
-    progress, if given, hears the share of the tensors taken so far, 0 to 1.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        dtype: torch.dtype,
-        device: torch.device | str = "cpu",
-        progress: Callable[[float], None] | None = None,
-    ) -> None:
-        self._dtype, self._device, self._progress = dtype, device, progress
+    def __init__(self, folder: Path, **loading: Unpack[Loading]) -> None:
+        self._dtype = loading.get("dtype", torch.float32)
+        self._device = loading.get("device", "cpu")
+        self._progress = loading.get("progress")
         self._file_of = _tensor_files(folder)
         self._open: dict[Path, Any] = {}
         self._taken: set[str] = set()

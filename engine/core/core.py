@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from lookhear.engine.core.owner import Owner, Streamer
 from lookhear.engine.core.request import Phase, Priority, RequestError
-from lookhear.engine.core.runner import Failure, Handle, Outcome, Runner, Running
+from lookhear.engine.core.runner import Failure, Finish, Runner, Running
 from lookhear.engine.core.scheduler import Scheduler
 from lookhear.engine.messages import CloseSession, Event, Message, Ping, Pong
 
@@ -41,7 +41,7 @@ class Desk(Protocol):
 class Launched:
     """A step that the device is busy with, and whom it feeds."""
 
-    handle: Handle
+    finish: Finish
     sequences: list[Running]
 
 
@@ -167,8 +167,7 @@ class EngineCore:
         work = self._schedule()
         if work:
             self._launch(work)
-        outcome = self._wait(is_idle=not work)
-        self._commit(outcome)
+        self._commit(self._wait(is_idle=not work))
         events, self._events = self._events, []
         return events
 
@@ -202,19 +201,19 @@ class EngineCore:
                 scheduler.forget(key)
 
     def _launch(self, work: list[tuple[Running, int]]) -> None:
-        handle = self._runner.launch(work)
-        self._launched.append(Launched(handle, [sequence for sequence, _ in work]))
+        finish = self._runner.launch(work)
+        self._launched.append(Launched(finish, [sequence for sequence, _ in work]))
 
-    def _wait(self, *, is_idle: bool) -> Outcome:
+    def _wait(self, *, is_idle: bool) -> list[Failure]:
         """Of the oldest step, unless it may overlap with the next one."""
         if len(self._launched) <= (0 if is_idle else self._overlap):
-            return Outcome()
-        outcome = self._launched.popleft().handle.wait()
+            return []
+        failures = self._launched.popleft().finish()
         self._release_retired()
-        return outcome
+        return failures
 
-    def _commit(self, outcome: Outcome) -> None:
-        for failure in outcome.failures:
+    def _commit(self, failures: list[Failure]) -> None:
+        for failure in failures:
             if failure.key in self._running:  # not dropped while the step was on its way
                 self._fail(failure)
         for key, sequence in list(self._running.items()):

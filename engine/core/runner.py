@@ -2,7 +2,7 @@
 
 place(request)      room for it is taken; nothing is computed
 launch(work)        encoders and one decoder pass over all the work; nothing is read back
-handle.wait()       what was sampled is read, and the sequences go on
+finish()            of a launched step: what was sampled is read, and the sequences go on
 release(sequence)   its room is free again
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import torch
@@ -64,18 +64,9 @@ class Failure:
 NOT_FINITE = "the model's output is not finite (NaN weights or input, or an overflow)"
 
 
-@dataclass(slots=True)
-class Outcome:
-    """failures: requests that a step has ended. Everything else went on."""
-
-    failures: list[Failure] = field(default_factory=list)
-
-
-class Handle(Protocol):
-    """A launched step."""
-
-    def wait(self) -> Outcome:
-        """Read what was sampled and move the sequences on. Once."""
+# Of a launched step, called once: reads what was sampled and moves the sequences on. Returns the
+# requests that the step has ended; everything else went on.
+Finish = Callable[[], list[Failure]]
 
 
 class Runner(Protocol, Generic[R, S]):
@@ -88,7 +79,7 @@ class Runner(Protocol, Generic[R, S]):
     def place(self, request: R) -> S:
         """Raises `RequestError` if it could never run."""
 
-    def launch(self, work: Sequence[tuple[S, int]]) -> Handle:
+    def launch(self, work: Sequence[tuple[S, int]]) -> Finish:
         """work: sequences and how many tokens each is fed."""
 
     def release(self, sequence: S) -> None:
@@ -111,7 +102,7 @@ def warm_up(runner: Runner[Q, S], requests: Sequence[Q]) -> None:
         sequence = runner.place(request)
         failures: list[Failure] = []
         while sequence.phase is not Phase.DONE and not failures:
-            failures = runner.launch([(sequence, sequence.demand().known)]).wait().failures
+            failures = runner.launch([(sequence, sequence.demand().known)])()
         if failures:
             log.warning("warming up: %s: %s", failures[0].code, failures[0].message)
         runner.release(sequence)

@@ -7,9 +7,10 @@ all axes: plain RoPE, so plain positions serve either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from lookhear.engine.checkpoints.end_tokens import end_tokens
 from lookhear.engine.checkpoints.loader import (
     CheckpointError,
     CheckpointReader,
+    Loading,
     read_json,
     section,
     whole_number,
@@ -57,35 +59,22 @@ _ORIGINAL = _Names(
 )
 
 
+@dataclass(eq=False)
 class Qwen3AsrModel:
     """encoder: log-mel windows to embeddings. decoder: everything else, see `Qwen3Model`.
 
     audio_token: the placeholder's id. end_tokens: ids that end a transcript.
     """
 
-    def __init__(
-        self,
-        encoder: AudioEncoder,
-        decoder: Qwen3Model,
-        audio_token: int,
-        end_tokens: tuple[int, ...],
-        num_parameters: int,
-    ) -> None:
-        self.encoder = encoder
-        self.decoder = decoder
-        self.audio_token = audio_token
-        self.end_tokens = end_tokens
-        self.num_parameters = num_parameters
+    encoder: AudioEncoder
+    decoder: Qwen3Model
+    audio_token: int
+    end_tokens: tuple[int, ...]
+    num_parameters: int
 
     @classmethod
     def from_folder(
-        cls,
-        folder: Path,
-        *,
-        dtype: torch.dtype = torch.float32,
-        half: bool = False,
-        device: torch.device | str = "cpu",
-        progress: Callable[[float], None] | None = None,
+        cls, folder: Path, *, half: bool = False, **loading: Unpack[Loading]
     ) -> Qwen3AsrModel:
         """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
 
@@ -109,7 +98,7 @@ class Qwen3AsrModel:
         if audio_token >= decoder_dims.vocab:
             below = f"less than vocab_size ({decoder_dims.vocab})"
             raise CheckpointError.of(path, "audio_token_id", below, audio_token)
-        reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
+        reader = CheckpointReader(folder, **loading)
         source = WeightSource(reader)
         with torch.inference_mode():
             audio_weights = read_audio_weights(

@@ -7,9 +7,10 @@ caches, and chunks that end inside a picture, cannot take them apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from lookhear.engine.checkpoints.end_tokens import end_tokens
 from lookhear.engine.checkpoints.loader import (
     CheckpointError,
     CheckpointReader,
+    Loading,
     read_json,
     section,
     whole_number,
@@ -34,38 +36,28 @@ from lookhear.engine.paged.request import Medium
 BODY, TOWER = "model.language_model", "model.visual"  # names in the checkpoint
 
 
+@dataclass(eq=False)
 class Qwen3VLModel:
     """encoder: pixels to rows. decoder: everything else, see `Qwen3Model`.
 
     image_token, video_token: the placeholders' ids. end_tokens: ids that end an answer.
     """
 
-    def __init__(
-        self,
-        encoder: VisionEncoder,
-        decoder: Qwen3Model,
-        image_token: int,
-        video_token: int,
-        end_tokens: tuple[int, ...],
-        num_parameters: int,
-    ) -> None:
-        self.encoder = encoder
-        self.decoder = decoder
-        self.image_token = image_token
-        self.video_token = video_token
-        self.end_tokens = end_tokens
-        self.num_parameters = num_parameters
+    encoder: VisionEncoder
+    decoder: Qwen3Model
+    image_token: int
+    video_token: int
+    end_tokens: tuple[int, ...]
+    num_parameters: int
 
     @classmethod
     def from_folder(
         cls,
         folder: Path,
         *,
-        dtype: torch.dtype = torch.float32,
         encoder_dtype: torch.dtype | None = None,
         half: bool = False,
-        device: torch.device | str = "cpu",
-        progress: Callable[[float], None] | None = None,
+        **loading: Unpack[Loading],
     ) -> Qwen3VLModel:
         """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
 
@@ -95,7 +87,7 @@ class Qwen3VLModel:
             if placeholders[-1] >= decoder_dims.vocab:
                 below = f"less than vocab_size ({decoder_dims.vocab})"
                 raise CheckpointError.of(path, key, below, placeholders[-1])
-        reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
+        reader = CheckpointReader(folder, **loading)
         source = WeightSource(reader, encoder_dtype)
         with torch.inference_mode():
             vision_weights = read_vision_weights(source, vision_dims, TOWER)

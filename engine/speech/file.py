@@ -19,7 +19,7 @@ from lookhear.engine.messages import (
     TranscribeFile,
     Word,
 )
-from lookhear.engine.speech.quiet import quietest
+from lookhear.engine.speech.audio_buffer import quietest
 
 SHORTEST = SAMPLE_RATE // 50  # samples; what is left of a recording and not worth hearing
 

@@ -15,6 +15,7 @@ Positions are absolute: samples since the turn began.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,13 +30,13 @@ from lookhear.engine.messages import (
     TurnCompleted,
     TurnFailed,
 )
-from lookhear.engine.speech.audio_buffer import AudioBuffer
-from lookhear.engine.speech.commit_policy import CommitPolicy
+from lookhear.engine.speech.agreement import agreed_words
+from lookhear.engine.speech.audio_buffer import AudioBuffer, quietest
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.live_config import LiveConfig
-from lookhear.engine.speech.quiet import quietest
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
 from lookhear.engine.speech.turn_text import TurnText
+from lookhear.engine.speech.words import UNSPACED_LANGUAGES
 
 
 class LiveTurn:
@@ -53,7 +54,6 @@ class LiveTurn:
         self._turn = turn
         self._recognizer = recognizer
         self._config = config
-        self._policy = CommitPolicy(config, recognizer.token_bytes)
         self._text = TurnText(session, turn, settings, recognizer)
         # From _segment_start on. Speech that begins with the very first frame is misheard; silence
         # in front is cheap.
@@ -198,15 +198,29 @@ class LiveTurn:
             return [*self._close(), *self.settle()]
         num_final = 0
         if self._received - self._segment_start <= self._config.cap:
-            num_final = self._policy.num_final(
-                new,
-                older,
-                language=self._text.language,
-                num_samples=tick.end - self._segment_start,
-                is_quiet=tick.end >= self._voiced_until + self._config.tail,
-            )
+            num_final = self._num_final(new, older, tick)
         events = self._commit(num_final)
         return [*events, *self.settle(), *self._provisional()]
+
+    def _num_final(self, new: Hypothesis, older: Sequence[Hypothesis], tick: _Tick) -> int:
+        """Leading tokens of the new hypothesis that will not change any more. older: those of the
+        ticks before, as many as have to agree, beyond the same committed text."""
+        config = self._config
+        # From a few syllables a model makes up whole sentences, and may do so twice alike.
+        is_ripe = tick.end - self._segment_start >= config.warm_up
+        is_settled = self._text.language is not None
+        if not is_ripe or not (is_settled or all(h.language == new.language for h in older)):
+            return 0
+        # There is silence behind the last word, so it will not grow.
+        is_quiet = tick.end >= self._voiced_until + config.tail
+        return agreed_words(
+            [hypothesis.tokens for hypothesis in older],
+            new.tokens,
+            self._recognizer.token_bytes,
+            held_words=0 if is_quiet else config.held_words,
+            unspaced=new.language in UNSPACED_LANGUAGES,
+            limit=None if is_quiet else new.num_confident(config.least_logprob),
+        )
 
     def settle(self) -> list[Event]:
         """Close what is complete: the turn at its end, the segment at a pause."""
