@@ -235,7 +235,7 @@ class RequestProgress(Generic[Q]):
         self._depends = False
         return taken
 
-    def _result(self) -> Result:
+    def result(self) -> Result:
         """What came of the request. Only when done."""
         generated = self.generated
         assert self.phase is Phase.DONE and generated.stop is not None

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Integers = NDArray[np.int64]
+Numbers = Sequence[int] | Sequence[float] | Integers | NDArray[np.int32] | NDArray[np.float32]
 Shapes = Mapping[str, tuple[int, ...]]
 
 # Fields begin at multiples of so many integers: Triton compiles for pointers that are multiples of
@@ -167,15 +168,7 @@ def _layout(shapes: Shapes) -> tuple[list[int], int]:
     return ends[:-1], ends[-1]
 
 
-def to_device(
-    values: Sequence[int]
-    | Sequence[float]
-    | NDArray[np.int64]
-    | NDArray[np.int32]
-    | NDArray[np.float32],
-    dtype: torch.dtype,
-    device: torch.device,
-) -> Tensor:
+def to_device(values: Numbers, dtype: torch.dtype, device: torch.device) -> Tensor:
     """A new tensor on the device; nobody waits for the copy."""
     host = torch.as_tensor(values, dtype=dtype)
     if device.type == "cpu":

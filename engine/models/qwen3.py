@@ -37,6 +37,8 @@ class Qwen3Model:
         self.weights = weights
         self.dtype = weights.tokens.dtype
         self.device = weights.tokens.device
+        self.num_parameters = weights.num_parameters
+        self.vocab = dims.vocab  # logits per token
         self._frequencies = rope_frequencies(dims.head_dim, dims.rope_theta).to(self.device)
 
     @classmethod
@@ -53,16 +55,6 @@ class Qwen3Model:
             weights = read_weights(reader, dims, half=half)
         reader.finish(ignore=tied_copy(dims))
         return cls(dims, weights)
-
-    @property
-    def num_parameters(self) -> int:
-        """Numbers in the checkpoint."""
-        return self.weights.num_parameters
-
-    @property
-    def vocab(self) -> int:
-        """Logits per token."""
-        return self.dims.vocab
 
     def new_cache(self, num_blocks: int, dtype: torch.dtype | None = None) -> PagedCache:
         """A cache of this model's shape; num_blocks: the trash block included."""

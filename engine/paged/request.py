@@ -20,7 +20,6 @@ import hashlib
 import math
 import os
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,26 +31,12 @@ from lookhear.engine.core.request import (
     Phase,
     Priority,
     RequestProgress,
-    Result,
     StopReason,
 )
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, DIGEST_BYTES, MediaSpan, block_digests
 from lookhear.engine.paged.mrope import Grid, PromptPositions
-from lookhear.engine.sampling.params import SamplingParams, TokenMask
-
-
-class Matcher(TokenMask, Protocol):
-    """Where one answer is in its grammar."""
-
-    def accept(self, token: int) -> None:
-        """The next token of the answer."""
-
-
-class Grammar(Protocol):
-    """What answers keep to. See `engine.sampling.grammar`."""
-
-    def start(self) -> Matcher:
-        """A matcher at the beginning of an answer."""
+from lookhear.engine.sampling.grammar import GrammarMatcher, JsonGrammar
+from lookhear.engine.sampling.params import SamplingParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +96,7 @@ class PagedRequest:
     salt: bytes = b""
     guard_loops: bool = True
     model_ends: bool = True
-    grammar: Grammar | None = None
+    grammar: JsonGrammar | None = None
 
     @property
     def lasting_tokens(self) -> float:
@@ -143,7 +128,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
     num_cached: int = 0
     is_waiting: bool = False
     positions: PromptPositions | None = field(init=False, default=None)
-    matcher: Matcher | None = field(init=False, default=None)
+    matcher: GrammarMatcher | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         request = self.request
@@ -243,7 +228,3 @@ class PagedSequence(RequestProgress[PagedRequest]):
         fresh = range(self.num_named, full)
         self.num_named = full
         return [(self.blocks[i], self.digests[i]) for i in fresh]
-
-    def result(self) -> Result:
-        """What came of the request. Only when done."""
-        return self._result()

@@ -39,6 +39,7 @@ class WhisperModel:
         self.dtype = weights.encoder_positions.dtype  # of the encoder, and of the audio it takes
         self.decoder_dtype = weights.decoder_positions.dtype
         self.device = weights.tokens.device
+        self.num_parameters = weights.num_parameters
 
     @classmethod
     def from_folder(
@@ -69,39 +70,23 @@ class WhisperModel:
             weights = read_weights(reader, dims, never, encoder_dtype=dtype, half_decoder=mixed)
             return cls(dims, weights)
 
-    @property
-    def num_parameters(self) -> int:
-        """Numbers in the checkpoint."""
-        return self.weights.num_parameters
-
-    def new_self_cache(self, rows: int, dtype: torch.dtype | None = None) -> SelfCache:
-        """A decoder cache of this model's shape; see `SelfCache`."""
+    def new_self_cache(
+        self, rows: int, dtype: torch.dtype | None = None, context: int | None = None
+    ) -> SelfCache:
+        """A decoder cache of this model's shape; see `SelfCache`. context: default: all it has."""
         dims, dtype = self.dims, dtype or self.decoder_dtype
-        return SelfCache(
-            dims.decoder_layers,
-            rows,
-            dims.decoder_heads,
-            dims.context,
-            dims.head_dim,
-            dtype,
-            self.device,
-        )
+        size = dims.context if context is None else context
+        layers, heads = dims.decoder_layers, dims.decoder_heads
+        return SelfCache(layers, rows, heads, size, dims.head_dim, dtype, self.device)
 
     def new_cross_cache(
         self, slots: int, positions: int | None = None, dtype: torch.dtype | None = None
     ) -> CrossCache:
         """Slots for this model's windows, `positions` long (default: the longest it knows)."""
         dims, dtype = self.dims, dtype or self.dtype
-        positions = dims.audio_positions if positions is None else positions
-        return CrossCache(
-            slots,
-            dims.decoder_layers,
-            dims.decoder_heads,
-            positions,
-            dims.head_dim,
-            dtype,
-            self.device,
-        )
+        size = dims.audio_positions if positions is None else positions
+        layers, heads = dims.decoder_layers, dims.decoder_heads
+        return CrossCache(slots, layers, heads, size, dims.head_dim, dtype, self.device)
 
     @torch.inference_mode()
     def encode(self, log_mel: Tensor) -> Tensor:
@@ -228,11 +213,7 @@ class WhisperModel:
         Returns [batch, heads, queries, positions] float32; input of `token_times`.
         """
         batch, queries = tokens.shape
-        dims = self.dims
-        scratch = SelfCache(
-            dims.decoder_layers, batch, dims.decoder_heads, queries, dims.head_dim,
-            self.decoder_dtype, self.device,
-        )  # fmt: skip
+        scratch = self.new_self_cache(batch, context=queries)
         rows = torch.arange(1, batch + 1, device=self.device)
         places = torch.arange(queries, device=self.device).expand(batch, queries)
         looks = Looks(heads, positions)
