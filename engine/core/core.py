@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lookhear.engine.core.owner import Owner, Streamer
@@ -37,14 +36,6 @@ class Desk(Protocol):
         """How it is now, for the metrics."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launched:
-    """A step that the device is busy with, and whom it feeds."""
-
-    finish: Finish
-    sequences: list[Running]
-
-
 class EngineCore:
     """One model, all its sessions. Every public call belongs to the thread that owns the device.
 
@@ -58,7 +49,8 @@ class EngineCore:
     ) -> None:
         assert overlap in (0, 1), overlap
         self._overlap = overlap
-        self._launched: deque[Launched] = deque()
+        # Steps that the device is busy with, and whom each feeds.
+        self._launched: deque[tuple[Finish, list[Running]]] = deque()
         self._retired: list[Running] = []  # over, but a launched step still writes to their room
         self._desk = desk
         self._runner = runner
@@ -202,13 +194,14 @@ class EngineCore:
 
     def _launch(self, work: list[tuple[Running, int]]) -> None:
         finish = self._runner.launch(work)
-        self._launched.append(Launched(finish, [sequence for sequence, _ in work]))
+        self._launched.append((finish, [sequence for sequence, _ in work]))
 
     def _wait(self, *, is_idle: bool) -> list[Failure]:
         """Of the oldest step, unless it may overlap with the next one."""
         if len(self._launched) <= (0 if is_idle else self._overlap):
             return []
-        failures = self._launched.popleft().finish()
+        finish, _ = self._launched.popleft()
+        failures = finish()
         self._release_retired()
         return failures
 
@@ -243,7 +236,7 @@ class EngineCore:
         self._release_retired()
 
     def _release_retired(self) -> None:
-        busy = {id(sequence) for step in self._launched for sequence in step.sequences}
+        busy = {id(sequence) for _, sequences in self._launched for sequence in sequences}
         free = [sequence for sequence in self._retired if id(sequence) not in busy]
         self._retired = [sequence for sequence in self._retired if id(sequence) in busy]
         for sequence in free:

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.device.staging import to_device
-from lookhear.engine.models.vision_weights import Merger, VisionDims, VisionWeights
+from lookhear.engine.models.layers import FeedForward
+from lookhear.engine.models.vision_weights import VisionDims, VisionWeights
 from lookhear.kernels import linear, rope, rope_factors, rope_frequencies, windowed_attention
 
 MAX_PATCHES = 16_384  # in one pass, unless a single medium has more; inside they are wide
@@ -80,17 +81,17 @@ class VisionEncoder:
         dims, weights = self.dims, self.weights
         merged: list[Tensor] = []
         layers = weights.layers
-        nexts = [*(layer.attention_norm for layer in layers[1:]), weights.merger.norm]
-        normed = layers[0].attention_norm(x)
+        nexts = [*(layer.attention.norm for layer in layers[1:]), weights.merger.norm]
+        normed = layers[0].attention.norm(x)
         for index, (layer, next_norm) in enumerate(zip(layers, nexts, strict=True)):
-            qkv = linear(normed, layer.qkv)
+            qkv = linear(normed, layer.attention.qkv)
             qk, v = torch.split(
                 qkv.view(len(x), 3 * dims.heads, -1), [2 * dims.heads, dims.heads], dim=1
             )
             q, k = rope(qk, cos, sin).chunk(2, dim=1)
-            y = linear(windowed_attention(q, k, v, bounds).flatten(1), layer.out)
-            normed = layer.ffn_norm.add_(y, x)
-            y = linear(linear(normed, layer.up, "gelu_tanh"), layer.down)
+            y = linear(windowed_attention(q, k, v, bounds).flatten(1), layer.attention.out)
+            normed = layer.ffn.norm.add_(y, x)
+            y = linear(linear(normed, layer.ffn.up, "gelu_tanh"), layer.ffn.down)
             normed = next_norm.add_(y, x)
             if index in dims.deepstack:
                 merger = weights.deepstack[dims.deepstack.index(index)]
@@ -173,5 +174,5 @@ def _passes(media: Sequence[Tensor], patch_area: int) -> Iterator[list[Tensor]]:
         yield part
 
 
-def _merge(merger: Merger, x: Tensor) -> Tensor:
+def _merge(merger: FeedForward, x: Tensor) -> Tensor:
     return linear(linear(x, merger.up, "gelu"), merger.down)

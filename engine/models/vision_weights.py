@@ -10,7 +10,13 @@ from typing import Any
 from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError, whole_number
-from lookhear.engine.models.layers import Norm, WeightSource
+from lookhear.engine.models.layers import (
+    EncoderLayer,
+    FeedForward,
+    Norm,
+    SelfAttention,
+    WeightSource,
+)
 from lookhear.kernels import LinearWeights, pack_linear
 
 EPS = 1e-6
@@ -95,35 +101,16 @@ def _deepstack(config: Mapping[str, Any], source: Path, layers: int) -> tuple[in
 
 
 @dataclass(frozen=True, slots=True)
-class VisionLayer:
-    """qkv: [3 * width, width]. up, down: the feed-forward. Norms: before each."""
-
-    attention_norm: Norm
-    qkv: LinearWeights
-    out: LinearWeights
-    ffn_norm: Norm
-    up: LinearWeights
-    down: LinearWeights
-
-
-@dataclass(frozen=True, slots=True)
-class Merger:
-    """norm: of patches [width], or of tokens [merge ** 2 * width]. up: from tokens to tokens."""
-
-    norm: Norm
-    up: LinearWeights
-    down: LinearWeights
-
-
-@dataclass(frozen=True, slots=True)
 class VisionWeights:
-    """patches: [width, channels * frames * patch ** 2]. positions: [side ** 2, width], by rows."""
+    """patches: [width, channels * frames * patch ** 2]. positions: [side ** 2, width], by rows.
+    merger, deepstack: norm of patches [width], or of tokens [merge ** 2 * width]; up: from tokens
+    to tokens. Queries are not scaled."""
 
     patches: LinearWeights
     positions: Tensor
-    layers: list[VisionLayer]
-    merger: Merger
-    deepstack: list[Merger]
+    layers: list[EncoderLayer]
+    merger: FeedForward
+    deepstack: list[FeedForward]
 
 
 def read_vision_weights(source: WeightSource, dims: VisionDims, tower: str) -> VisionWeights:
@@ -144,21 +131,25 @@ def read_vision_weights(source: WeightSource, dims: VisionDims, tower: str) -> V
     )
 
 
-def _layer(source: WeightSource, dims: VisionDims, layer: str) -> VisionLayer:
+def _layer(source: WeightSource, dims: VisionDims, layer: str) -> EncoderLayer:
     width = dims.width
-    return VisionLayer(
-        attention_norm=Norm.read(source, f"{layer}.norm1", width, EPS),
-        qkv=source.linear(f"{layer}.attn", {"qkv": 3 * width}, width, bias=True),
-        out=source.linear(f"{layer}.attn", {"proj": width}, width, bias=True),
-        ffn_norm=Norm.read(source, f"{layer}.norm2", width, EPS),
-        up=source.linear(f"{layer}.mlp", {"linear_fc1": dims.ffn}, width, bias=True),
-        down=source.linear(f"{layer}.mlp", {"linear_fc2": width}, dims.ffn, bias=True),
+    return EncoderLayer(
+        SelfAttention(
+            norm=Norm.read(source, f"{layer}.norm1", width, EPS),
+            qkv=source.linear(f"{layer}.attn", {"qkv": 3 * width}, width, bias=True),
+            out=source.linear(f"{layer}.attn", {"proj": width}, width, bias=True),
+        ),
+        FeedForward(
+            norm=Norm.read(source, f"{layer}.norm2", width, EPS),
+            up=source.linear(f"{layer}.mlp", {"linear_fc1": dims.ffn}, width, bias=True),
+            down=source.linear(f"{layer}.mlp", {"linear_fc2": width}, dims.ffn, bias=True),
+        ),
     )
 
 
-def _merger(source: WeightSource, dims: VisionDims, name: str, normed: int) -> Merger:
+def _merger(source: WeightSource, dims: VisionDims, name: str, normed: int) -> FeedForward:
     inside = dims.merge**2 * dims.width
-    return Merger(
+    return FeedForward(
         norm=Norm.read(source, f"{name}.norm", normed, EPS),
         up=source.linear(name, {"linear_fc1": inside}, inside, bias=True),
         down=source.linear(name, {"linear_fc2": dims.out_width}, inside, bias=True),

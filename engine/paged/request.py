@@ -44,10 +44,9 @@ class Medium:
     """What one encoder pass reads, whole: a window of log-mel [mels, frames], say.
 
     digest: of the features, so equal digests mean equal embeddings; random if it is not final.
-    num_tokens: placeholders that
-    it stands behind. is_final: whether it may be asked for again; a window that still grows will
-    not be, and keeping what comes of it would only push out what is. grid: of a picture, tokens
-    down and across, if its decoder has M-RoPE.
+    num_tokens: placeholders that it stands behind. is_final: whether it may be asked for again; a
+    window that still grows will not be, and keeping what comes of it would only push out what is.
+    grid: of a picture, tokens down and across, if its decoder has M-RoPE.
     """
 
     features: NDArray[np.float32]
