@@ -186,8 +186,7 @@ class AudioEncoder:
             y = windowed_attention(q, k, v, limits, scale=1.0)
             y = linear(y.flatten(1), layer.attention.out)
             normed = layer.ffn.norm.add_(y, x)
-            y = linear(linear(normed, layer.ffn.up, "gelu"), layer.ffn.down)
-            normed = next_norm.add_(y, x)
+            normed = next_norm.add_(layer.ffn(normed), x)
         return linear(linear(normed, weights.up, "gelu"), weights.down)
 
     def encode(self, log_mel: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointReader
-from lookhear.kernels import LinearWeights, add_layer_norm_, layer_norm, pack_linear
+from lookhear.kernels import LinearWeights, add_layer_norm_, layer_norm, linear, pack_linear
 
 
 class WeightSource:
@@ -85,6 +85,10 @@ class FeedForward:
     norm: Norm
     up: LinearWeights
     down: LinearWeights
+
+    def __call__(self, normed: Tensor, activation: str = "gelu") -> Tensor:
+        """normed: [..., width], of the norm."""
+        return linear(linear(normed, self.up, activation), self.down)
 
 
 @dataclass(frozen=True, slots=True)

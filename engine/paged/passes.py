@@ -163,9 +163,10 @@ class PagedPasses:
         self._fields = fields
         if is_decode:
             return self._decoded(fields, shape, len(work))
-        hidden = self.graphs.run(
-            kind, self._with_media(shape, fields, pieces), lambda: self._eager(fields, pieces)
-        )
+        if shape is not None and pieces:  # to where the graph of that shape reads them
+            embeddings = _joined(pieces).to(self._media_rows.dtype)
+            self._media_rows.index_copy_(0, fields["places"], embeddings)
+        hidden = self.graphs.run(kind, shape, lambda: self._eager(fields, pieces))
         return PagedLogits(self._decoder.logits(hidden[fields["wanted"]]))
 
     def keep(self, tokens: Tensor) -> None:
@@ -258,15 +259,6 @@ class PagedPasses:
         if rows.shape[1] > width:
             added = fields["places"], rows[:, width:]
         return self._decoder.forward(inputs, _batch(fields), self._cache, added)
-
-    def _with_media(
-        self, shape: Shape | None, fields: Fields, pieces: Sequence[Piece]
-    ) -> Shape | None:
-        """Puts the media where the graph of that shape reads them."""
-        if shape is not None and pieces:
-            rows = _joined(pieces).to(self._media_rows.dtype)
-            self._media_rows.index_copy_(0, fields["places"], rows)
-        return shape
 
     def _prefill_region(self, fields: Fields) -> Tensor:
         if not self._parts:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
-from lookhear.engine.models.layers import FeedForward, SelfAttention
+from lookhear.engine.models.layers import SelfAttention
 from lookhear.engine.whisper.caches import CrossCache, SelfCache
 from lookhear.engine.whisper.weights import WhisperDims, WhisperWeights, read_weights
 from lookhear.kernels import (
@@ -112,7 +112,7 @@ class WhisperModel:
             q, k, v = _heads(layer.attention, normed, dims.encoder_heads)
             y = linear(attention(q, k, v, scale=1.0).flatten(2), layer.attention.out)
             normed = layer.ffn.norm.add_(y, x)
-            normed = next_norm.add_(_feed_forward(layer.ffn, normed), x)
+            normed = next_norm.add_(layer.ffn(normed), x)
         return normed
 
     @torch.inference_mode()
@@ -175,7 +175,7 @@ class WhisperModel:
             if looks is not None:
                 looks.add(index, q, audio, slots, audio_lengths)
 
-            normed = next_norm.add_(_feed_forward(layer.ffn, normed), x)
+            normed = next_norm.add_(layer.ffn(normed), x)
         return normed
 
     @torch.inference_mode()
@@ -271,7 +271,3 @@ def _heads(weights: SelfAttention, normed: Tensor, heads: int) -> tuple[Tensor, 
     qkv = linear(normed, weights.qkv)
     q, k, v = qkv.view(*qkv.shape[:2], 3, heads, -1).unbind(2)
     return q, k, v
-
-
-def _feed_forward(weights: FeedForward, normed: Tensor) -> Tensor:
-    return linear(linear(normed, weights.up, "gelu"), weights.down)
