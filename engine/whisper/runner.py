@@ -34,6 +34,8 @@ from lookhear.kernels.log_mel import HOP
 class WhisperRunner:
     """max_rows: requests decoded together at most. windows: see `WhisperPasses`."""
 
+    free_tokens = 0  # rows are fixed: nothing is reserved by length
+
     def __init__(
         self,
         model: WhisperModel,
@@ -75,11 +77,6 @@ class WhisperRunner:
             graphs.num_runs.clear()
 
     # --- steps -----------------------------------------------------------------------------------
-
-    @property
-    def free_tokens(self) -> int:
-        """None: rows are fixed, nothing is reserved by length."""
-        return 0  # rows are fixed: nothing is reserved by length
 
     def place(self, request: WhisperRequest) -> WhisperSequence:
         """Give the request a row and a slot; the scheduler has seen to it that there are some."""
