@@ -19,13 +19,7 @@ import time
 from lookhear.engine.client.channel import Channel
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.device.allocator import keep_freed_memory
-from lookhear.engine.messages import (
-    EngineFailed,
-    Pong,
-    Ready,
-    Shutdown,
-    Starting,
-)
+from lookhear.engine.messages import EngineFailed, Pong, Ready, Shutdown, Starting
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +39,7 @@ def serve(config: EngineConfig, channel: Channel) -> int:
         channel.send(EngineFailed("model_not_loaded", str(error)))
         return EXIT_CANNOT_START
     core = built.core
-    channel.send(
-        Ready(
-            [built.card],
-            built.config.max_live_turns,
-            built.device,
-            built.dtype,
-        )
-    )
+    channel.send(Ready([built.card], built.config.max_live_turns, built.device, built.dtype))
     gc.collect()
     gc.freeze()  # what is loaded now stays for good; the collector need not walk it again
     keep_freed_memory()

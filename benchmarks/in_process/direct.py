@@ -114,9 +114,9 @@ def run_requests(
         for key in scheduler.admit(runner.free_tokens):
             running[key] = runner.place(wanted[key])
         shares = scheduler.share({key: s.demand() for key, s in running.items()})
-        outcome = runner.launch([(running[k], n) for k, n in shares.items()]).wait()
-        if outcome.failures:
-            raise RuntimeError(outcome.failures[0].message)
+        failures = runner.launch([(running[k], n) for k, n in shares.items()])()
+        if failures:
+            raise RuntimeError(failures[0].message)
         if not first and any(s.generated.tokens for s in running.values()):
             first = time.perf_counter()
         for key in [key for key, s in running.items() if s.phase is Phase.DONE]:

@@ -51,8 +51,8 @@ def load(folder: Path, mode: str) -> Transcribe:
         sequence = runner.place(request)
         while sequence.phase is not Phase.DONE:
             demand = sequence.demand()
-            outcome = runner.launch([(sequence, demand.known + demand.draft)]).wait()
-            assert not outcome.failures, outcome.failures
+            failures = runner.launch([(sequence, demand.known + demand.draft)])()
+            assert not failures, failures
         runner.release(sequence)
         return list(sequence.result().tokens)
 

@@ -34,6 +34,8 @@ class ChatAnswer(Streamer):
     """key: its name in the core. prompt, sampling: what is asked, and how it is decoded. grammar:
     what it keeps to, thinking included."""
 
+    is_urgent = True
+
     def __init__(
         self,
         key: str,
@@ -50,7 +52,7 @@ class ChatAnswer(Streamer):
         self._tokenizer = tokenizer
         self._grammar = grammar
         self._has_request = False
-        self._done = False
+        self.is_done = False
         self._has_started = False
         self._num_told = 0  # tokens whose text has gone through the stages
         self._num_thought = 0
@@ -60,19 +62,9 @@ class ChatAnswer(Streamer):
         self._pending: list[ChosenToken] = []  # wait for their text
         self._usage = AnswerUsage()
 
-    @property
-    def is_done(self) -> bool:
-        """Whether the answer is complete."""
-        return self._done
-
-    @property
-    def is_urgent(self) -> bool:
-        """Somebody waits for it."""
-        return True
-
     def wants_request(self) -> bool:
         """Once."""
-        return not self._has_request and not self._done
+        return not self._has_request and not self.is_done
 
     def cost(self) -> Cost:
         """Of the whole answer: its pictures, its prompt and all that it may say."""
@@ -157,7 +149,7 @@ class ChatAnswer(Streamer):
 
     def absorb(self, result: Result) -> list[Event]:
         """What was held back, and the end."""
-        self._done = True
+        self.is_done = True
         events: list[Event] = []
         session, name = self._message.session, self._message.answer
         if not self._stops.has_stopped:
@@ -180,7 +172,7 @@ class ChatAnswer(Streamer):
 
     def fail(self, code: str, message: str) -> list[Event]:
         """The answer could not be written."""
-        self._done = True
+        self.is_done = True
         return [AnswerFailed(self._message.session, self._message.answer, code, message)]
 
 

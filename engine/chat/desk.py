@@ -60,8 +60,7 @@ class ChatDesk:
         match message:
             case HoldPicture(session, _, picture, pixels):
                 if pictures is not None:
-                    pictures.forget(session, picture)
-                    pictures.store.hold(session, picture, pixels)
+                    pictures.hold(session, picture, pixels)
             case DropPicture(session, _, picture):
                 if pictures is not None:
                     pictures.forget(session, picture)

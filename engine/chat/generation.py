@@ -32,7 +32,7 @@ class GenerationDefaults:
             if value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise CheckpointError(f"{path}: {name}: expected a number, got {value!r}")
+                raise CheckpointError.of(path, name, "a number", value)
             values[name] = value
         if not config.get("do_sample", False):
             for name in ("top_p", "top_k", "min_p"):

@@ -49,44 +49,6 @@ class PartMedia:
     is_video: bool
 
 
-class PictureStore:
-    """Pictures [height, width, 3] uint8 by session and name."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, dict[str, NDArray[np.uint8]]] = {}
-
-    def hold(self, session: str, name: str, pixels: NDArray[np.uint8]) -> None:
-        """pixels: [height, width, 3] uint8. A name that is held already is replaced."""
-        self._held.setdefault(session, {})[name] = pixels
-
-    def drop(self, session: str, name: str) -> None:
-        """Forget one, if it is held."""
-        self._held.get(session, {}).pop(name, None)
-
-    def close(self, session: str) -> None:
-        """Forget all of a session."""
-        self._held.pop(session, None)
-
-    def find(self, session: str, name: str, place: Place) -> NDArray[np.uint8]:
-        """Raises `PartError`."""
-        pixels = self._held.get(session, {}).get(name)
-        if pixels is None:
-            raise PartError(
-                "invalid_value", f"expected a picture that is held, got {name!r}", place
-            )
-        return pixels
-
-    @property
-    def num_bytes(self) -> int:
-        """Of all pictures together."""
-        return sum(p.nbytes for held in self._held.values() for p in held.values())
-
-    @property
-    def num_pictures(self) -> int:
-        """Of all sessions together."""
-        return sum(map(len, self._held.values()))
-
-
 class PictureEncoder:
     """make_medium: from pixels [frames, 3, height, width] to what a request holds. images, videos:
     the checkpoint's rules. live_tokens: of one frame of a video that goes on, at most."""
@@ -98,13 +60,27 @@ class PictureEncoder:
         videos: PixelRules,
         live_tokens: int,
     ) -> None:
-        self.store = PictureStore()
+        self._held: dict[tuple[str, str], NDArray[np.uint8]] = {}  # by session and name
         self._make_medium = make_medium
         self._images = images
         self._videos = videos
         self._live = videos.limited(live_tokens)
         self._prepared: OrderedDict[tuple[object, ...], list[Medium]] = OrderedDict()
         self._prepared_bytes = 0
+
+    def hold(self, session: str, name: str, pixels: NDArray[np.uint8]) -> None:
+        """pixels: [height, width, 3] uint8. A name that is held already is replaced."""
+        self.forget(session, name)
+        self._held[session, name] = pixels
+
+    def _find(self, session: str, name: str, place: Place) -> NDArray[np.uint8]:
+        """Raises `PartError`."""
+        pixels = self._held.get((session, name))
+        if pixels is None:
+            raise PartError(
+                "invalid_value", f"expected a picture that is held, got {name!r}", place
+            )
+        return pixels
 
     def media_of(
         self,
@@ -137,7 +113,7 @@ class PictureEncoder:
                     place,
                 )
         if flexible:
-            pictures = [self.store.find(session, part.picture, place) for place, part in flexible]
+            pictures = [self._find(session, part.picture, place) for place, part in flexible]
             for (place, part), size in zip(
                 flexible, self._shared(flexible, pictures, room), strict=True
             ):
@@ -157,7 +133,7 @@ class PictureEncoder:
         return _named(lambda: share_tokens(self._images, sizes, max(0, room)), last)
 
     def _image(self, session: str, place: Place, part: ImagePart) -> PartMedia:
-        pixels = self.store.find(session, part.picture, place)
+        pixels = self._find(session, part.picture, place)
         rules = _named(lambda: self._images.for_detail(part.detail), place)
         size = _named(lambda: rules.image_size(_size(pixels)), place)
         return PartMedia([((), self._prepare(session, part.picture, size))], False)
@@ -167,7 +143,7 @@ class PictureEncoder:
         key = (session, name, size, live)
 
         def make() -> list[Medium]:
-            pixels = self.store.find(session, name, (0, 0))
+            pixels = self._find(session, name, (0, 0))
             return [self._make_medium(rules.prepare(pixels[None], size))]
 
         return self._cached(key, make)[0]
@@ -181,7 +157,7 @@ class PictureEncoder:
         def label(seconds: float) -> Label:
             return tuple(tokenizer.encode(f"<{seconds:.1f} seconds>"))
 
-        frames = [self.store.find(session, name, place) for name in part.pictures]
+        frames = [self._find(session, name, place) for name in part.pictures]
         if part.live:
             media = []
             for name, pixels, seconds in zip(part.pictures, frames, part.seconds, strict=True):
@@ -223,10 +199,9 @@ class PictureEncoder:
 
     def forget(self, session: str, name: str | None = None) -> None:
         """A session's picture is gone, or all of them."""
-        if name is None:
-            self.store.close(session)
-        else:
-            self.store.drop(session, name)
+        names = [held for of, held in self._held if of == session and name in (None, held)]
+        for held in names:
+            del self._held[session, held]
         gone = [
             key
             for key in self._prepared
@@ -239,8 +214,8 @@ class PictureEncoder:
     def stats(self) -> Mapping[str, int]:
         """Now: pictures held by sessions, their bytes, and those of what is prepared of them."""
         return {
-            "pictures": self.store.num_pictures,
-            "picture_bytes": self.store.num_bytes,
+            "pictures": len(self._held),
+            "picture_bytes": sum(pixels.nbytes for pixels in self._held.values()),
             "prepared_bytes": self._prepared_bytes,
         }
 

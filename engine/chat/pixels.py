@@ -60,15 +60,13 @@ class PixelRules:
             ("temporal_patch_size", dims.frames),
         ):
             if config.get(key) != expected:
-                raise CheckpointError(
-                    f"{path}: {key}: expected the vision encoder's {expected}, "
-                    f"got {config.get(key)!r}"
-                )
+                theirs = f"the vision encoder's {expected}"
+                raise CheckpointError.of(path, key, theirs, config.get(key))
         least = _pixels(size, path, "shortest_edge", "min_pixels")
         most = _pixels(size, path, "longest_edge", "max_pixels")
         mean, std = (_channels(config, path, key) for key in ("image_mean", "image_std"))
         if min(std) <= 0:
-            raise CheckpointError(f"{path}: image_std: expected positive numbers, got {std}")
+            raise CheckpointError.of(path, "image_std", "positive numbers", std)
         return cls(dims.factor, dims.frames, least, most, mean, std)
 
     def num_tokens(self, size: Size) -> int:
@@ -206,7 +204,7 @@ def _check_ratio(size: Size) -> None:
 def _pixels(config: Mapping[str, Any], path: Path, *names: str) -> int:
     value = next((config[name] for name in names if config.get(name) is not None), None)
     if type(value) is not int or value < 1:
-        raise CheckpointError(f"{path}: size.{names[0]}: expected pixels >= 1, got {value!r}")
+        raise CheckpointError.of(path, f"size.{names[0]}", "pixels >= 1", value)
     return value
 
 
@@ -217,5 +215,5 @@ def _channels(config: Mapping[str, Any], path: Path, key: str) -> tuple[float, f
         and len(value) == 3
         and all(isinstance(x, int | float) and not isinstance(x, bool) for x in value)
     ):
-        raise CheckpointError(f"{path}: {key}: expected three numbers, got {value!r}")
+        raise CheckpointError.of(path, key, "three numbers", value)
     return float(value[0]), float(value[1]), float(value[2])

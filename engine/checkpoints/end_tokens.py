@@ -25,6 +25,6 @@ def end_tokens(
             continue
         ids = value if isinstance(value, list) else [value]
         if not (ids and all(type(i) is int and i >= 0 for i in ids)):
-            raise CheckpointError(f"{folder}: eos_token_id: expected token ids, got {value!r}")
+            raise CheckpointError.of(folder, "eos_token_id", "token ids", value)
         return tuple(ids)
     return default

@@ -14,7 +14,7 @@ PACKAGED = {"demo-whisper": "whisper", "demo-qwen3-asr": "qwen3_asr", "demo-qwen
 FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]  # never pickled weights
 _REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
-Progress = Callable[[str, float], None]
+Progress = Callable[[str, float], None]  # a stage in words, the share of it that is done
 
 
 def resolve_checkpoint(name_or_folder: str | Path, progress: Progress | None = None) -> Path:

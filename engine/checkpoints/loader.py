@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -17,6 +17,11 @@ INDEX_FILE = "model.safetensors.index.json"
 
 class CheckpointError(Exception):
     """A checkpoint cannot be served; says which file or tensor, what was expected, what came."""
+
+    @classmethod
+    def of(cls, source: Path, key: str, expected: str, got: object) -> CheckpointError:
+        """About a value of a JSON file or folder."""
+        return cls(f"{source}: {key}: expected {expected}, got {got!r}")
 
 
 def read_json(path: Path, *, required: bool = True) -> dict[str, Any]:
@@ -38,25 +43,35 @@ def section(config: Mapping[str, Any], key: str, source: Path) -> dict[str, Any]
     """An object inside a parsed config; `source` is named in errors."""
     value = config.get(key)
     if not isinstance(value, dict):
-        raise CheckpointError(f"{source}: {key}: expected an object, got {value!r}")
+        raise CheckpointError.of(source, key, "an object", value)
     return value
 
 
+def whole_number(config: Mapping[str, Any], source: Path, key: str, *aliases: str) -> int:
+    """A number >= 1 of a parsed config, under the first of its names that is there."""
+    names = (key, *aliases)
+    value = next((config[name] for name in names if name in config), None)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise CheckpointError.of(source, key, "a whole number >= 1", value)
+    return value
+
+
+class Loading(TypedDict, total=False):
+    """dtype: float32 by default. device: the CPU by default. progress hears the share of the
+    tensors taken so far, 0 to 1."""
+
+    dtype: torch.dtype
+    device: torch.device | str
+    progress: Callable[[float], None] | None
+
+
 class CheckpointReader:
-    """The weights of a folder, one file or sharded, each taken once by name.
+    """The weights of a folder, one file or sharded, each taken once by name."""
 
-    progress, if given, hears the share of the tensors taken so far, 0 to 1.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        dtype: torch.dtype,
-        device: torch.device | str = "cpu",
-        progress: Callable[[float], None] | None = None,
-    ) -> None:
-        self._dtype, self._device, self._progress = dtype, device, progress
+    def __init__(self, folder: Path, **loading: Unpack[Loading]) -> None:
+        self._dtype = loading.get("dtype", torch.float32)
+        self._device = loading.get("device", "cpu")
+        self._progress = loading.get("progress")
         self._file_of = _tensor_files(folder)
         self._open: dict[Path, Any] = {}
         self._taken: set[str] = set()

@@ -28,15 +28,13 @@ class Traits:
         data = read_json(path, required=False)
         for name in ("short_windows", "carries_text"):
             if not isinstance(data.get(name, False), bool):
-                raise CheckpointError(f"{path}: {name}: expected true or false, got {data[name]!r}")
+                raise CheckpointError.of(path, name, "true or false", data[name])
         longest = data.get("longest_window_seconds")
         if longest is not None and not (isinstance(longest, int | float) and 4 <= longest <= 120):
-            raise CheckpointError(
-                f"{path}: longest_window_seconds: expected 4 to 120, got {longest!r}"
-            )
+            raise CheckpointError.of(path, "longest_window_seconds", "4 to 120", longest)
         tokens = data.get("frame_tokens", cls().frame_tokens)
         if type(tokens) is not int or tokens < 1:
-            raise CheckpointError(f"{path}: frame_tokens: expected 1 or more, got {tokens!r}")
+            raise CheckpointError.of(path, "frame_tokens", "1 or more", tokens)
         return cls(
             data.get("short_windows", cls().short_windows),
             longest,

@@ -20,7 +20,7 @@ from lookhear.engine.client.errors import (
 )
 from lookhear.engine.client.replica import Replica
 from lookhear.engine.client.state import Availability, EngineState
-from lookhear.engine.client.supervisor import Supervisor
+from lookhear.engine.client.supervisor import keep_alive
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import (
     AnswerCompleted,
@@ -125,7 +125,8 @@ class EngineClient:
 
     async def _first_start(self, replica: Replica) -> None:
         started = asyncio.Event()
-        self._tasks.append(asyncio.create_task(self._supervisor(replica).run(started)))
+        keeping = keep_alive(replica, self._closing, started, self._was_ready, self._announce_death)
+        self._tasks.append(asyncio.create_task(keeping))
         await started.wait()
         if replica.ready is None:
             reason = f"its process ended with status {replica.status} before it was ready"
@@ -133,9 +134,8 @@ class EngineClient:
                 reason = replica.failure.message.removeprefix(f"{replica.config.model}: ")
             raise EngineStartError(f"cannot load {replica.config.name}: {reason}")
 
-    def _supervisor(self, replica: Replica) -> Supervisor:
-        name = replica.config.name
-        return Supervisor(replica, self._closing, lambda: name in self._cards, self._announce_death)
+    def _was_ready(self, replica: Replica) -> bool:
+        return replica.config.name in self._cards
 
     @property
     def ready(self) -> bool:
@@ -222,19 +222,21 @@ class EngineClient:
                 raise AssertionError(f"not of a session: {message}")
 
     def _send_to(self, model: str, message: _OfSession) -> Replica:
-        replica = self._replicas.get(model)
-        if replica is None:
-            raise EngineUnavailable(f"no engine serves {model!r}")
+        replica = self._replica(model)
         replica.send(message)
         if (listener := self._listeners.get(message.session)) is not None:
             listener.replicas.add(replica)
         return replica
 
+    def _replica(self, model: str) -> Replica:
+        replica = self._replicas.get(model)
+        if replica is None:
+            raise EngineUnavailable(f"no engine serves {model!r}")
+        return replica
+
     async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
         """Raises EngineRequestError, EngineUnavailable. Cancelling the call cancels the work."""
-        replica = self._replicas.get(message.settings.model)
-        if replica is None:
-            raise EngineUnavailable(f"no engine serves {message.settings.model!r}")
+        replica = self._replica(message.settings.model)
         future: asyncio.Future[FileTranscribed] = asyncio.get_running_loop().create_future()
         replica.send(message)
         self._files[message.request] = (replica, future)
@@ -272,16 +274,17 @@ class EngineClient:
                 self._stats[replica.config.name] = event
             case FileTranscribed() | FileFailed():
                 self._finish_file(event)
-            case TurnCompleted() | TurnFailed():
-                self._turns.pop((event.session, event.turn), None)
-                self._hand_out(event.session, event)
-            case AnswerCompleted() | AnswerFailed():
-                self._turns.pop((event.session, event.answer), None)
-                self._hand_out(event.session, event)
+            case (
+                TurnCompleted(session, work)
+                | TurnFailed(session, work)
+                | AnswerCompleted(session, work)
+                | AnswerFailed(session, work)
+            ):
+                self._turns.pop((session, work), None)
+                self._hand_out(session, event)
             case _:
-                session = getattr(event, "session", None)
-                if session is not None:
-                    self._hand_out(session, event)
+                if (name := getattr(event, "session", None)) is not None:
+                    self._hand_out(name, event)
 
     def _hand_out(self, session: str, event: Event) -> None:
         listener = self._listeners.get(session)

@@ -1,11 +1,4 @@
-"""What can go wrong with an engine, as the gateway sees it.
-
-EngineError
-  EngineStartError      it could not load its model
-  EngineUnavailable     it is not up at this moment, or does not keep up
-  EngineRequestError    it could not transcribe a file
-  WireError             it does not speak our language
-"""
+"""What can go wrong with an engine, as the gateway sees it."""
 
 from __future__ import annotations
 

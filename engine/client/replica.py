@@ -52,7 +52,8 @@ class Replica:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.failure = None
         self._killed = False
-        arguments = ["--fd", str(theirs.fileno()), "--config", _as_json(self.config)]
+        config = json.dumps(dataclasses.asdict(self.config))
+        arguments = ["--fd", str(theirs.fileno()), "--config", config]
         with theirs, contextlib.ExitStack() as abandoned:
             abandoned.enter_context(ours)
             self._process = await asyncio.create_subprocess_exec(
@@ -134,7 +135,3 @@ class Replica:
     def pid(self) -> int | None:
         """Of the last process that was started."""
         return self._process.pid if self._process is not None else None
-
-
-def _as_json(config: EngineConfig) -> str:
-    return json.dumps(dataclasses.asdict(config))

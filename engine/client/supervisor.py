@@ -18,66 +18,57 @@ STEADY_SECONDS = 60.0  # whoever lived so long begins a new row
 SILENCE_LIMIT = 60.0  # seconds without an answer after which an engine counts as hung
 
 
-class Supervisor:
-    """closing: set when the gateway ends. was_ready: whether the engine has been ready once.
-    on_death: told of each death, with the exit status, before the next start."""
+async def keep_alive(
+    replica: Replica,
+    closing: asyncio.Event,
+    first_start: asyncio.Event,
+    was_ready: Callable[[Replica], bool],
+    on_death: Callable[[Replica, int], None],
+) -> None:
+    """Until closing is set, when the gateway ends. The first start is not retried: its failure is a
+    wrong setting. was_ready: whether the engine has been ready once. on_death: told of each death,
+    with the exit status, before the next start."""
+    clock = asyncio.get_running_loop().time
+    deaths = 0
+    while not closing.is_set():
+        started = asyncio.Event() if first_start.is_set() else first_start
+        began = clock()
+        heartbeat = asyncio.create_task(_heartbeat(replica, started))
+        try:
+            status = await replica.run(started)
+        except OSError as error:  # no process, no socket pair: the machine is out of something
+            log.error("engine of %s cannot be started: %s", replica.config.name, error)
+            status = -1
+        finally:
+            heartbeat.cancel()
+            first_start.set()
+        if closing.is_set() or not was_ready(replica):
+            return
+        on_death(replica, status)
+        deaths = 1 if clock() - began >= STEADY_SECONDS else deaths + 1
+        pause = RESTART_PAUSES[min(deaths, len(RESTART_PAUSES)) - 1]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await closing.wait()
 
-    def __init__(
-        self,
-        replica: Replica,
-        closing: asyncio.Event,
-        was_ready: Callable[[], bool],
-        on_death: Callable[[Replica, int], None],
-    ) -> None:
-        self._replica = replica
-        self._closing = closing
-        self._was_ready = was_ready
-        self._on_death = on_death
 
-    async def run(self, first_start: asyncio.Event) -> None:
-        """Keep one engine alive. The first start is not retried: its failure is a wrong setting."""
-        replica = self._replica
-        clock = asyncio.get_running_loop().time
-        deaths = 0
-        while not self._closing.is_set():
-            started = asyncio.Event() if first_start.is_set() else first_start
-            began = clock()
-            heartbeat = asyncio.create_task(self._heartbeat(started))
-            try:
-                status = await replica.run(started)
-            except OSError as error:  # no process, no socket pair: the machine is out of something
-                log.error("engine of %s cannot be started: %s", replica.config.name, error)
-                status = -1
-            finally:
-                heartbeat.cancel()
-                first_start.set()
-            if self._closing.is_set() or not self._was_ready():
-                return
-            self._on_death(replica, status)
-            deaths = 1 if clock() - began >= STEADY_SECONDS else deaths + 1
-            pause = RESTART_PAUSES[min(deaths, len(RESTART_PAUSES)) - 1]
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._closing.wait()
+async def _heartbeat(replica: Replica, started: asyncio.Event) -> None:
+    """Ping the engine; kill it when it has not answered for long. `Replica.run` sees it end.
 
-    async def _heartbeat(self, started: asyncio.Event) -> None:
-        """Ping the engine; kill it when it has not answered for long. `run` sees it end.
-
-        Silence is counted in heartbeats, not by the clock: this process may have been stopped for
-        minutes, or both, and then it is the one that asked nothing.
-        """
-        replica = self._replica
-        await started.wait()
-        number, silence = 0, 0.0
-        while replica.ready is not None:
-            if silence > SILENCE_LIMIT:
-                log.error("engine of %s does not answer; killing it", replica.config.name)
-                replica.kill()
-                return
-            number += 1
-            last = replica.last_pong
-            with contextlib.suppress(EngineUnavailable):  # its silence is what counts
-                replica.send(Ping(number))
-            await asyncio.sleep(replica.config.heartbeat_seconds)
-            is_silent = replica.last_pong == last
-            silence = silence + replica.config.heartbeat_seconds if is_silent else 0.0
+    Silence is counted in heartbeats, not by the clock: this process may have been stopped for
+    minutes, or both, and then it is the one that asked nothing.
+    """
+    await started.wait()
+    number, silence = 0, 0.0
+    while replica.ready is not None:
+        if silence > SILENCE_LIMIT:
+            log.error("engine of %s does not answer; killing it", replica.config.name)
+            replica.kill()
+            return
+        number += 1
+        last = replica.last_pong
+        with contextlib.suppress(EngineUnavailable):  # its silence is what counts
+            replica.send(Ping(number))
+        await asyncio.sleep(replica.config.heartbeat_seconds)
+        is_silent = replica.last_pong == last
+        silence = silence + replica.config.heartbeat_seconds if is_silent else 0.0

@@ -16,71 +16,47 @@ class EngineConfig:
     What is left to the device (0, or None for overlap): see `engine.families.capacity`.
     """
 
-    # Repo id, local folder, or the name of a packaged checkpoint.
-    model: str = "demo-whisper"
-    # Name on the wire; None: the model string itself.
-    served_name: str | None = None
-    # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one.
-    device: str = "cpu"
+    model: str = "demo-whisper"  # repo id, local folder, or the name of a packaged checkpoint
+    served_name: str | None = None  # name on the wire; None: the model string itself
+    device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one
     # "float32", "bfloat16", "float16", or "auto": what this machine is fastest in.
     dtype: str = "auto"
-    # torch intra-op threads; 0: one for a small model, else torch's choice.
-    threads: int = 0
-    # Turns that may be open at once, over all sessions; 0: the device's.
-    max_live_turns: int = 0
-    # Requests decoded together in one step; 0: the device's.
-    max_rows: int = 0
-    # Seconds of one turn or file.
-    max_audio_seconds: float = 3600.0
-    # Least new audio between two ticks of one turn, in seconds.
-    tick_seconds: float = 0.25
+    threads: int = 0  # torch intra-op threads; 0: one for a small model, else torch's choice
+    max_live_turns: int = 0  # turns that may be open at once, over all sessions; 0: the device's
+    max_rows: int = 0  # requests decoded together in one step; 0: the device's
+    max_audio_seconds: float = 3600.0  # of one turn or file
+    tick_seconds: float = 0.25  # least new audio between two ticks of one turn
     # Encoder windows: "full" always encodes 30 s, as Whisper was published; "short" pads audio only
     # up to the next step; "auto" is short for checkpoints that say they were trained for it.
     window: str = "auto"
-    # Seconds by which a short window grows.
-    window_step_seconds: float = 2.0
-    # Seconds of the shortest window.
-    min_window_seconds: float = 4.0
-    # Seconds beyond which an open segment is cut; 0: what suits the checkpoint.
-    max_segment_seconds: float = 0.0
-    # Qwen3-ASR: full windows are read once (off: for comparison).
-    freeze_windows: bool = True
+    window_step_seconds: float = 2.0  # by which a short window grows
+    min_window_seconds: float = 4.0  # of the shortest window
+    max_segment_seconds: float = 0.0  # then an open one is cut; 0: what suits the checkpoint
+    freeze_windows: bool = True  # Qwen3-ASR: full windows are read once (off: for comparison)
     # Tokens fed to the decoder in one step, over all requests; 0: the device's.
     token_budget: int = 0
-    # Tokens of one request with a paged cache, prompt and answer.
-    max_context_tokens: int = 4096
-    # Tokens of one image at most; less makes large ones smaller.
-    max_picture_tokens: int = 16_384
-    # Tokens of an answer whose client names no limit.
-    max_answer_tokens: int = 1024
-    # Answers at once, over all sessions.
-    max_answers: int = 64
-    # GiB for the paged cache at most; 0: the device's.
-    kv_cache_gigabytes: float = 0.0
-    # Ticks in a row that must hear a word alike to commit it.
-    agreeing_ticks: int = 2
-    # Words at the edge of the audio that wait all the same.
-    held_words: int = 1
+    max_context_tokens: int = 4096  # tokens of one request with a paged cache, prompt and answer
+    max_picture_tokens: int = 16_384  # tokens of one image at most; less makes large ones smaller
+    max_answer_tokens: int = 1024  # tokens of an answer whose client names no limit
+    max_answers: int = 64  # answers at once, over all sessions
+    kv_cache_gigabytes: float = 0.0  # GiB for the paged cache at most; 0: the device's
+    agreeing_ticks: int = 2  # ticks in a row that must hear a word alike to commit it
+    held_words: int = 1  # words at the edge of the audio that wait all the same
     # Probability that a token must have to be committed while somebody speaks; None: what suits the
     # kind of model.
     commit_probability: float | None = None
-    # Whether the last hypothesis is checked in one pass.
-    draft_verification: bool = True
-    # "auto": captured at the start, on a GPU; "off": every pass is eager.
-    cuda_graphs: str = "auto"
-    # GiB of GPU memory for graphs at most.
-    graph_gigabytes: float = 2.0
+    draft_verification: bool = True  # whether the last hypothesis is checked in one pass
+    cuda_graphs: str = "auto"  # "auto": captured at the start, on a GPU; "off": every pass is eager
+    graph_gigabytes: float = 2.0  # GiB of GPU memory for graphs at most
     # Steps launched before the one in front of them has been read, 0 or 1; None: the device's.
     overlap: int | None = None
-    # Seconds between two questions whether the engine is alive.
-    # Seconds between two questions whether the engine is alive.
-    heartbeat_seconds: float = 1.0
+    heartbeat_seconds: float = 1.0  # between two questions whether the engine is alive
 
     def __post_init__(self) -> None:
         def within(low: float, value: float | None, high: float) -> bool:
             return value is None or low <= value <= high
 
-        segment, budget, kv = self.max_segment_seconds, self.token_budget, self.kv_cache_gigabytes
+        cut, budget, kv = self.max_segment_seconds, self.token_budget, self.kv_cache_gigabytes
         dtypes = ("auto", "float32", "bfloat16", "float16")
         checks = (
             ("model", bool(self.model), "a repo id, a folder or a packaged name"),
@@ -101,11 +77,7 @@ class EngineConfig:
             ("max_answer_tokens", self.max_answer_tokens >= 1, "at least 1"),
             ("max_answers", self.max_answers >= 1, "at least 1"),
             ("kv_cache_gigabytes", kv == 0 or within(0.001, kv, 4096), "0, or 0.001 to 4096 GiB"),
-            (
-                "max_segment_seconds",
-                segment == 0 or within(2, segment, 120),
-                "0, or 2 to 120 seconds",
-            ),
+            ("max_segment_seconds", cut == 0 or within(2, cut, 120), "0, or 2 to 120 seconds"),
             *(
                 (name, within(low, getattr(self, name), high), f"{low} to {high} seconds")
                 for name, low, high in (

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lookhear.engine.core.owner import Owner, Streamer
 from lookhear.engine.core.request import Phase, Priority, RequestError
-from lookhear.engine.core.runner import Failure, Handle, Outcome, Runner, Running
+from lookhear.engine.core.runner import Failure, Finish, Runner, Running
 from lookhear.engine.core.scheduler import Scheduler
-from lookhear.engine.messages import CloseSession, Event, Message, OpenSession, Ping, Pong
+from lookhear.engine.messages import CloseSession, Event, Message, Ping, Pong
 
 log = logging.getLogger(__name__)
 
@@ -29,23 +28,12 @@ class Desk(Protocol):
 
     def take(self, message: Message, core: EngineCore) -> list[Event]:
         """Begin, feed or end an owner; what is not for this kind of model is refused."""
-        ...
 
     def close(self, session: str) -> None:
         """The session is over; its owners are dropped by the core."""
-        ...
 
     def stats(self, core: EngineCore) -> dict[str, int]:
         """How it is now, for the metrics."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Launched:
-    """A step that the device is busy with, and whom it feeds."""
-
-    handle: Handle
-    sequences: list[Running]
 
 
 class EngineCore:
@@ -61,7 +49,8 @@ class EngineCore:
     ) -> None:
         assert overlap in (0, 1), overlap
         self._overlap = overlap
-        self._launched: deque[Launched] = deque()
+        # Steps that the device is busy with, and whom each feeds.
+        self._launched: deque[tuple[Finish, list[Running]]] = deque()
         self._retired: list[Running] = []  # over, but a launched step still writes to their room
         self._desk = desk
         self._runner = runner
@@ -83,8 +72,6 @@ class EngineCore:
     def submit(self, message: Message) -> None:
         """Take one message. Its events, if any, come out of the next `step`."""
         match message:
-            case OpenSession(session):
-                self._sessions.setdefault(session, set())
             case CloseSession(session):
                 self._desk.close(session)
                 for key in self._sessions.pop(session, set()).copy():
@@ -172,8 +159,7 @@ class EngineCore:
         work = self._schedule()
         if work:
             self._launch(work)
-        outcome = self._wait(is_idle=not work)
-        self._commit(outcome)
+        self._commit(self._wait(is_idle=not work))
         events, self._events = self._events, []
         return events
 
@@ -207,19 +193,20 @@ class EngineCore:
                 scheduler.forget(key)
 
     def _launch(self, work: list[tuple[Running, int]]) -> None:
-        handle = self._runner.launch(work)
-        self._launched.append(Launched(handle, [sequence for sequence, _ in work]))
+        finish = self._runner.launch(work)
+        self._launched.append((finish, [sequence for sequence, _ in work]))
 
-    def _wait(self, *, is_idle: bool) -> Outcome:
+    def _wait(self, *, is_idle: bool) -> list[Failure]:
         """Of the oldest step, unless it may overlap with the next one."""
         if len(self._launched) <= (0 if is_idle else self._overlap):
-            return Outcome()
-        outcome = self._launched.popleft().handle.wait()
+            return []
+        finish, _ = self._launched.popleft()
+        failures = finish()
         self._release_retired()
-        return outcome
+        return failures
 
-    def _commit(self, outcome: Outcome) -> None:
-        for failure in outcome.failures:
+    def _commit(self, failures: list[Failure]) -> None:
+        for failure in failures:
             if failure.key in self._running:  # not dropped while the step was on its way
                 self._fail(failure)
         for key, sequence in list(self._running.items()):
@@ -249,7 +236,7 @@ class EngineCore:
         self._release_retired()
 
     def _release_retired(self) -> None:
-        busy = {id(sequence) for step in self._launched for sequence in step.sequences}
+        busy = {id(sequence) for _, sequences in self._launched for sequence in sequences}
         free = [sequence for sequence in self._retired if id(sequence) not in busy]
         self._retired = [sequence for sequence in self._retired if id(sequence) in busy]
         for sequence in free:

@@ -19,36 +19,28 @@ class Owner(Protocol):
     @property
     def is_done(self) -> bool:
         """Whether there will never be another request."""
-        ...
 
     def wants_request(self) -> bool:
         """Whether it would make a request now."""
-        ...
 
     @property
     def is_urgent(self) -> bool:
         """Whether somebody waits for the next request's text, having finished speaking."""
-        ...
 
     def cost(self) -> Cost:
         """What the next request would take; never less than it then does."""
-        ...
 
     def make_request(self) -> Any:
         """A request of the kind that the model's runner takes."""
-        ...
 
     def absorb(self, result: Result) -> list[Event]:
         """Its request is over; the events are what is new."""
-        ...
 
     def settle(self) -> list[Event]:
         """Events that need no request (a turn that ended in silence, say)."""
-        ...
 
     def fail(self, code: str, message: str) -> list[Event]:
         """The owner's request could not be carried out."""
-        ...
 
 
 class Streamer(ABC):

@@ -169,12 +169,10 @@ class AnyRequest(Protocol):
     @property
     def key(self) -> str:
         """Its owner's."""
-        ...
 
     @property
     def draft(self) -> tuple[int, ...]:
         """What it is guessed to become."""
-        ...
 
 
 Q = TypeVar("Q", bound=AnyRequest)
@@ -237,7 +235,7 @@ class RequestProgress(Generic[Q]):
         self._depends = False
         return taken
 
-    def _result(self) -> Result:
+    def result(self) -> Result:
         """What came of the request. Only when done."""
         generated = self.generated
         assert self.phase is Phase.DONE and generated.stop is not None

@@ -2,7 +2,7 @@
 
 place(request)      room for it is taken; nothing is computed
 launch(work)        encoders and one decoder pass over all the work; nothing is read back
-handle.wait()       what was sampled is read, and the sequences go on
+finish()            of a launched step: what was sampled is read, and the sequences go on
 release(sequence)   its room is free again
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import torch
@@ -28,20 +28,16 @@ class Running(Protocol):
     @property
     def key(self) -> str:
         """Its owner's."""
-        ...
 
     @property
     def num_drafted(self) -> int:
         """Tokens of its draft."""
-        ...
 
     def demand(self) -> Demand:
         """What it could be fed next."""
-        ...
 
     def result(self) -> Result:
         """What came of it. Only when it is done."""
-        ...
 
 
 S = TypeVar("S", bound=Running)
@@ -68,19 +64,9 @@ class Failure:
 NOT_FINITE = "the model's output is not finite (NaN weights or input, or an overflow)"
 
 
-@dataclass(slots=True)
-class Outcome:
-    """failures: requests that a step has ended. Everything else went on."""
-
-    failures: list[Failure] = field(default_factory=list)
-
-
-class Handle(Protocol):
-    """A launched step."""
-
-    def wait(self) -> Outcome:
-        """Read what was sampled and move the sequences on. Once."""
-        ...
+# Of a launched step, called once: reads what was sampled and moves the sequences on. Returns the
+# requests that the step has ended; everything else went on.
+Finish = Callable[[], list[Failure]]
 
 
 class Runner(Protocol, Generic[R, S]):
@@ -89,31 +75,24 @@ class Runner(Protocol, Generic[R, S]):
     @property
     def free_tokens(self) -> int:
         """Places of the paged cache that a new request could reserve now."""
-        ...
 
     def place(self, request: R) -> S:
         """Raises `RequestError` if it could never run."""
-        ...
 
-    def launch(self, work: Sequence[tuple[S, int]]) -> Handle:
+    def launch(self, work: Sequence[tuple[S, int]]) -> Finish:
         """work: sequences and how many tokens each is fed."""
-        ...
 
     def release(self, sequence: S) -> None:
         """The request is over: its room is free again."""
-        ...
 
     def forget(self, key: str) -> None:
         """The owner is gone: what is kept for its next request is not needed."""
-        ...
 
     def stats(self) -> dict[str, int]:
         """Counters, for the metrics."""
-        ...
 
     def check(self, num_running: int) -> None:
         """Raise AssertionError if anything leaked."""
-        ...
 
 
 def warm_up(runner: Runner[Q, S], requests: Sequence[Q]) -> None:
@@ -123,7 +102,7 @@ def warm_up(runner: Runner[Q, S], requests: Sequence[Q]) -> None:
         sequence = runner.place(request)
         failures: list[Failure] = []
         while sequence.phase is not Phase.DONE and not failures:
-            failures = runner.launch([(sequence, sequence.demand().known)]).wait().failures
+            failures = runner.launch([(sequence, sequence.demand().known)])()
         if failures:
             log.warning("warming up: %s: %s", failures[0].code, failures[0].message)
         runner.release(sequence)

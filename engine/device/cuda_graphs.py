@@ -37,18 +37,13 @@ class CudaBackend:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._num_bytes = 0
+        self.num_bytes = 0
         self._failed: list[torch.cuda.CUDAGraph] = []
         self._begin()
 
     def _begin(self) -> None:
         self._pool = torch.cuda.graph_pool_handle()
         self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-
-    @property
-    def num_bytes(self) -> int:
-        """Of device memory, taken by all graphs so far."""
-        return self._num_bytes
 
     def capture(self, region: Callable[[], Output]) -> CudaGraph:
         """See `Backend`."""
@@ -74,7 +69,7 @@ class CudaBackend:
                 self._begin()
                 raise
             torch.cuda.synchronize(self._device)
-            self._num_bytes += max(0, before - torch.cuda.mem_get_info(self._device)[0])
+            self.num_bytes += max(0, before - torch.cuda.mem_get_info(self._device)[0])
         return CudaGraph(graph, output)
 
     def _capturing(self, graph: torch.cuda.CUDAGraph) -> torch.cuda.graph:

@@ -39,11 +39,9 @@ class Captured(Protocol):
     @property
     def output(self) -> Output:
         """Memory that every replay writes."""
-        ...
 
     def replay(self) -> None:
         """Do again what was captured, on what lies in its buffers now."""
-        ...
 
 
 class Backend(Protocol):
@@ -52,11 +50,9 @@ class Backend(Protocol):
     @property
     def num_bytes(self) -> int:
         """Of device memory, taken by all graphs so far."""
-        ...
 
     def capture(self, region: Callable[[], Output]) -> Captured:
         """The region reads nothing on the host, and is called a few times to warm up."""
-        ...
 
 
 @dataclass(slots=True, eq=False)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Integers = NDArray[np.int64]
+Numbers = Sequence[int] | Sequence[float] | Integers | NDArray[np.int32] | NDArray[np.float32]
 Shapes = Mapping[str, tuple[int, ...]]
 
 # Fields begin at multiples of so many integers: Triton compiles for pointers that are multiples of
@@ -34,11 +35,9 @@ class DeviceEvent(Protocol):
 
     def record(self) -> None:
         """Behind all work that was queued so far."""
-        ...
 
     def synchronize(self) -> None:
         """Wait until everything before it is done. At once if it was never recorded."""
-        ...
 
 
 class DeviceMemory(Protocol):
@@ -46,15 +45,12 @@ class DeviceMemory(Protocol):
 
     def pinned(self, size: int) -> Tensor:
         """[size] int64 on the host, from which copies are asynchronous."""
-        ...
 
     def persistent(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """On the device, at an address that stays: what captured graphs read."""
-        ...
 
     def event(self) -> DeviceEvent:
         """A new one, never recorded."""
-        ...
 
 
 class CudaMemory:
@@ -85,7 +81,6 @@ class Staging(Protocol):
         """Tensors of the same names, shapes and values, valid until the next call. Shapes that are
         equal from the first field on have equal addresses, up to the first that differs; with
         is_fixed that is asserted, for the graph that is to read them."""
-        ...
 
 
 class SharedStaging:
@@ -173,15 +168,7 @@ def _layout(shapes: Shapes) -> tuple[list[int], int]:
     return ends[:-1], ends[-1]
 
 
-def to_device(
-    values: Sequence[int]
-    | Sequence[float]
-    | NDArray[np.int64]
-    | NDArray[np.int32]
-    | NDArray[np.float32],
-    dtype: torch.dtype,
-    device: torch.device,
-) -> Tensor:
+def to_device(values: Numbers, dtype: torch.dtype, device: torch.device) -> Tensor:
     """A new tensor on the device; nobody waits for the copy."""
     host = torch.as_tensor(values, dtype=dtype)
     if device.type == "cpu":

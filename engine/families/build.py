@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
-from lookhear.engine.checkpoints.hub import resolve_checkpoint
+from lookhear.engine.checkpoints.hub import Progress, resolve_checkpoint
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.scheduler import Scheduler
@@ -19,8 +19,6 @@ from lookhear.engine.families.registry import family_of
 from lookhear.engine.messages import ModelCard
 
 log = logging.getLogger(__name__)
-
-Progress = Callable[[str, float], None]  # a stage in words, the share of it that is done
 
 # Parameters below which one thread is as fast as several (waiting for each other costs more than
 # the work), and leaves the other cores to the gateway.

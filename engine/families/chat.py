@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
@@ -17,9 +16,10 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.families.capacity import num_blocks
 from lookhear.engine.families.family import Parts
-from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.models.qwen3 import Qwen3ChatModel
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
-from lookhear.engine.paged.media import MediaEncoder, PagedModel
+from lookhear.engine.paged.media import MediaEncoder
 from lookhear.engine.paged.runner import PagedRunner
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
@@ -29,25 +29,20 @@ ENCODER_CACHE_BYTES = 128 * 2**20
 ENCODER_BUDGET_TOKENS = 2048
 
 
-class Vision(NamedTuple):
-    """Of a model that sees. parts, encoder: media_parts and media_encoder of its `PagedRunner`."""
-
-    pictures: PictureEncoder | None
-    parts: int
-    encoder: MediaEncoder | None
-
-
 def chat_parts(
     config: EngineConfig,
     folder: Path,
     acceleration: Acceleration,
-    model: PagedModel,
-    decoder: Qwen3Model,
-    vision: Vision,
+    model: Qwen3ChatModel | Qwen3VLModel,
     dtype: torch.dtype,
-    num_parameters: int,
+    *,
+    pictures: PictureEncoder | None = None,
+    media_parts: int = 0,
+    media_encoder: MediaEncoder | None = None,
 ) -> Parts:
-    """dtype, num_parameters: for the model's card."""
+    """dtype: for the model's card. pictures: of a model that sees; media_parts, media_encoder: see
+    `PagedRunner`."""
+    decoder = model.decoder
     context = min(config.max_context_tokens, decoder.dims.context)
     longest = math.ceil(context / BLOCK_TOKENS)
     # Prompts are seldom as long as they may be, so what half of the rows could need leaves room for
@@ -59,14 +54,14 @@ def chat_parts(
         num_blocks=num_blocks(config, decoder, longest=longest, useful=useful),
         max_context=context,
         encoder_bytes=ENCODER_CACHE_BYTES,
-        media_parts=vision.parts,
-        media_encoder=vision.encoder,
+        media_parts=media_parts,
+        media_encoder=media_encoder,
         acceleration=acceleration,
     )
     tokenizer = QwenTokenizer.from_folder(folder)
     desk = ChatDesk(
         config.name,
-        ChatPrompter(tokenizer, ChatTemplate.from_folder(folder), vision.pictures, context),
+        ChatPrompter(tokenizer, ChatTemplate.from_folder(folder), pictures, context),
         GenerationDefaults.from_folder(folder),
         model.end_tokens,
         decoder.dims.vocab,
@@ -76,7 +71,7 @@ def chat_parts(
     return Parts(
         desk=desk,
         runner=runner,
-        num_parameters=num_parameters,
+        num_parameters=model.num_parameters,
         dtype=dtype,
         encoder_budget=ENCODER_BUDGET_TOKENS,
         context_tokens=context,

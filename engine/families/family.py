@@ -27,7 +27,6 @@ class ServingRunner(Runner[Any, Any], Protocol):
 
     def capture(self, progress: Callable[[float], None]) -> None:
         """Before the first step. progress: the share that is done."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from lookhear.engine.checkpoints.end_tokens import end_tokens
+from lookhear.engine.checkpoints.loader import read_json
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.chat import Vision, chat_parts
+from lookhear.engine.families.chat import chat_parts
 from lookhear.engine.families.family import (
     Family,
     Parts,
@@ -14,7 +16,7 @@ from lookhear.engine.families.family import (
     chosen_dtype,
     half_decoder,
 )
-from lookhear.engine.models.qwen3_chat import Qwen3ChatModel
+from lookhear.engine.models.qwen3 import Qwen3ChatModel, Qwen3Model
 
 
 def build(
@@ -23,24 +25,11 @@ def build(
     """See `Family.build`."""
     dtype = chosen_dtype(config.dtype, device, folder)
     half = half_decoder(config.dtype, device, folder)
-    model = Qwen3ChatModel.from_folder(
+    decoder = Qwen3Model.from_folder(
         folder, dtype=dtype, half=half, device=device, progress=progress
     )
-    return chat_parts(
-        config,
-        folder,
-        acceleration_of(config, device),
-        model,
-        model.decoder,
-        Vision(None, 0, None),
-        dtype,
-        model.num_parameters,
-    )
+    model = Qwen3ChatModel(decoder, end_tokens(folder, read_json(folder / "config.json")))
+    return chat_parts(config, folder, acceleration_of(config, device), model, dtype)
 
 
-FAMILY = Family(
-    name="Qwen3",
-    architectures=("Qwen3ForCausalLM",),
-    build=build,
-    abilities=("chat",),
-)
+FAMILY = Family(name="Qwen3", architectures=("Qwen3ForCausalLM",), build=build, abilities=("chat",))

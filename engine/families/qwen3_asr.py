@@ -25,9 +25,9 @@ from lookhear.engine.models.audio_graphs import AudioGraphs
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.runner import PagedRunner
+from lookhear.engine.qwen3_asr.file import asr_transcriber
 from lookhear.engine.qwen3_asr.prompt import LANGUAGES, language_code
 from lookhear.engine.qwen3_asr.recognizer import AsrConfig
-from lookhear.engine.qwen3_asr.transcriber import AsrTranscriber
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 # An open segment is cut at this many seconds, where the checkpoint says nothing.
@@ -69,7 +69,7 @@ def build(
         acceleration=acceleration,
     )
     cap_samples = round(cap * SAMPLE_RATE)
-    transcriber = AsrTranscriber(asr, live, _spoken(folder), cap_samples)
+    transcriber = asr_transcriber(asr, live, _spoken(folder), cap_samples)
     longest = cap_samples + SAMPLE_RATE
     return speech_parts(config, transcriber, runner, model.num_parameters, dtype, longest, device)
 

@@ -9,7 +9,7 @@ from lookhear.engine.chat.pictures import PictureEncoder
 from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.chat import Vision, chat_parts
+from lookhear.engine.families.chat import chat_parts
 from lookhear.engine.families.family import (
     Family,
     Parts,
@@ -44,13 +44,15 @@ def build(
         Traits.from_folder(folder).frame_tokens,
     )
     acceleration = acceleration_of(config, device)
-    vision = Vision(
-        pictures,
-        1 + len(dims.deepstack),
-        VisionGraphs(model, acceleration) if acceleration.backend else None,
-    )
     return chat_parts(
-        config, folder, acceleration, model, model.decoder, vision, dtype, model.num_parameters
+        config,
+        folder,
+        acceleration,
+        model,
+        dtype,
+        pictures=pictures,
+        media_parts=1 + len(dims.deepstack),
+        media_encoder=VisionGraphs(model, acceleration) if acceleration.backend else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from lookhear.engine.checkpoints.traits import Traits
@@ -11,12 +12,13 @@ from lookhear.engine.families.family import Family, Parts, acceleration_of, chos
 from lookhear.engine.families.speech import live_config, speech_parts
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.live_config import LiveConfig
+from lookhear.engine.speech.transcriber import Transcriber
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper.file import WhisperFile
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.prompt import WhisperPrompter
-from lookhear.engine.whisper.recognizer import WindowRule
+from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 from lookhear.engine.whisper.runner import WhisperRunner
-from lookhear.engine.whisper.transcriber import WhisperTranscriber
 
 MAX_CARRIED = 64  # tokens of earlier text in a prompt
 MAX_CAPTURED_WINDOWS = 32  # of the encoder
@@ -36,7 +38,16 @@ def build(
     # An open segment may grow by the search for a quiet place before it is cut.
     room = (window.longest - LiveConfig().search) / SAMPLE_RATE - 1
     live = live_config(config, min(config.max_segment_seconds or 14.0, room), 0.0, 0.0)
-    transcriber = WhisperTranscriber(prompter, live, window)
+    # Full windows are one step of the rule long.
+    cap = window.longest - window.margin if window.step < window.longest else None
+    transcriber = Transcriber(
+        live,
+        prompter.languages,
+        partial(WhisperRecognizer, prompter, window),
+        partial(WhisperFile, prompter=prompter, window=window, cap=cap),
+        translates=bool(prompter.languages),
+        has_word_times=True,
+    )
     runner = WhisperRunner(
         model,
         tokenizer,

@@ -29,7 +29,6 @@ from lookhear.engine.messages.control import (
     CloseSession,
     EngineFailed,
     ModelCard,
-    OpenSession,
     Ping,
     Pong,
     Ready,
@@ -57,8 +56,7 @@ from lookhear.engine.messages.speech import (
 )
 
 Message = (
-    OpenSession
-    | CloseSession
+    CloseSession
     | StartTurn
     | AppendAudio
     | EndTurn
@@ -90,51 +88,3 @@ Event = (
     | AnswerFailed
     | EngineFailed
 )
-
-__all__ = [
-    "AnswerCompleted",
-    "AnswerFailed",
-    "AnswerSettings",
-    "AnswerStarted",
-    "AnswerText",
-    "AnswerUsage",
-    "AppendAudio",
-    "CancelAnswer",
-    "CancelFile",
-    "CancelTurn",
-    "ChatMessage",
-    "ChosenToken",
-    "CloseSession",
-    "DropPicture",
-    "EndTurn",
-    "EngineFailed",
-    "Event",
-    "FileFailed",
-    "FileTranscribed",
-    "HoldPicture",
-    "ImagePart",
-    "Message",
-    "ModelCard",
-    "OpenSession",
-    "Part",
-    "Ping",
-    "Pong",
-    "ReadAhead",
-    "Ready",
-    "SAMPLE_RATE",
-    "Segment",
-    "Shutdown",
-    "StartAnswer",
-    "StartTurn",
-    "Starting",
-    "TextCommitted",
-    "TextPart",
-    "TextProvisional",
-    "TokenLogprob",
-    "TranscribeFile",
-    "TranscriptionSettings",
-    "TurnCompleted",
-    "TurnFailed",
-    "VideoPart",
-    "Word",
-]

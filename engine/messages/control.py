@@ -6,13 +6,6 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSession:
-    """A client has come, and stays."""
-
-    session: str
-
-
-@dataclass(frozen=True, slots=True)
 class CloseSession:
     """The client is gone: its turns, answers and pictures are dropped, rows and blocks freed."""
 

@@ -23,10 +23,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.checkpoints.loader import CheckpointError, whole_number
 from lookhear.engine.device.staging import to_device
-from lookhear.engine.models.layers import EncoderLayer, FeedForward, Norm, SelfAttention
-from lookhear.engine.models.qwen3_weights import WeightSource, whole_number
+from lookhear.engine.models.layers import (
+    EncoderLayer,
+    FeedForward,
+    Norm,
+    SelfAttention,
+    WeightSource,
+)
 from lookhear.kernels import (
     LinearWeights,
     gelu_,
@@ -63,10 +68,8 @@ class AudioDims:
             return whole_number(config, source, key, *aliases)
 
         if config.get("activation_function", "gelu") != "gelu":
-            raise CheckpointError(
-                f"{source}: activation_function: expected 'gelu', "
-                f"got {config['activation_function']!r}"
-            )
+            got = config["activation_function"]
+            raise CheckpointError.of(source, "activation_function", "'gelu'", got)
         dims = cls(
             num_mels=number("num_mel_bins"),
             width=number("d_model", "hidden_size"),
@@ -79,15 +82,11 @@ class AudioDims:
             window_frames=number("n_window_infer"),
         )
         if dims.width % dims.heads or dims.width % 2:
-            raise CheckpointError(
-                f"{source}: encoder_attention_heads: expected a divisor of an even d_model "
-                f"({dims.width}), got {dims.heads}"
-            )
+            divisor = f"a divisor of an even d_model ({dims.width})"
+            raise CheckpointError.of(source, "encoder_attention_heads", divisor, dims.heads)
         if dims.window_frames % dims.chunk_frames:
-            raise CheckpointError(
-                f"{source}: n_window_infer: expected a multiple of 2 * n_window "
-                f"({dims.chunk_frames}), got {dims.window_frames}"
-            )
+            multiple = f"a multiple of 2 * n_window ({dims.chunk_frames})"
+            raise CheckpointError.of(source, "n_window_infer", multiple, dims.window_frames)
         return dims
 
     def num_tokens(self, num_frames: int) -> int:
@@ -187,8 +186,7 @@ class AudioEncoder:
             y = windowed_attention(q, k, v, limits, scale=1.0)
             y = linear(y.flatten(1), layer.attention.out)
             normed = layer.ffn.norm.add_(y, x)
-            y = linear(linear(normed, layer.ffn.up, "gelu"), layer.ffn.down)
-            normed = next_norm.add_(y, x)
+            normed = next_norm.add_(layer.ffn(normed), x)
         return linear(linear(normed, weights.up, "gelu"), weights.down)
 
     def encode(self, log_mel: Tensor) -> Tensor:

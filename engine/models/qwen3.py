@@ -5,20 +5,18 @@ Nothing is remembered between calls: the cache, and where in it every token belo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from lookhear.engine.checkpoints.loader import CheckpointReader, read_json
-from lookhear.engine.models.qwen3_weights import (
-    Qwen3Dims,
-    Qwen3Weights,
-    read_weights,
-    tied_copy,
-)
+from lookhear.engine.checkpoints.loader import CheckpointReader, Loading, read_json
+from lookhear.engine.models.qwen3_weights import Qwen3Dims, Qwen3Weights, read_weights, tied_copy
 from lookhear.engine.paged.cache import PagedBatch, PagedCache
+from lookhear.engine.paged.request import Medium
 from lookhear.kernels import (
     Span,
     add_rms_norm,
@@ -39,38 +37,24 @@ class Qwen3Model:
         self.weights = weights
         self.dtype = weights.tokens.dtype
         self.device = weights.tokens.device
+        self.num_parameters = weights.num_parameters
+        self.vocab = dims.vocab  # logits per token
         self._frequencies = rope_frequencies(dims.head_dim, dims.rope_theta).to(self.device)
 
     @classmethod
     def from_folder(
-        cls,
-        folder: Path,
-        *,
-        dtype: torch.dtype = torch.float32,
-        half: bool = False,
-        device: torch.device | str = "cpu",
-        progress: Callable[[float], None] | None = None,
+        cls, folder: Path, *, half: bool = False, **loading: Unpack[Loading]
     ) -> Qwen3Model:
         """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
 
         half: see `read_weights`.
         """
         dims = Qwen3Dims.from_config(read_json(folder / "config.json"), folder / "config.json")
-        reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
+        reader = CheckpointReader(folder, **loading)
         with torch.inference_mode():
             weights = read_weights(reader, dims, half=half)
         reader.finish(ignore=tied_copy(dims))
         return cls(dims, weights)
-
-    @property
-    def num_parameters(self) -> int:
-        """Numbers in the checkpoint."""
-        return self.weights.num_parameters
-
-    @property
-    def vocab(self) -> int:
-        """Logits per token."""
-        return self.dims.vocab
 
     def new_cache(self, num_blocks: int, dtype: torch.dtype | None = None) -> PagedCache:
         """A cache of this model's shape; num_blocks: the trash block included."""
@@ -142,3 +126,20 @@ class Qwen3Model:
         """hidden: [n, width] of the tokens whose successor is wanted. [n, vocab] float32."""
         head = self.weights.head
         return linear(hidden if head.half is None else hidden.float(), head).float()
+
+
+@dataclass(frozen=True, slots=True)
+class Qwen3ChatModel:
+    """A decoder that chats: it knows which ids end its answers, and sees nothing."""
+
+    decoder: Qwen3Model
+    end_tokens: tuple[int, ...]
+
+    @property
+    def num_parameters(self) -> int:
+        """Numbers in the checkpoint."""
+        return self.decoder.num_parameters
+
+    def encode(self, media: Sequence[Medium]) -> list[Tensor]:
+        """Nothing can be shown to it: requests with media are refused before they get here."""
+        raise AssertionError(f"a text-only model was given {len(media)} media")

@@ -7,25 +7,28 @@ all axes: plain RoPE, so plain positions serve either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from lookhear.engine.checkpoints.end_tokens import end_tokens
-from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json, section
-from lookhear.engine.device.staging import to_device
-from lookhear.engine.models.audio_encoder import AudioDims, AudioEncoder, read_audio_weights
-from lookhear.engine.models.qwen3 import Qwen3Model
-from lookhear.engine.models.qwen3_weights import (
-    Qwen3Dims,
-    WeightSource,
-    read_weights,
-    tied_copy,
+from lookhear.engine.checkpoints.loader import (
+    CheckpointError,
+    CheckpointReader,
+    Loading,
+    read_json,
+    section,
     whole_number,
 )
+from lookhear.engine.device.staging import to_device
+from lookhear.engine.models.audio_encoder import AudioDims, AudioEncoder, read_audio_weights
+from lookhear.engine.models.layers import WeightSource
+from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.models.qwen3_weights import Qwen3Dims, read_weights, tied_copy
 from lookhear.engine.paged.request import Medium
 
 
@@ -56,35 +59,22 @@ _ORIGINAL = _Names(
 )
 
 
+@dataclass(eq=False)
 class Qwen3AsrModel:
     """encoder: log-mel windows to embeddings. decoder: everything else, see `Qwen3Model`.
 
     audio_token: the placeholder's id. end_tokens: ids that end a transcript.
     """
 
-    def __init__(
-        self,
-        encoder: AudioEncoder,
-        decoder: Qwen3Model,
-        audio_token: int,
-        end_tokens: tuple[int, ...],
-        num_parameters: int,
-    ) -> None:
-        self.encoder = encoder
-        self.decoder = decoder
-        self.audio_token = audio_token
-        self.end_tokens = end_tokens
-        self.num_parameters = num_parameters
+    encoder: AudioEncoder
+    decoder: Qwen3Model
+    audio_token: int
+    end_tokens: tuple[int, ...]
+    num_parameters: int
 
     @classmethod
     def from_folder(
-        cls,
-        folder: Path,
-        *,
-        dtype: torch.dtype = torch.float32,
-        half: bool = False,
-        device: torch.device | str = "cpu",
-        progress: Callable[[float], None] | None = None,
+        cls, folder: Path, *, half: bool = False, **loading: Unpack[Loading]
     ) -> Qwen3AsrModel:
         """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
 
@@ -102,17 +92,13 @@ class Qwen3AsrModel:
         )
         audio_dims = AudioDims.from_config(audio, path)
         if audio_dims.out_width != decoder_dims.width:
-            raise CheckpointError(
-                f"{path}: output_dim: expected the decoder's hidden_size ({decoder_dims.width}), "
-                f"got {audio_dims.out_width}"
-            )
+            width = f"the decoder's hidden_size ({decoder_dims.width})"
+            raise CheckpointError.of(path, "output_dim", width, audio_dims.out_width)
         audio_token = whole_number(config, path, "audio_token_id")
         if audio_token >= decoder_dims.vocab:
-            raise CheckpointError(
-                f"{path}: audio_token_id: expected less than vocab_size ({decoder_dims.vocab}), "
-                f"got {audio_token}"
-            )
-        reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
+            below = f"less than vocab_size ({decoder_dims.vocab})"
+            raise CheckpointError.of(path, "audio_token_id", below, audio_token)
+        reader = CheckpointReader(folder, **loading)
         source = WeightSource(reader)
         with torch.inference_mode():
             audio_weights = read_audio_weights(

@@ -7,24 +7,27 @@ caches, and chunks that end inside a picture, cannot take them apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
 from lookhear.engine.checkpoints.end_tokens import end_tokens
-from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json, section
-from lookhear.engine.device.staging import to_device
-from lookhear.engine.models.qwen3 import Qwen3Model
-from lookhear.engine.models.qwen3_weights import (
-    Qwen3Dims,
-    WeightSource,
-    read_weights,
-    tied_copy,
+from lookhear.engine.checkpoints.loader import (
+    CheckpointError,
+    CheckpointReader,
+    Loading,
+    read_json,
+    section,
     whole_number,
 )
+from lookhear.engine.device.staging import to_device
+from lookhear.engine.models.layers import WeightSource
+from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.models.qwen3_weights import Qwen3Dims, read_weights, tied_copy
 from lookhear.engine.models.vision_encoder import VisionEncoder
 from lookhear.engine.models.vision_weights import VisionDims, read_vision_weights
 from lookhear.engine.paged.mrope import Grid, PromptPositions
@@ -33,38 +36,28 @@ from lookhear.engine.paged.request import Medium
 BODY, TOWER = "model.language_model", "model.visual"  # names in the checkpoint
 
 
+@dataclass(eq=False)
 class Qwen3VLModel:
     """encoder: pixels to rows. decoder: everything else, see `Qwen3Model`.
 
     image_token, video_token: the placeholders' ids. end_tokens: ids that end an answer.
     """
 
-    def __init__(
-        self,
-        encoder: VisionEncoder,
-        decoder: Qwen3Model,
-        image_token: int,
-        video_token: int,
-        end_tokens: tuple[int, ...],
-        num_parameters: int,
-    ) -> None:
-        self.encoder = encoder
-        self.decoder = decoder
-        self.image_token = image_token
-        self.video_token = video_token
-        self.end_tokens = end_tokens
-        self.num_parameters = num_parameters
+    encoder: VisionEncoder
+    decoder: Qwen3Model
+    image_token: int
+    video_token: int
+    end_tokens: tuple[int, ...]
+    num_parameters: int
 
     @classmethod
     def from_folder(
         cls,
         folder: Path,
         *,
-        dtype: torch.dtype = torch.float32,
         encoder_dtype: torch.dtype | None = None,
         half: bool = False,
-        device: torch.device | str = "cpu",
-        progress: Callable[[float], None] | None = None,
+        **loading: Unpack[Loading],
     ) -> Qwen3VLModel:
         """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
 
@@ -81,10 +74,8 @@ class Qwen3VLModel:
             raise CheckpointError(f"{path}: mrope_section: expected three numbers, got none")
         vision_dims = VisionDims.from_config(section(config, "vision_config", path), path)
         if vision_dims.out_width != decoder_dims.width:
-            raise CheckpointError(
-                f"{path}: out_hidden_size: expected the decoder's hidden_size "
-                f"({decoder_dims.width}), got {vision_dims.out_width}"
-            )
+            width = f"the decoder's hidden_size ({decoder_dims.width})"
+            raise CheckpointError.of(path, "out_hidden_size", width, vision_dims.out_width)
         if len(vision_dims.deepstack) > decoder_dims.layers:
             raise CheckpointError(
                 f"{path}: deepstack_visual_indexes: expected at most one for each of the decoder's "
@@ -94,11 +85,9 @@ class Qwen3VLModel:
         for key in ("image_token_id", "video_token_id"):
             placeholders.append(whole_number(config, path, key))
             if placeholders[-1] >= decoder_dims.vocab:
-                raise CheckpointError(
-                    f"{path}: {key}: expected less than vocab_size ({decoder_dims.vocab}), "
-                    f"got {placeholders[-1]}"
-                )
-        reader = CheckpointReader(folder, dtype=dtype, device=device, progress=progress)
+                below = f"less than vocab_size ({decoder_dims.vocab})"
+                raise CheckpointError.of(path, key, below, placeholders[-1])
+        reader = CheckpointReader(folder, **loading)
         source = WeightSource(reader, encoder_dtype)
         with torch.inference_mode():
             vision_weights = read_vision_weights(source, vision_dims, TOWER)

@@ -19,14 +19,8 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.device.staging import to_device
-from lookhear.engine.models.vision_weights import Merger, VisionDims, VisionWeights
-from lookhear.kernels import (
-    linear,
-    rope,
-    rope_factors,
-    rope_frequencies,
-    windowed_attention,
-)
+from lookhear.engine.models.vision_weights import VisionDims, VisionWeights
+from lookhear.kernels import linear, rope, rope_factors, rope_frequencies, windowed_attention
 
 MAX_PATCHES = 16_384  # in one pass, unless a single medium has more; inside they are wide
 KEPT_GRIDS = 4  # sizes of pictures whose positions are kept
@@ -86,39 +80,37 @@ class VisionEncoder:
         dims, weights = self.dims, self.weights
         merged: list[Tensor] = []
         layers = weights.layers
-        nexts = [*(layer.attention_norm for layer in layers[1:]), weights.merger.norm]
-        normed = layers[0].attention_norm(x)
+        nexts = [*(layer.attention.norm for layer in layers[1:]), weights.merger.norm]
+        normed = layers[0].attention.norm(x)
         for index, (layer, next_norm) in enumerate(zip(layers, nexts, strict=True)):
-            qkv = linear(normed, layer.qkv)
+            qkv = linear(normed, layer.attention.qkv)
             qk, v = torch.split(
                 qkv.view(len(x), 3 * dims.heads, -1), [2 * dims.heads, dims.heads], dim=1
             )
             q, k = rope(qk, cos, sin).chunk(2, dim=1)
-            y = linear(windowed_attention(q, k, v, bounds).flatten(1), layer.out)
-            normed = layer.ffn_norm.add_(y, x)
-            y = linear(linear(normed, layer.up, "gelu_tanh"), layer.down)
-            normed = next_norm.add_(y, x)
+            y = linear(windowed_attention(q, k, v, bounds).flatten(1), layer.attention.out)
+            normed = layer.ffn.norm.add_(y, x)
+            normed = next_norm.add_(layer.ffn(normed, "gelu_tanh"), x)
             if index in dims.deepstack:
                 merger = weights.deepstack[dims.deepstack.index(index)]
-                merged.append(_merge(merger, merger.norm(self._blocks(x))))
-        last = _merge(weights.merger, self._blocks(normed))
+                merged.append(merger(merger.norm(self._blocks(x))))
+        last = weights.merger(self._blocks(normed))
         return torch.cat([last, *merged], dim=1)
 
     def _blocks(self, x: Tensor) -> Tensor:
         """Patches of a token side by side: [patches, width] -> [tokens, merge ** 2 * width]."""
         return x.view(-1, self.dims.merge**2 * self.dims.width)
 
-    def _places(self, height: int, width: int) -> tuple[Tensor, Tensor]:
-        """Row and column of every patch of a picture, in the order of the patches."""
-        places = torch.arange(height * width, device=self.device).view(height, width)
-        flat = _by_blocks(places, self.dims.merge)
-        return flat // width, flat % width
-
     def _place(self, height: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
         """Of a picture of so many patches: learnt positions [patches, width], and cosines and sines
         for `rope`."""
-        rows, columns = self._places(height, width)
-        return self._positions(height, width, rows, columns), *self._angles(rows, columns)
+        places = torch.arange(height * width, device=self.device).view(height, width)
+        flat = _by_blocks(places, self.dims.merge)
+        rows, columns = flat // width, flat % width
+        # Half of the pairs turn with each axis.
+        angles = [axis.float()[:, None] * self._frequencies for axis in (rows, columns)]
+        cos, sin = rope_factors(torch.cat(angles, dim=1), self.dtype)
+        return self._positions(height, width, rows, columns), cos, sin
 
     def _positions(self, height: int, width: int, rows: Tensor, columns: Tensor) -> Tensor:
         """Learnt positions, stretched bilinearly so that corners meet: [patches, width]."""
@@ -137,11 +129,6 @@ class VisionEncoder:
         total = sum(table[row * side + column].float() * share for row, column, share in corners)
         assert isinstance(total, Tensor)
         return total.to(self.dtype)
-
-    def _angles(self, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines for `rope`, half of the pairs for each axis."""
-        axes = [axis.float()[:, None] * self._frequencies for axis in (rows, columns)]
-        return rope_factors(torch.cat(axes, dim=1), self.dtype)
 
 
 def patchify(pixels: Tensor, dims: VisionDims) -> Tensor:
@@ -177,7 +164,3 @@ def _passes(media: Sequence[Tensor], patch_area: int) -> Iterator[list[Tensor]]:
         held += count
     if part:
         yield part
-
-
-def _merge(merger: Merger, x: Tensor) -> Tensor:
-    return linear(linear(x, merger.up, "gelu"), merger.down)

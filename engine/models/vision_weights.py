@@ -9,9 +9,14 @@ from typing import Any
 
 from torch import Tensor
 
-from lookhear.engine.checkpoints.loader import CheckpointError
-from lookhear.engine.models.layers import Norm
-from lookhear.engine.models.qwen3_weights import WeightSource, whole_number
+from lookhear.engine.checkpoints.loader import CheckpointError, whole_number
+from lookhear.engine.models.layers import (
+    EncoderLayer,
+    FeedForward,
+    Norm,
+    SelfAttention,
+    WeightSource,
+)
 from lookhear.kernels import LinearWeights, pack_linear
 
 EPS = 1e-6
@@ -43,25 +48,19 @@ class VisionDims:
 
         activation = config.get("hidden_act", "gelu_pytorch_tanh")
         if activation != "gelu_pytorch_tanh":
-            raise CheckpointError(
-                f"{source}: hidden_act: expected 'gelu_pytorch_tanh', got {activation!r}"
-            )
+            raise CheckpointError.of(source, "hidden_act", "'gelu_pytorch_tanh'", activation)
         rope_config = config.get("rope_parameters") or {}
         if rope_config.get("rope_type", "axial") not in ("axial", "default"):
-            raise CheckpointError(
-                f"{source}: rope_type: expected 'axial', got {rope_config['rope_type']!r}"
-            )
+            raise CheckpointError.of(source, "rope_type", "'axial'", rope_config["rope_type"])
         layers, width, heads = number("depth"), number("hidden_size"), number("num_heads")
         if width % (4 * heads):
-            raise CheckpointError(
-                f"{source}: hidden_size: expected a multiple of 4 * num_heads ({4 * heads}), "
-                f"got {width}"
-            )
+            multiple = f"a multiple of 4 * num_heads ({4 * heads})"
+            raise CheckpointError.of(source, "hidden_size", multiple, width)
         positions = number("num_position_embeddings")
         side = round(positions**0.5)
         if side * side != positions:
-            raise CheckpointError(
-                f"{source}: num_position_embeddings: expected a square number, got {positions}"
+            raise CheckpointError.of(
+                source, "num_position_embeddings", "a square number", positions
             )
         return cls(
             width=width,
@@ -96,43 +95,22 @@ def _deepstack(config: Mapping[str, Any], source: Path, layers: int) -> tuple[in
         and all(type(i) is int and 0 <= i < layers for i in value)
         and value == sorted(set(value))
     ):
-        raise CheckpointError(
-            f"{source}: deepstack_visual_indexes: expected ascending layers below {layers}, "
-            f"got {value!r}"
-        )
+        expected = f"ascending layers below {layers}"
+        raise CheckpointError.of(source, "deepstack_visual_indexes", expected, value)
     return tuple(value)
 
 
 @dataclass(frozen=True, slots=True)
-class VisionLayer:
-    """qkv: [3 * width, width]. up, down: the feed-forward. Norms: before each."""
-
-    attention_norm: Norm
-    qkv: LinearWeights
-    out: LinearWeights
-    ffn_norm: Norm
-    up: LinearWeights
-    down: LinearWeights
-
-
-@dataclass(frozen=True, slots=True)
-class Merger:
-    """norm: of patches [width], or of tokens [merge ** 2 * width]. up: from tokens to tokens."""
-
-    norm: Norm
-    up: LinearWeights
-    down: LinearWeights
-
-
-@dataclass(frozen=True, slots=True)
 class VisionWeights:
-    """patches: [width, channels * frames * patch ** 2]. positions: [side ** 2, width], by rows."""
+    """patches: [width, channels * frames * patch ** 2]. positions: [side ** 2, width], by rows.
+    merger, deepstack: norm of patches [width], or of tokens [merge ** 2 * width]; up: from tokens
+    to tokens. Queries are not scaled."""
 
     patches: LinearWeights
     positions: Tensor
-    layers: list[VisionLayer]
-    merger: Merger
-    deepstack: list[Merger]
+    layers: list[EncoderLayer]
+    merger: FeedForward
+    deepstack: list[FeedForward]
 
 
 def read_vision_weights(source: WeightSource, dims: VisionDims, tower: str) -> VisionWeights:
@@ -153,21 +131,25 @@ def read_vision_weights(source: WeightSource, dims: VisionDims, tower: str) -> V
     )
 
 
-def _layer(source: WeightSource, dims: VisionDims, layer: str) -> VisionLayer:
+def _layer(source: WeightSource, dims: VisionDims, layer: str) -> EncoderLayer:
     width = dims.width
-    return VisionLayer(
-        attention_norm=Norm.read(source, f"{layer}.norm1", width, EPS),
-        qkv=source.linear(f"{layer}.attn", {"qkv": 3 * width}, width, bias=True),
-        out=source.linear(f"{layer}.attn", {"proj": width}, width, bias=True),
-        ffn_norm=Norm.read(source, f"{layer}.norm2", width, EPS),
-        up=source.linear(f"{layer}.mlp", {"linear_fc1": dims.ffn}, width, bias=True),
-        down=source.linear(f"{layer}.mlp", {"linear_fc2": width}, dims.ffn, bias=True),
+    return EncoderLayer(
+        SelfAttention(
+            norm=Norm.read(source, f"{layer}.norm1", width, EPS),
+            qkv=source.linear(f"{layer}.attn", {"qkv": 3 * width}, width, bias=True),
+            out=source.linear(f"{layer}.attn", {"proj": width}, width, bias=True),
+        ),
+        FeedForward(
+            norm=Norm.read(source, f"{layer}.norm2", width, EPS),
+            up=source.linear(f"{layer}.mlp", {"linear_fc1": dims.ffn}, width, bias=True),
+            down=source.linear(f"{layer}.mlp", {"linear_fc2": width}, dims.ffn, bias=True),
+        ),
     )
 
 
-def _merger(source: WeightSource, dims: VisionDims, name: str, normed: int) -> Merger:
+def _merger(source: WeightSource, dims: VisionDims, name: str, normed: int) -> FeedForward:
     inside = dims.merge**2 * dims.width
-    return Merger(
+    return FeedForward(
         norm=Norm.read(source, f"{name}.norm", normed, EPS),
         up=source.linear(name, {"linear_fc1": inside}, inside, bias=True),
         down=source.linear(name, {"linear_fc2": dims.out_width}, inside, bias=True),

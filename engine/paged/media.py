@@ -21,17 +21,14 @@ class PagedModel(Protocol):
     @property
     def decoder(self) -> PagedDecoder:
         """All but the encoder."""
-        ...
 
     @property
     def end_tokens(self) -> tuple[int, ...]:
         """Ids that end an answer."""
-        ...
 
     def encode(self, media: Sequence[Medium]) -> list[Tensor]:
         """Per medium [num_tokens, width], or several times the width: what stands for the
         placeholders, then what is added inside the decoder. A function of that medium alone."""
-        ...
 
 
 class MediaEncoder(Protocol):
@@ -41,7 +38,6 @@ class MediaEncoder(Protocol):
 
     def encode(self, media: Sequence[Medium]) -> list[Tensor]:
         """See `PagedModel.encode`; in memory that the next call may write."""
-        ...
 
 
 class MediaEmbeddings:

@@ -43,12 +43,10 @@ class PagedDims(Protocol):
     @property
     def width(self) -> int:
         """Of an embedding."""
-        ...
 
     @property
     def rope_sections(self) -> tuple[int, int, int] | None:
         """M-RoPE's pairs per axis; None: plain positions."""
-        ...
 
 
 class PagedDecoder(Protocol):
@@ -60,30 +58,24 @@ class PagedDecoder(Protocol):
     @property
     def dims(self) -> PagedDims:
         """Of config.json."""
-        ...
 
     @property
     def vocab(self) -> int:
         """Logits per token."""
-        ...
 
     def new_cache(self, num_blocks: int) -> PagedCache:
         """A cache of its shape; num_blocks: the trash block included."""
-        ...
 
     def embed(self, tokens: Tensor) -> Tensor:
         """tokens: [n] int64. Returns [n, width]."""
-        ...
 
     def forward(
         self, inputs: Tensor, batch: PagedBatch, cache: PagedCache, added: Added | None = None
     ) -> Tensor:
         """One step over packed tokens; returns hidden [tokens, width]. See `Qwen3Model.forward`."""
-        ...
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden: [n, width]. Returns [n, vocab] float32."""
-        ...
 
 
 class PagedLogits(NamedTuple):
@@ -171,9 +163,10 @@ class PagedPasses:
         self._fields = fields
         if is_decode:
             return self._decoded(fields, shape, len(work))
-        hidden = self.graphs.run(
-            kind, self._with_media(shape, fields, pieces), lambda: self._eager(fields, pieces)
-        )
+        if shape is not None and pieces:  # to where the graph of that shape reads them
+            embeddings = _joined(pieces).to(self._media_rows.dtype)
+            self._media_rows.index_copy_(0, fields["places"], embeddings)
+        hidden = self.graphs.run(kind, shape, lambda: self._eager(fields, pieces))
         return PagedLogits(self._decoder.logits(hidden[fields["wanted"]]))
 
     def keep(self, tokens: Tensor) -> None:
@@ -266,15 +259,6 @@ class PagedPasses:
         if rows.shape[1] > width:
             added = fields["places"], rows[:, width:]
         return self._decoder.forward(inputs, _batch(fields), self._cache, added)
-
-    def _with_media(
-        self, shape: Shape | None, fields: Fields, pieces: Sequence[Piece]
-    ) -> Shape | None:
-        """Puts the media where the graph of that shape reads them."""
-        if shape is not None and pieces:
-            rows = _joined(pieces).to(self._media_rows.dtype)
-            self._media_rows.index_copy_(0, fields["places"], rows)
-        return shape
 
     def _prefill_region(self, fields: Fields) -> Tensor:
         if not self._parts:

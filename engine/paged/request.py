@@ -20,7 +20,6 @@ import hashlib
 import math
 import os
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,28 +31,12 @@ from lookhear.engine.core.request import (
     Phase,
     Priority,
     RequestProgress,
-    Result,
     StopReason,
 )
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, DIGEST_BYTES, MediaSpan, block_digests
 from lookhear.engine.paged.mrope import Grid, PromptPositions
-from lookhear.engine.sampling.params import SamplingParams, TokenMask
-
-
-class Matcher(TokenMask, Protocol):
-    """Where one answer is in its grammar."""
-
-    def accept(self, token: int) -> None:
-        """The next token of the answer."""
-        ...
-
-
-class Grammar(Protocol):
-    """What answers keep to. See `engine.sampling.grammar`."""
-
-    def start(self) -> Matcher:
-        """A matcher at the beginning of an answer."""
-        ...
+from lookhear.engine.sampling.grammar import GrammarMatcher, JsonGrammar
+from lookhear.engine.sampling.params import SamplingParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +44,9 @@ class Medium:
     """What one encoder pass reads, whole: a window of log-mel [mels, frames], say.
 
     digest: of the features, so equal digests mean equal embeddings; random if it is not final.
-    num_tokens: placeholders that
-    it stands behind. is_final: whether it may be asked for again; a window that still grows will
-    not be, and keeping what comes of it would only push out what is. grid: of a picture, tokens
-    down and across, if its decoder has M-RoPE.
+    num_tokens: placeholders that it stands behind. is_final: whether it may be asked for again; a
+    window that still grows will not be, and keeping what comes of it would only push out what is.
+    grid: of a picture, tokens down and across, if its decoder has M-RoPE.
     """
 
     features: NDArray[np.float32]
@@ -113,7 +95,7 @@ class PagedRequest:
     salt: bytes = b""
     guard_loops: bool = True
     model_ends: bool = True
-    grammar: Grammar | None = None
+    grammar: JsonGrammar | None = None
 
     @property
     def lasting_tokens(self) -> float:
@@ -145,7 +127,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
     num_cached: int = 0
     is_waiting: bool = False
     positions: PromptPositions | None = field(init=False, default=None)
-    matcher: Matcher | None = field(init=False, default=None)
+    matcher: GrammarMatcher | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         request = self.request
@@ -245,7 +227,3 @@ class PagedSequence(RequestProgress[PagedRequest]):
         fresh = range(self.num_named, full)
         self.num_named = full
         return [(self.blocks[i], self.digests[i]) for i in fresh]
-
-    def result(self) -> Result:
-        """What came of the request. Only when done."""
-        return self._result()

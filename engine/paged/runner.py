@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from lookhear.engine.core.request import Phase, RequestError
-from lookhear.engine.core.runner import NOT_FINITE, Failure, Outcome, isolated, warm_up
+from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated, warm_up
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Graphs
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool, MediaSpan, block_digests
@@ -183,7 +184,7 @@ class PagedRunner:
     # --- steps -----------------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def launch(self, work: Sequence[Work]) -> PagedHandle:
+    def launch(self, work: Sequence[Work]) -> Finish:
         """Encode what is missing, run one decoder pass over all the work, and choose."""
         failures: list[Failure] = []
         for sequence, error in isolated([s for s, _ in work], self._media.encode):
@@ -200,7 +201,7 @@ class PagedRunner:
 
         for (sequence, _), error in isolated(ready, run):
             failures.append(Failure.of(sequence.key, error, "the step could not be carried out"))
-        return PagedHandle(self, passes, failures)
+        return partial(self._finish, passes, failures)
 
     def _forward(self, work: Sequence[Work]) -> PagedPass:
         wanted = [sequence.num_logits(count) for sequence, count in work]
@@ -220,8 +221,10 @@ class PagedRunner:
             sequence.launch(count)
         return PagedPass(shares, choice)
 
-    def finish(self, passes: Sequence[PagedPass]) -> list[Failure]:
-        """Read what was chosen, move the sequences on, name their full blocks."""
+    @torch.inference_mode()
+    def _finish(self, passes: Sequence[PagedPass], launched: list[Failure]) -> list[Failure]:
+        """Read what was chosen, move the sequences on, name their full blocks. launched: those that
+        failed before."""
         failures: list[Failure] = []
         for done in passes:
             sampled = done.choice.read()
@@ -249,7 +252,7 @@ class PagedRunner:
                 self._name(sequence, min(written, len(sequence.context) - 1))
         if failures or self._waiting:
             self._wake()
-        return failures
+        return launched + failures
 
     def _name(self, sequence: PagedSequence, written: int) -> None:
         for block, digest in sequence.name_blocks(written):
@@ -302,22 +305,6 @@ class PagedPass:
 
     shares: list[Share]
     choice: Choice
-
-
-class PagedHandle:
-    """One launched step of a `PagedRunner`."""
-
-    def __init__(
-        self, runner: PagedRunner, passes: list[PagedPass], failures: list[Failure]
-    ) -> None:
-        self._runner = runner
-        self._passes = passes
-        self._failures = failures
-
-    @torch.inference_mode()
-    def wait(self) -> Outcome:
-        """See `Handle`."""
-        return Outcome([*self._failures, *self._runner.finish(self._passes)])
 
 
 def _sampling_rows(sequence: PagedSequence, count: int, wanted: int) -> list[SamplingRow]:

@@ -22,31 +22,24 @@ EDGE = 200  # samples that a frame sees on either side of its middle
 
 
 class GrowingLogMel:
-    """num_mels: rows of a frame. Always on the CPU: a tick brings a handful of frames."""
+    """num_mels: rows of a frame. Always on the CPU: a tick brings a handful of frames.
+
+    num_frames: known, final or not. num_final: those that no further audio can change.
+    """
 
     def __init__(self, num_mels: int) -> None:
         self._filters = _filters(num_mels)
         # Frames from _first on, as models read them but for the loudest; behind them is room for
         # more. All but the last one or two are final: those are as if the audio ended here.
         self._held = torch.zeros(num_mels, 0)
-        self._first = self._num_frames = self._num_final = 0
+        self._first = self.num_frames = self.num_final = 0
         self._peaks = np.zeros(0, np.float32)  # of each frame from 0 on, decades; and room
-
-    @property
-    def num_frames(self) -> int:
-        """Frames known, final or not."""
-        return self._num_frames
-
-    @property
-    def num_final(self) -> int:
-        """Frames that no further audio can change."""
-        return self._num_final
 
     @torch.inference_mode()
     def update(self, samples: NDArray[np.float32]) -> None:
         """samples: all the audio so far, at least 201; only its end may be new."""
-        assert len(samples) > EDGE and len(samples) // HOP >= self._num_final
-        done, count = self._num_final, len(samples) // HOP
+        assert len(samples) > EDGE and len(samples) // HOP >= self.num_final
+        done, count = self.num_final, len(samples) // HOP
         if done < count:
             # From the first frame to compute on, with what it sees before its middle.
             start = done * HOP - EDGE
@@ -60,12 +53,12 @@ class GrowingLogMel:
             self._peaks[done:count] = fresh.amax(0).numpy()
             place = slice(done - self._first, count - self._first)
             self._held[:, place] = unlimited(fresh)
-        self._num_frames = count
-        self._num_final = max(done, min(count, (len(samples) - EDGE) // HOP + 1))
+        self.num_frames = count
+        self.num_final = max(done, min(count, (len(samples) - EDGE) // HOP + 1))
 
     def _make_room(self, count: int) -> None:
         """For frames up to count; what is there and final stays."""
-        known = self._num_final
+        known = self.num_final
         if count > len(self._peaks):
             self._peaks = np.concatenate([self._peaks[:known], np.empty(2 * count, np.float32)])
         if count - self._first > self._held.shape[1]:
@@ -76,27 +69,27 @@ class GrowingLogMel:
     @torch.inference_mode()
     def drop(self, first: int) -> None:
         """Frames before the first will not be read again."""
-        assert self._first <= first <= self._num_final, (self._first, first, self._num_final)
-        kept = self._held[:, first - self._first : self._num_frames - self._first].clone()
+        assert self._first <= first <= self.num_final, (self._first, first, self.num_final)
+        kept = self._held[:, first - self._first : self.num_frames - self._first].clone()
         self._held[:, : kept.shape[1]] = kept
         self._first = first
 
     def cut(self, count: int, first: int = 0) -> None:
         """The audio shall go on behind so many frames. first: of those that will be read; if it
         was dropped, the next update computes it again."""
-        self._num_final = min(self._num_final, count)
+        self.num_final = min(self.num_final, count)
         if first < self._first:
-            self._first = self._num_final = first
-        self._num_frames = self._num_final
+            self._first = self.num_final = first
+        self.num_frames = self.num_final
 
     def loudest(self, end: int | None = None) -> float:
         """The largest value in frames 0 .. end (default: all), decades."""
-        return float(self._peaks[: self._num_frames if end is None else end].max())
+        return float(self._peaks[: self.num_frames if end is None else end].max())
 
     def read(self, start: int, end: int, loudest: float) -> NDArray[np.float32]:
         """Frames start .. end as a model reads them: [mels, frames], about -1 to 1."""
         assert self._first <= start, f"expected frames from {self._first} on, got {start}"
-        end = min(end, self._num_frames)
+        end = min(end, self.num_frames)
         frames: Tensor = limited(self._held[:, start - self._first : end - self._first], loudest)
         return np.ascontiguousarray(frames.numpy())
 

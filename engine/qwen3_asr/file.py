@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
 from lookhear.engine.paged.request import PagedRequest
-from lookhear.engine.qwen3_asr.recognizer import AsrRecognizer
+from lookhear.engine.qwen3_asr.recognizer import AsrConfig, AsrRecognizer
 from lookhear.engine.speech.file import FileTranscription
+from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Stretch
+from lookhear.engine.speech.transcriber import Transcriber
 from lookhear.engine.speech.words import UNSPACED_LANGUAGES
 
 
@@ -52,3 +56,15 @@ class AsrFile(FileTranscription):
             start, end = self._position, self._position + num_samples
             self._add(text, heard.tokens, heard.logprobs, start / SAMPLE_RATE, end / SAMPLE_RATE)
         return num_samples
+
+
+def asr_transcriber(
+    config: AsrConfig, live: LiveConfig, languages: list[str], cap: int
+) -> Transcriber:
+    """languages: ISO codes it was trained for. cap: longest piece of a file, samples."""
+
+    def start_file(message: TranscribeFile) -> AsrFile:
+        recognizer = AsrRecognizer(config, message.settings, message.temperature)
+        return AsrFile(message, recognizer, cap)
+
+    return Transcriber(live, languages, partial(AsrRecognizer, config), start_file)

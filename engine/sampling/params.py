@@ -21,7 +21,6 @@ class TokenMask(Protocol):
 
     def fill(self, bits: NDArray[np.int32]) -> None:
         """bits: [ceil(vocab / 32)] int32, written whole; a set bit lets a token through."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookhear.engine.device.staging import Readback, to_device
+from lookhear.engine.device.staging import Numbers, Readback, to_device
 from lookhear.engine.sampling.params import MAX_LOGPROBS, SamplingParams, TokenMask
 from lookhear.kernels.grammar_mask import WORD, allow_bits_
 from lookhear.kernels.sampling import argmax, draw, token_logprobs, top_logprobs
@@ -307,15 +307,7 @@ class Sampler:
     def _top_p(self, scores: Tensor, params: list[SamplingParams]) -> None:
         keep_top_p_(scores, self._tensor([p.top_p for p in params], torch.float64))
 
-    def _tensor(
-        self,
-        values: Sequence[int]
-        | Sequence[float]
-        | NDArray[np.int64]
-        | NDArray[np.int32]
-        | NDArray[np.float32],
-        dtype: torch.dtype,
-    ) -> Tensor:
+    def _tensor(self, values: Numbers, dtype: torch.dtype) -> Tensor:
         return to_device(values, dtype, self._device)
 
 

@@ -1,15 +1,18 @@
-"""Samples that come in at the end and go at the front, without copying all of them each time."""
+"""Samples that come in at the end and go at the front, and where they may be cut."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lookhear.engine.messages import SAMPLE_RATE
+
 Samples = NDArray[np.float32]
 
 
 class AudioBuffer:
-    """A stretch of mono float32 audio. Appending costs what is appended, on average.
+    """A stretch of mono float32 audio. Appending costs what is appended, on average: not all is
+    copied each time.
 
     lead: samples of silence that are kept in front of it.
     """
@@ -49,3 +52,13 @@ class AudioBuffer:
         if count:
             self._start += count
             self._held[self._start : self._start + self._lead] = 0.0
+
+
+def quietest(samples: Samples, width: int = SAMPLE_RATE // 10) -> int:
+    """Where a cut hits no word: offset of the middle of the quietest stretch of `width` samples (or
+    the end, if shorter)."""
+    if len(samples) <= width:
+        return len(samples)
+    energy = np.concatenate([[0.0], np.cumsum(np.square(samples, dtype=np.float64))])
+    stretch = energy[width:] - energy[:-width]
+    return int(np.argmin(stretch)) + width // 2

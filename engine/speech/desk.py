@@ -59,7 +59,6 @@ class SpeechDesk:
 
     def close(self, session: str) -> None:
         """Nothing is kept by session."""
-        ...
 
     def stats(self, core: EngineCore) -> dict[str, int]:
         """Turns that are open."""

@@ -19,7 +19,7 @@ from lookhear.engine.messages import (
     TranscribeFile,
     Word,
 )
-from lookhear.engine.speech.quiet import quietest
+from lookhear.engine.speech.audio_buffer import quietest
 
 SHORTEST = SAMPLE_RATE // 50  # samples; what is left of a recording and not worth hearing
 
@@ -31,6 +31,8 @@ class FileTranscription(ABC):
     cap: longest piece in samples, cut at the quietest place of its second half.
     """
 
+    is_urgent = False  # nobody waits for a file as for an answer
+
     def __init__(self, message: TranscribeFile, cap: int) -> None:
         self._message = message
         self._cap = cap
@@ -38,7 +40,7 @@ class FileTranscription(ABC):
         self._end: int | None = None  # of the piece in flight
         self._segments: list[Segment] = []
         self._words: list[Word] = []
-        self._done = False
+        self.is_done = False
 
     @property
     @abstractmethod
@@ -59,23 +61,13 @@ class FileTranscription(ABC):
 
     # --- the owner -------------------------------------------------------------------------------
 
-    @property
-    def is_done(self) -> bool:
-        """Whether the recording was answered."""
-        return self._done
-
-    @property
-    def is_urgent(self) -> bool:
-        """Nobody waits for a file as for an answer."""
-        return False
-
     def wants_request(self) -> bool:
         """Whether there is more to hear, and nothing in flight."""
-        return not self._done and self._end is None and self._remaining() >= SHORTEST
+        return not self.is_done and self._end is None and self._remaining() >= SHORTEST
 
     def make_request(self) -> Any:
         """About the next piece."""
-        assert self._end is None and not self._done
+        assert self._end is None and not self.is_done
         self._end = self._plan_end()
         return self._request(self._message.samples[self._position : self._end])
 
@@ -88,9 +80,9 @@ class FileTranscription(ABC):
 
     def settle(self) -> list[Event]:
         """The answer, if all was heard."""
-        if self._done or self._end is not None or self._remaining() >= SHORTEST:
+        if self.is_done or self._end is not None or self._remaining() >= SHORTEST:
             return []
-        self._done = True
+        self.is_done = True
         return [
             FileTranscribed(
                 self._message.request,
@@ -105,7 +97,7 @@ class FileTranscription(ABC):
 
     def fail(self, code: str, message: str) -> list[Event]:
         """The piece in flight could not be heard."""
-        self._done = True
+        self.is_done = True
         return [FileFailed(self._message.request, code, message)]
 
     # --- pieces ----------------------------------------------------------------------------------
@@ -131,12 +123,5 @@ class FileTranscription(ABC):
     ) -> None:
         """A segment. start, end: seconds of the recording."""
         self._segments.append(
-            Segment(
-                text,
-                start,
-                end,
-                list(tokens),
-                sum(logprobs) / len(logprobs),
-                no_speech_prob,
-            )
+            Segment(text, start, end, list(tokens), sum(logprobs) / len(logprobs), no_speech_prob)
         )

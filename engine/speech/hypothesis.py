@@ -54,14 +54,11 @@ class Hypothesis:
 
     def split(self, count: int) -> tuple[Hypothesis, Hypothesis]:
         """The first count tokens, and the rest."""
-        return (
-            Hypothesis(
-                self.tokens[:count], self.logprobs[:count], self.spans[:count], self.language
-            ),
-            Hypothesis(
-                self.tokens[count:], self.logprobs[count:], self.spans[count:], self.language
-            ),
-        )
+
+        def part(at: slice) -> Hypothesis:
+            return Hypothesis(self.tokens[at], self.logprobs[at], self.spans[at], self.language)
+
+        return part(slice(count)), part(slice(count, None))
 
     def num_confident(self, least: float) -> int:
         """Leading tokens that are all at least that probable (natural log)."""

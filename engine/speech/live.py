@@ -15,6 +15,7 @@ Positions are absolute: samples since the turn began.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,17 +30,21 @@ from lookhear.engine.messages import (
     TurnCompleted,
     TurnFailed,
 )
-from lookhear.engine.speech.audio_buffer import AudioBuffer
-from lookhear.engine.speech.commit_policy import CommitPolicy
+from lookhear.engine.speech.agreement import agreed_words
+from lookhear.engine.speech.audio_buffer import AudioBuffer, quietest
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.live_config import LiveConfig
-from lookhear.engine.speech.quiet import quietest
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
 from lookhear.engine.speech.turn_text import TurnText
+from lookhear.engine.speech.words import UNSPACED_LANGUAGES
 
 
 class LiveTurn:
-    """One turn of one session. See the module docstring; satisfies `Owner`."""
+    """One turn of one session. See the module docstring; satisfies `Owner`.
+
+    num_samples: received so far. segment_start: position where the open segment begins. has_ended:
+    whether no more audio may come. is_done: whether the turn was completed, or has failed.
+    """
 
     def __init__(
         self,
@@ -53,16 +58,15 @@ class LiveTurn:
         self._turn = turn
         self._recognizer = recognizer
         self._config = config
-        self._policy = CommitPolicy(config, recognizer.token_bytes)
         self._text = TurnText(session, turn, settings, recognizer)
         # From _segment_start on. Speech that begins with the very first frame is misheard; silence
         # in front is cheap.
         self._audio = AudioBuffer(config.lead_in)
-        self._segment_start = 0
-        self._received = 0
+        self.segment_start = 0
+        self.num_samples = 0
         self._voiced_until = 0
-        self._ended = False
-        self._done = False
+        self.has_ended = False
+        self.is_done = False
         self._in_flight: _Tick | None = None
         self._tick_end = 0  # where the last tick's audio ended
         self._commit_end = 0  # where the audio of the last committing tick ended
@@ -73,33 +77,13 @@ class LiveTurn:
 
     # --- input -----------------------------------------------------------------------------------
 
-    @property
-    def is_done(self) -> bool:
-        """Whether the turn was completed, or has failed."""
-        return self._done
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether no more audio may come."""
-        return self._ended
-
-    @property
-    def num_samples(self) -> int:
-        """Samples received so far."""
-        return self._received
-
-    @property
-    def segment_start(self) -> int:
-        """Position where the open segment begins."""
-        return self._segment_start
-
     def append(self, samples: NDArray[np.float32], voiced_until: int) -> None:
         """Add samples (mono, 16 kHz). voiced_until: as in `AppendAudio`."""
-        assert not self._ended and not self._done
-        was_silent, before = not self._has_voice(), self._received
+        assert not self.has_ended and not self.is_done
+        was_silent, before = not self._has_voice(), self.num_samples
         self._audio.append(samples)
-        self._received += len(samples)
-        self._voiced_until = max(self._voiced_until, min(voiced_until, self._received))
+        self.num_samples += len(samples)
+        self._voiced_until = max(self._voiced_until, min(voiced_until, self.num_samples))
         if was_silent and self._in_flight is None:
             # Silence in front only makes windows longer. Some is kept: the detector may be late.
             kept = self._config.lead if self._has_voice() else self._config.cap
@@ -107,47 +91,47 @@ class LiveTurn:
 
     def end(self) -> None:
         """No more audio will come."""
-        self._ended = True
+        self.has_ended = True
 
     # --- requests --------------------------------------------------------------------------------
 
     def wants_request(self) -> bool:
         """Whether there is enough new audio for a tick, or a silence or the end to be heard."""
-        if self._done or self._in_flight is not None or self._is_heard():
+        if self.is_done or self._in_flight is not None or self._is_heard():
             return False
-        if self._ended:
+        if self.has_ended:
             return True
         if not self._has_voice():
             return False
-        return self._received - self._tick_end >= self._config.tick or self._is_quiet()
+        return self.num_samples - self._tick_end >= self._config.tick or self._is_quiet()
 
     def _has_voice(self) -> bool:
-        return self._voiced_until > self._segment_start
+        return self._voiced_until > self.segment_start
 
     def _is_quiet(self) -> bool:
-        return self._received >= self._voiced_until + self._config.tail
+        return self.num_samples >= self._voiced_until + self._config.tail
 
     def _is_heard(self) -> bool:
         """Whether the last tick heard all the speech so far, and the silence after it."""
-        if self._has_voice() or not self._ended:
-            at_end = self._ended and self._tick_end >= self._received
+        if self._has_voice() or not self.has_ended:
+            at_end = self.has_ended and self._tick_end >= self.num_samples
             return at_end or self._tick_end >= self._voiced_until + self._config.tail
         # The detector heard nobody in what is left. If it heard nobody at all, let the model
         # listen once: a quiet speaker must not be lost.
         return (
-            self._segment_start > 0
+            self.segment_start > 0
             and self._text.num_tokens > 0
-            or (self._received - self._tick_end < SAMPLE_RATE // 10)
+            or (self.num_samples - self._tick_end < SAMPLE_RATE // 10)
         )
 
     @property
     def is_urgent(self) -> bool:
         """Whether somebody has finished speaking."""
-        return self._ended or self._is_quiet()
+        return self.has_ended or self._is_quiet()
 
     def cost(self) -> Cost:
         """Of the next tick."""
-        start = self._segment_start - self._config.lead_in
+        start = self.segment_start - self._config.lead_in
         return self._recognizer.cost(start, self._plan_end() - start, len(self._committed))
 
     def _plan_end(self) -> int:
@@ -155,23 +139,23 @@ class LiveTurn:
 
         Committed words end before _commit_end, so a cut beyond it cannot repeat or lose them.
         """
-        config, start = self._config, self._segment_start
-        if self._received - start <= config.cap:
-            return self._received
+        config, start = self._config, self.segment_start
+        if self.num_samples - start <= config.cap:
+            return self.num_samples
         low = max(self._commit_end, start + config.cap // 2)
-        high = min(self._received, max(start + config.cap, low + config.search))
+        high = min(self.num_samples, max(start + config.cap, low + config.search))
         if high - low < config.search:
-            return self._received  # wait for more audio to find a gap in
+            return self.num_samples  # wait for more audio to find a gap in
         return low + quietest(self._audio.samples[low - start : high - start])
 
     def make_request(self) -> Any:
         """The next tick: the open segment up to now."""
-        assert self._in_flight is None and not self._done
+        assert self._in_flight is None and not self.is_done
         end = self._plan_end()
-        start = self._segment_start - self._config.lead_in
+        start = self.segment_start - self._config.lead_in
         # A view: segments begin, and drop what was before them, only while no request runs.
         samples = self._audio.led_samples[: end - start]
-        self._in_flight = _Tick(start, end, is_cut=end < self._received)
+        self._in_flight = _Tick(start, end, is_cut=end < self.num_samples)
         return self._recognizer.request(
             Stretch(
                 key=f"{self._session}/{self._turn}",
@@ -197,27 +181,41 @@ class LiveTurn:
         if tick.is_cut:
             return [*self._close(), *self.settle()]
         num_final = 0
-        if self._received - self._segment_start <= self._config.cap:
-            num_final = self._policy.num_final(
-                new,
-                older,
-                language=self._text.language,
-                num_samples=tick.end - self._segment_start,
-                is_quiet=tick.end >= self._voiced_until + self._config.tail,
-            )
+        if self.num_samples - self.segment_start <= self._config.cap:
+            num_final = self._num_final(new, older, tick)
         events = self._commit(num_final)
         return [*events, *self.settle(), *self._provisional()]
 
+    def _num_final(self, new: Hypothesis, older: Sequence[Hypothesis], tick: _Tick) -> int:
+        """Leading tokens of the new hypothesis that will not change any more. older: those of the
+        ticks before, as many as have to agree, beyond the same committed text."""
+        config = self._config
+        # From a few syllables a model makes up whole sentences, and may do so twice alike.
+        is_ripe = tick.end - self.segment_start >= config.warm_up
+        is_settled = self._text.language is not None
+        if not is_ripe or not (is_settled or all(h.language == new.language for h in older)):
+            return 0
+        # There is silence behind the last word, so it will not grow.
+        is_quiet = tick.end >= self._voiced_until + config.tail
+        return agreed_words(
+            [hypothesis.tokens for hypothesis in older],
+            new.tokens,
+            self._recognizer.token_bytes,
+            held_words=0 if is_quiet else config.held_words,
+            unspaced=new.language in UNSPACED_LANGUAGES,
+            limit=None if is_quiet else new.num_confident(config.least_logprob),
+        )
+
     def settle(self) -> list[Event]:
         """Close what is complete: the turn at its end, the segment at a pause."""
-        if self._done or self._in_flight is not None or not self._is_heard():
+        if self.is_done or self._in_flight is not None or not self._is_heard():
             return []
-        if self._ended:
+        if self.has_ended:
             events = [*self._close(), *self._provisional()]
-            self._done = True
+            self.is_done = True
             return [*events, *self._text.flush(), self._completed()]
-        silence = self._received - self._voiced_until
-        is_long = self._voiced_until - self._segment_start >= self._config.roll
+        silence = self.num_samples - self._voiced_until
+        is_long = self._voiced_until - self.segment_start >= self._config.roll
         is_pause = silence >= (self._config.pause if is_long else self._config.long_pause)
         if is_pause and self._has_voice():
             return [*self._close(), *self._provisional()]
@@ -225,7 +223,7 @@ class LiveTurn:
 
     def fail(self, code: str, message: str) -> list[Event]:
         """The turn is over."""
-        self._done = True
+        self.is_done = True
         return [TurnFailed(self._session, self._turn, code, message)]
 
     def _close(self) -> list[Event]:
@@ -239,9 +237,9 @@ class LiveTurn:
         return events
 
     def _start_segment(self, position: int) -> None:
-        position = min(max(position, self._segment_start), self._received)
-        self._audio.drop(position - self._segment_start)
-        self._segment_start = position
+        position = min(max(position, self.segment_start), self.num_samples)
+        self._audio.drop(position - self.segment_start)
+        self.segment_start = position
         self._tick_end = max(self._tick_end, position)
 
     def _commit(self, count: int) -> list[Event]:
@@ -255,7 +253,7 @@ class LiveTurn:
         return self._text.commit(said)
 
     def _provisional(self) -> list[Event]:
-        return [] if self._done else self._text.provisional(self._hypothesis.tokens)
+        return [] if self.is_done else self._text.provisional(self._hypothesis.tokens)
 
     def _completed(self) -> TurnCompleted:
         return TurnCompleted(
@@ -263,7 +261,7 @@ class LiveTurn:
             self._turn,
             self._text.text,
             self._text.language,
-            self._received / SAMPLE_RATE,
+            self.num_samples / SAMPLE_RATE,
             self._text.num_tokens,
         )
 

@@ -35,38 +35,28 @@ class Stretch:
 
 
 class Recognizer(Protocol):
-    """Of one turn. max_carried: how many tokens of earlier text its requests may want."""
+    """Of one turn. max_carried: how many tokens of earlier text its requests may want.
+    joins_with_space: whether its text begins without the space that parts it from what was said
+    before."""
 
-    @property
-    def max_carried(self) -> int:
-        """Tokens."""
-        ...
+    max_carried: int
+    joins_with_space: bool
 
     def token_bytes(self, token: int) -> bytes:
         """UTF-8 bytes that a text token stands for (possibly an incomplete character)."""
-        ...
 
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
         """UTF-8 bytes of several text tokens."""
-        ...
-
-    @property
-    def joins_with_space(self) -> bool:
-        """Whether its text begins without the space that parts it from what was said before."""
-        ...
 
     def cost(self, start: int, num_samples: int, num_committed: int) -> Cost:
         """Of a request about so many samples from start on (as in `Stretch`), with so many forced
         tokens of text; never less than it takes."""
-        ...
 
     def request(self, stretch: Stretch) -> Any:
         """A request of the kind that the model's runner takes."""
-        ...
 
     def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
         """What a request's result says beyond the committed tokens. start: as in `Stretch`."""
-        ...
 
 
 def max_answer(num_samples: int) -> int:

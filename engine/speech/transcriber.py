@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from lookhear.engine.core.owner import Owner
 from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile, TranscriptionSettings
 from lookhear.engine.speech.live import LiveTurn
+from lookhear.engine.speech.live_config import LiveConfig
+from lookhear.engine.speech.recognizer import Recognizer
 
 
-class Transcriber(Protocol):
-    """Of one checkpoint. languages: ISO codes it can be told to expect; empty: it has just one.
-    max_samples: of one turn or file."""
+@dataclass(frozen=True, slots=True)
+class Transcriber:
+    """Of one checkpoint. live: how turns are heard, and how long one turn or file may be.
+    languages: ISO codes it can be told to expect; empty: it has just one. recognizer: who is asked
+    in a turn. start_file: who reads a file. translates: whether it can write English of other
+    languages. has_word_times: whether it can say when each word was spoken."""
 
-    @property
-    def languages(self) -> list[str]:
-        """ISO codes; empty if it has just one."""
-        ...
-
-    @property
-    def translates(self) -> bool:
-        """Whether it can write English of other languages."""
-        ...
-
-    @property
-    def has_word_times(self) -> bool:
-        """Whether it can say when each word was spoken."""
-        ...
+    live: LiveConfig
+    languages: list[str]
+    recognizer: Callable[[TranscriptionSettings], Recognizer]
+    start_file: Callable[[TranscribeFile], Owner]
+    translates: bool = False
+    has_word_times: bool = False
 
     @property
     def max_samples(self) -> int:
         """Of one turn or file."""
-        ...
+        return self.live.max_samples
 
     def start_turn(self, session: str, turn: str, settings: TranscriptionSettings) -> LiveTurn:
         """Who listens to a turn."""
-        ...
-
-    def start_file(self, message: TranscribeFile) -> Owner:
-        """Who reads a file."""
-        ...
+        return LiveTurn(session, turn, settings, self.recognizer(settings), self.live)
 
 
 def settings_error(

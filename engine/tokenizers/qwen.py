@@ -1,20 +1,23 @@
 """Qwen's byte-level tokenizer, read from a checkpoint folder of either form.
 
-The `tokenizers` library encodes; decoding is by bytes, so that half a character can wait. Which
-added tokens a text may hold is decided here: none. Prompts put them in by id.
+Which added tokens a text may hold is decided here: none. Prompts put them in by id.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
 
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
-from lookhear.engine.tokenizers.whisper import byte_symbols
+from lookhear.engine.tokenizers.byte_level import (
+    ByteLevelTokenizer,
+    read_merges,
+    read_tokenizer,
+)
 
 # Qwen2's own split of a text into words (transformers, `tokenization_qwen2.py`).
 _WORDS = (
@@ -23,7 +26,7 @@ _WORDS = (
 )
 
 
-class QwenTokenizer:
+class QwenTokenizer(ByteLevelTokenizer):
     """Ids and text of one checkpoint; immutable.
 
     added: spelling -> id of the tokens outside the byte-level vocabulary. Those marked special are
@@ -31,29 +34,18 @@ class QwenTokenizer:
     """
 
     def __init__(self, tokenizer: Tokenizer, source: Path) -> None:
-        self._tokenizer = tokenizer
-        self._source = source
+        super().__init__(tokenizer, source)
         added: Mapping[int, AddedToken] = tokenizer.get_added_tokens_decoder()
         self.added = {token.content: index for index, token in added.items()}
         self._silent = {index for index, token in added.items() if token.special}
         longest_first = sorted(self.added, key=len, reverse=True)
         self._spellings = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
-        self._byte_of = {symbol: byte for byte, symbol in byte_symbols().items()}
-        self._pieces: dict[int, bytes] = {}
 
     @classmethod
     def from_folder(cls, folder: Path) -> QwenTokenizer:
         """Reads tokenizer.json, or vocab.json, merges.txt and the added tokens of
         tokenizer_config.json; raises `CheckpointError`."""
-        path = folder / "tokenizer.json"
-        if not path.is_file() and (folder / "vocab.json").is_file():
-            return cls(_from_slow_files(folder), folder / "vocab.json")
-        read_json(path)
-        try:
-            tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises plain Exception for every kind of content
-            raise CheckpointError(f"{path}: expected a tokenizer, got {error}") from error
-        return cls(tokenizer, path)
+        return cls(*read_tokenizer(folder, _from_slow_files))
 
     def token(self, spelling: str) -> int:
         """Id of an added token; `CheckpointError` if this checkpoint has none of that name."""
@@ -72,14 +64,6 @@ class QwenTokenizer:
             start = end
         return ids
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """Text of ids, special tokens left out; broken UTF-8 becomes U+FFFD."""
-        return self.decode_bytes(ids).decode("utf-8", errors="replace")
-
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """UTF-8 bytes of ids, b"" for special and unknown ones."""
-        return b"".join(self._piece(token) for token in ids)
-
     def without_added(self, text: str) -> str:
         """The text with all spellings of added tokens taken out, also those that taking one out
         has put together."""
@@ -87,32 +71,16 @@ class QwenTokenizer:
             text = shorter
         return text
 
-    def _piece(self, token: int) -> bytes:
-        piece = self._pieces.get(token)
-        if piece is None:
-            symbols = None if token in self._silent else self._tokenizer.id_to_token(token)
-            piece = b"" if symbols is None else self._to_bytes(symbols)
-            self._pieces[token] = piece
-        return piece
+    def _is_silent(self, token: int) -> bool:
+        return token in self._silent
 
     def _to_bytes(self, symbols: str) -> bytes:
-        if symbols in self.added:
-            return symbols.encode()
-        return bytes(self._byte_of[symbol] for symbol in symbols)
+        return symbols.encode() if symbols in self.added else super()._to_bytes(symbols)
 
 
 def _from_slow_files(folder: Path) -> Tokenizer:
     """The same tokenizer from the files of the original checkpoints."""
-    vocab = {str(k): int(v) for k, v in read_json(folder / "vocab.json").items()}
-    path = folder / "merges.txt"
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{folder}: expected a file merges.txt, got {error}") from error
-    pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
-    if any(len(pair) != 2 for pair in pairs):
-        raise CheckpointError(f"{path}: expected two symbols on each line")
-    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[(a, b) for a, b in pairs]))
+    tokenizer = Tokenizer(read_merges(folder))
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -1,27 +1,28 @@
-"""Whisper's text tokens, special tokens and suppress lists, read from a checkpoint folder.
-
-The `tokenizers` library encodes; decoding is ours, by bytes, so that half a character can wait.
-transformers is not needed.
-"""
+"""Whisper's text tokens, special tokens and suppress lists, read from a checkpoint folder."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
+from lookhear.engine.tokenizers.byte_level import (
+    ByteLevelTokenizer,
+    read_merges,
+    read_tokenizer,
+)
 
 SECONDS_PER_TIMESTAMP = 0.02
 MULTILINGUAL_VOCAB = 51_865  # openai/whisper's own rule, where no file says it
 _LANGUAGE = re.compile(r"<\|([a-z]{2,3})\|>")
 
 
-class WhisperTokenizer:
+class WhisperTokenizer(ByteLevelTokenizer):
     """Ids and text of one checkpoint; immutable.
 
     Ids below `eot` are text. sot, prev, no_speech, no_timestamps, transcribe, translate: special
@@ -33,10 +34,7 @@ class WhisperTokenizer:
     def __init__(
         self, tokenizer: Tokenizer, generation: Mapping[str, Any], vocab_size: int, source: Path
     ) -> None:
-        self._tokenizer = tokenizer
-        self._source = source
-        self._pieces: dict[int, bytes] = {}
-        self._byte_of = {symbol: byte for byte, symbol in byte_symbols().items()}
+        super().__init__(tokenizer, source)
         self.vocab_size = vocab_size
         self.eot = self._id("<|endoftext|>")
         self.sot = self._id("<|startoftranscript|>")
@@ -61,18 +59,9 @@ class WhisperTokenizer:
         config = read_json(folder / "config.json")
         vocab_size = config.get("vocab_size")
         if not isinstance(vocab_size, int):
-            raise CheckpointError(
-                f"{folder / 'config.json'}: vocab_size: expected a number, got {vocab_size!r}"
-            )
+            raise CheckpointError.of(folder / "config.json", "vocab_size", "a number", vocab_size)
         generation = read_json(folder / "generation_config.json", required=False)
-        source = folder / "tokenizer.json"
-        if not source.is_file() and (folder / "vocab.json").is_file():
-            return cls(_from_slow_files(folder), generation, vocab_size, folder / "vocab.json")
-        read_json(source)
-        try:
-            tokenizer = Tokenizer.from_file(str(source))
-        except Exception as error:  # the library raises plain Exception for every kind of content
-            raise CheckpointError(f"{source}: expected a tokenizer, got {error}") from error
+        tokenizer, source = read_tokenizer(folder, _from_slow_files)
         return cls(tokenizer, generation, vocab_size, source)
 
     def encode(self, text: str) -> list[int]:
@@ -83,30 +72,17 @@ class WhisperTokenizer:
             ids.extend(self._tokenizer.encode(part, add_special_tokens=False).ids)
         return ids
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """Text of ids, special tokens and timestamps left out; broken UTF-8 becomes U+FFFD."""
-        return self.decode_bytes(ids).decode("utf-8", errors="replace")
-
-    def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """UTF-8 bytes of ids, b"" for special ones. Two halves of a character simply join."""
-        return b"".join(self._piece(token) for token in ids)
-
     def timestamp_seconds(self, token: int) -> float:
         """Seconds from the window's start that a timestamp token stands for."""
         assert token >= self.timestamp_begin, token
         return (token - self.timestamp_begin) * SECONDS_PER_TIMESTAMP
 
-    def _piece(self, token: int) -> bytes:
-        piece = self._pieces.get(token)
-        if piece is None:
-            symbols = self._tokenizer.id_to_token(token) if 0 <= token < self.eot else None
-            piece = b"" if symbols is None else self._to_bytes(symbols)
-            self._pieces[token] = piece
-        return piece
+    def _is_silent(self, token: int) -> bool:
+        return not 0 <= token < self.eot
 
     def _to_bytes(self, symbols: str) -> bytes:
         try:
-            return bytes(self._byte_of[symbol] for symbol in symbols)
+            return super()._to_bytes(symbols)
         except KeyError:  # an entry that was added as plain text
             return symbols.encode()
 
@@ -140,29 +116,12 @@ class WhisperTokenizer:
         return [(int(layer), int(head)) for layer, head in heads]
 
 
-def byte_symbols() -> dict[int, str]:
-    """GPT-2's printable symbol for every byte (openai/gpt-2 `encoder.py`)."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    symbols = {byte: chr(byte) for byte in printable}
-    others = (byte for byte in range(256) if byte not in symbols)
-    symbols.update({byte: chr(256 + index) for index, byte in enumerate(others)})
-    return symbols
-
-
 def _from_slow_files(folder: Path) -> Tokenizer:
     """The same tokenizer from the files of older checkpoints."""
-    vocab = {str(k): int(v) for k, v in read_json(folder / "vocab.json").items()}
-    path = folder / "merges.txt"
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise CheckpointError(f"{folder}: expected a file merges.txt, got {error}") from error
-    pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
-    if any(len(pair) != 2 for pair in pairs):
-        raise CheckpointError(f"{path}: expected two symbols on each line")
+    merges = read_merges(folder)
     added = {str(k): int(v) for k, v in read_json(folder / "added_tokens.json").items()}
     specials = sorted(added.items(), key=lambda item: item[1])
-    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[(a, b) for a, b in pairs]))
+    tokenizer = Tokenizer(merges)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.add_special_tokens([AddedToken(text, special=True) for text, _ in specials])
     wrong = [text for text, token in specials if tokenizer.token_to_id(text) != token]

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
-from lookhear.engine.models.layers import FeedForward, SelfAttention
+from lookhear.engine.models.layers import SelfAttention
 from lookhear.engine.whisper.caches import CrossCache, SelfCache
 from lookhear.engine.whisper.weights import WhisperDims, WhisperWeights, read_weights
 from lookhear.kernels import (
@@ -39,6 +39,7 @@ class WhisperModel:
         self.dtype = weights.encoder_positions.dtype  # of the encoder, and of the audio it takes
         self.decoder_dtype = weights.decoder_positions.dtype
         self.device = weights.tokens.device
+        self.num_parameters = weights.num_parameters
 
     @classmethod
     def from_folder(
@@ -69,39 +70,23 @@ class WhisperModel:
             weights = read_weights(reader, dims, never, encoder_dtype=dtype, half_decoder=mixed)
             return cls(dims, weights)
 
-    @property
-    def num_parameters(self) -> int:
-        """Numbers in the checkpoint."""
-        return self.weights.num_parameters
-
-    def new_self_cache(self, rows: int, dtype: torch.dtype | None = None) -> SelfCache:
-        """A decoder cache of this model's shape; see `SelfCache`."""
+    def new_self_cache(
+        self, rows: int, dtype: torch.dtype | None = None, context: int | None = None
+    ) -> SelfCache:
+        """A decoder cache of this model's shape; see `SelfCache`. context: default: all it has."""
         dims, dtype = self.dims, dtype or self.decoder_dtype
-        return SelfCache(
-            dims.decoder_layers,
-            rows,
-            dims.decoder_heads,
-            dims.context,
-            dims.head_dim,
-            dtype,
-            self.device,
-        )
+        size = dims.context if context is None else context
+        layers, heads = dims.decoder_layers, dims.decoder_heads
+        return SelfCache(layers, rows, heads, size, dims.head_dim, dtype, self.device)
 
     def new_cross_cache(
         self, slots: int, positions: int | None = None, dtype: torch.dtype | None = None
     ) -> CrossCache:
         """Slots for this model's windows, `positions` long (default: the longest it knows)."""
         dims, dtype = self.dims, dtype or self.dtype
-        positions = dims.audio_positions if positions is None else positions
-        return CrossCache(
-            slots,
-            dims.decoder_layers,
-            dims.decoder_heads,
-            positions,
-            dims.head_dim,
-            dtype,
-            self.device,
-        )
+        size = dims.audio_positions if positions is None else positions
+        layers, heads = dims.decoder_layers, dims.decoder_heads
+        return CrossCache(slots, layers, heads, size, dims.head_dim, dtype, self.device)
 
     @torch.inference_mode()
     def encode(self, log_mel: Tensor) -> Tensor:
@@ -127,7 +112,7 @@ class WhisperModel:
             q, k, v = _heads(layer.attention, normed, dims.encoder_heads)
             y = linear(attention(q, k, v, scale=1.0).flatten(2), layer.attention.out)
             normed = layer.ffn.norm.add_(y, x)
-            normed = next_norm.add_(_feed_forward(layer.ffn, normed), x)
+            normed = next_norm.add_(layer.ffn(normed), x)
         return normed
 
     @torch.inference_mode()
@@ -190,7 +175,7 @@ class WhisperModel:
             if looks is not None:
                 looks.add(index, q, audio, slots, audio_lengths)
 
-            normed = next_norm.add_(_feed_forward(layer.ffn, normed), x)
+            normed = next_norm.add_(layer.ffn(normed), x)
         return normed
 
     @torch.inference_mode()
@@ -228,11 +213,7 @@ class WhisperModel:
         Returns [batch, heads, queries, positions] float32; input of `token_times`.
         """
         batch, queries = tokens.shape
-        dims = self.dims
-        scratch = SelfCache(
-            dims.decoder_layers, batch, dims.decoder_heads, queries, dims.head_dim,
-            self.decoder_dtype, self.device,
-        )  # fmt: skip
+        scratch = self.new_self_cache(batch, context=queries)
         rows = torch.arange(1, batch + 1, device=self.device)
         places = torch.arange(queries, device=self.device).expand(batch, queries)
         looks = Looks(heads, positions)
@@ -280,7 +261,7 @@ def _never_written(folder: Path, eot: object) -> set[int]:
     path = folder / "lookhear.json"
     for pair in read_json(path, required=False).get("unused_tokens", ()):
         if not (isinstance(pair, list) and len(pair) == 2 and all(type(i) is int for i in pair)):
-            raise CheckpointError(f"{path}: unused_tokens: expected [first, last), got {pair!r}")
+            raise CheckpointError.of(path, "unused_tokens", "[first, last)", pair)
         never.update(range(*pair))
     return {i for i in never if i < eot}
 
@@ -290,7 +271,3 @@ def _heads(weights: SelfAttention, normed: Tensor, heads: int) -> tuple[Tensor, 
     qkv = linear(normed, weights.qkv)
     q, k, v = qkv.view(*qkv.shape[:2], 3, heads, -1).unbind(2)
     return q, k, v
-
-
-def _feed_forward(weights: FeedForward, normed: Tensor) -> Tensor:
-    return linear(linear(normed, weights.up, "gelu"), weights.down)

@@ -15,7 +15,10 @@ class WhisperPrompter:
     """Prompts for one checkpoint.
 
     max_prompt: tokens put in front at most. max_carried: how many of them may be what was just
-    transcribed; the rest is for the user's own prompt.
+    transcribed; the rest is for the user's own prompt. decode_bytes: UTF-8 bytes of several text
+    tokens. detects_language: whether the language is a token of the prompt (a multilingual
+    checkpoint). languages: ISO codes that the checkpoint has tokens for; empty for an English-only
+    one.
     """
 
     def __init__(
@@ -23,26 +26,15 @@ class WhisperPrompter:
     ) -> None:
         self._tokenizer = tokenizer
         self._codes = {token: code for code, token in tokenizer.languages.items()}
+        self.decode_bytes = tokenizer.decode_bytes
+        self.detects_language = tokenizer.is_multilingual
+        self.languages = sorted(tokenizer.languages)
         self.max_prompt = max_prompt
         self.max_carried = max_carried
-
-    @property
-    def detects_language(self) -> bool:
-        """Whether the language is a token of the prompt (a multilingual checkpoint)."""
-        return self._tokenizer.is_multilingual
-
-    @property
-    def languages(self) -> list[str]:
-        """ISO codes that the checkpoint has tokens for; empty for an English-only one."""
-        return sorted(self._tokenizer.languages) if self.detects_language else []
 
     def token_bytes(self, token: int) -> bytes:
         """UTF-8 bytes that a text token stands for (possibly an incomplete character)."""
         return self._tokenizer.decode_bytes([token])
-
-    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
-        """UTF-8 bytes of several text tokens."""
-        return self._tokenizer.decode_bytes(tokens)
 
     def language_token(self, code: str | None) -> int | None:
         """Token id of an ISO code; None if none was given or the checkpoint has just one."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lookhear.engine.core.request import Cost, Result
@@ -40,14 +39,8 @@ class WhisperRecognizer:
         self._window = window
         self._settings = settings
         self.max_carried = prompter.max_prompt
-
-    def token_bytes(self, token: int) -> bytes:
-        """UTF-8 bytes that a text token stands for (possibly an incomplete character)."""
-        return self._prompter.token_bytes(token)
-
-    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
-        """UTF-8 bytes of several text tokens."""
-        return self._prompter.decode_bytes(tokens)
+        self.token_bytes = prompter.token_bytes
+        self.decode_bytes = prompter.decode_bytes
 
     def cost(self, start: int, num_samples: int, num_committed: int) -> Cost:
         """The whole window, whatever was heard of it before."""

@@ -199,7 +199,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
     def result(self) -> Result:
         """What came of the request. Only when done."""
         return replace(
-            self._result(),
+            RequestProgress.result(self),
             language=self.language,
             no_speech_prob=self.no_speech_prob,
             token_times=self.token_times,

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from lookhear import kernels
 from lookhear.engine.core.request import Phase, Priority
-from lookhear.engine.core.runner import NOT_FINITE, Failure, Outcome, isolated, warm_up
+from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated, warm_up
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.staging import Readback, to_device
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
@@ -32,6 +33,8 @@ from lookhear.kernels.log_mel import HOP
 
 class WhisperRunner:
     """max_rows: requests decoded together at most. windows: see `WhisperPasses`."""
+
+    free_tokens = 0  # rows are fixed: nothing is reserved by length
 
     def __init__(
         self,
@@ -75,11 +78,6 @@ class WhisperRunner:
 
     # --- steps -----------------------------------------------------------------------------------
 
-    @property
-    def free_tokens(self) -> int:
-        """None: rows are fixed, nothing is reserved by length."""
-        return 0  # rows are fixed: nothing is reserved by length
-
     def place(self, request: WhisperRequest) -> WhisperSequence:
         """Give the request a row and a slot; the scheduler has seen to it that there are some."""
         row, slot = self._self_cache.allocate(), self._cross_cache.allocate()
@@ -88,7 +86,7 @@ class WhisperRunner:
         return WhisperSequence(request, self._tokenizer.eot, limit, row=row, slot=slot)
 
     @torch.inference_mode()
-    def launch(self, work: Seq[tuple[WhisperSequence, int]]) -> WhisperHandle:
+    def launch(self, work: Seq[tuple[WhisperSequence, int]]) -> Finish:
         """Encode the audio of those that begin, equal windows together; then feed every sequence.
 
         Prompts and single tokens run apart, so that no decode is padded to somebody's prompt.
@@ -118,7 +116,7 @@ class WhisperRunner:
                 group, lambda part: alignments.append(self._align(part))
             ):
                 failures.append(Failure.of(sequence.key, error, "words could not be timed"))
-        return WhisperHandle(self, passes, alignments, failures)
+        return partial(self._finish, passes, alignments, failures)
 
     def _encode(self, group: Seq[WhisperSequence]) -> None:
         self.passes.encode(group)
@@ -172,7 +170,21 @@ class WhisperRunner:
             logprobs.index_copy_(0, index, theirs[1])
         return tokens, logprobs
 
-    def finish(self, done: WhisperPass) -> list[Failure]:
+    @torch.inference_mode()
+    def _finish(
+        self,
+        passes: Seq[WhisperPass],
+        alignments: Seq[WhisperAlignment],
+        failures: list[Failure],
+    ) -> list[Failure]:
+        """failures: of those that failed when the step was launched."""
+        for done in passes:
+            failures += self._absorb(done)
+        for alignment in alignments:
+            alignment.finish()
+        return failures
+
+    def _absorb(self, done: WhisperPass) -> list[Failure]:
         """Read what was chosen, and move the sequences on."""
         group, values = done.group, done.choice.read()
         chosen: list[list[int]] = [[] for _ in group]
@@ -278,29 +290,3 @@ class WhisperPass:
     group: list[WhisperSequence]
     wanted: list[tuple[int, LogitsRow]]
     choice: Readback
-
-
-class WhisperHandle:
-    """One launched step of a `WhisperRunner`."""
-
-    def __init__(
-        self,
-        runner: WhisperRunner,
-        passes: list[WhisperPass],
-        alignments: list[WhisperAlignment],
-        failures: list[Failure],
-    ) -> None:
-        self._runner = runner
-        self._passes = passes
-        self._alignments = alignments
-        self._failures = failures
-
-    @torch.inference_mode()
-    def wait(self) -> Outcome:
-        """See `Handle`."""
-        failures = list(self._failures)
-        for done in self._passes:
-            failures += self._runner.finish(done)
-        for alignment in self._alignments:
-            alignment.finish()
-        return Outcome(failures)

@@ -11,8 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader
-from lookhear.engine.models.layers import EncoderLayer, FeedForward, Norm, SelfAttention
+from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, whole_number
+from lookhear.engine.models.layers import (
+    EncoderLayer,
+    FeedForward,
+    Norm,
+    SelfAttention,
+    WeightSource,
+)
 from lookhear.kernels import LinearWeights, pack_conv, pack_linear
 
 
@@ -38,18 +44,11 @@ class WhisperDims:
         """Reads a parsed config.json; `source` is named in errors."""
 
         def number(key: str) -> int:
-            value = config.get(key)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise CheckpointError(
-                    f"{source}: {key}: expected a whole number >= 1, got {value!r}"
-                )
-            return value
+            return whole_number(config, source, key)
 
         activation = config.get("activation_function", "gelu")
         if activation != "gelu":
-            raise CheckpointError(
-                f"{source}: activation_function: expected 'gelu', got {activation!r}"
-            )
+            raise CheckpointError.of(source, "activation_function", "'gelu'", activation)
         dims = cls(
             num_mels=number("num_mel_bins"),
             width=number("d_model"),
@@ -66,10 +65,8 @@ class WhisperDims:
         )
         for side, heads in (("encoder", dims.encoder_heads), ("decoder", dims.decoder_heads)):
             if dims.width % heads:
-                raise CheckpointError(
-                    f"{source}: {side}_attention_heads: expected a divisor of d_model "
-                    f"({dims.width}), got {heads}"
-                )
+                divisor = f"a divisor of d_model ({dims.width})"
+                raise CheckpointError.of(source, f"{side}_attention_heads", divisor, heads)
         return dims
 
     @property
@@ -196,11 +193,8 @@ def _kept_ranges(vocab: int, never: Collection[int]) -> tuple[range, ...]:
     return ranges
 
 
-class _Source:
-    """Hugging Face's tensor names, put together into our layers.
-
-    dtype: default: the reader's. half: see `pack_linear`.
-    """
+class _Source(WeightSource):
+    """Hugging Face's tensor names, put together into our layers."""
 
     def __init__(
         self,
@@ -210,13 +204,8 @@ class _Source:
         dtype: torch.dtype | None = None,
         half: bool = False,
     ) -> None:
-        self._reader, self._dims, self._dtype, self._half = reader, dims, dtype, half
-        self.num_parameters = 0
-
-    def take(self, name: str, *shape: int) -> Tensor:
-        tensor = self._reader.take(name, *shape)
-        self.num_parameters += tensor.numel()
-        return tensor if self._dtype is None else tensor.to(self._dtype)
+        super().__init__(reader, dtype, half=half)
+        self._dims = dims
 
     def conv(self, name: str, channels: int) -> tuple[Tensor, Tensor]:
         width = self._dims.width

@@ -47,7 +47,7 @@ def prompter(folder: Path) -> ChatPrompter:
     rules = PixelRules(SIDE, 2, SIDE**2, 64 * SIDE**2, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
     pictures = PictureEncoder(medium, rules, rules, live_tokens=4)
     for seed, (name, (height, width)) in enumerate(SIZES.items()):
-        pictures.store.hold("s", name, pixels(seed, height, width))
+        pictures.hold("s", name, pixels(seed, height, width))
     template = ChatTemplate(DEFAULT, {}, folder)
     return ChatPrompter(QwenTokenizer.from_folder(folder), template, pictures, max_tokens=1000)
 

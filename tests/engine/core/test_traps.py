@@ -45,7 +45,7 @@ import torch
 
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import Demand, Phase, Priority, Result, StopReason
-from lookhear.engine.core.runner import Outcome
+from lookhear.engine.core.runner import Failure, Finish
 from lookhear.engine.core.scheduler import Scheduler
 from lookhear.engine.messages import (
     AppendAudio,
@@ -62,8 +62,8 @@ from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool, block_digests
 from lookhear.engine.paged.request import Medium, PagedRequest
 from lookhear.engine.paged.runner import PagedRunner
+from lookhear.engine.qwen3_asr.file import asr_transcriber
 from lookhear.engine.qwen3_asr.recognizer import AsrConfig
-from lookhear.engine.qwen3_asr.transcriber import AsrTranscriber
 from lookhear.engine.sampling.params import SamplingParams
 from lookhear.engine.speech.desk import SpeechDesk
 from lookhear.engine.speech.live_config import LiveConfig
@@ -111,15 +111,12 @@ class ScriptedRunner:
         self.running.append(Job(request, self.answer, self.steps))
         return self.running[-1]
 
-    def launch(self, work: Sequence[tuple[Job, int]]) -> ScriptedRunner:
+    def launch(self, work: Sequence[tuple[Job, int]]) -> Finish:
         for job, _ in work:
             assert job in self.running, "a request that is gone was fed"
             job.steps -= 1
             job.phase = Phase.DECODE if job.steps else Phase.DONE
-        return self
-
-    def wait(self) -> Outcome:
-        return Outcome()
+        return list[Failure]
 
     def release(self, job: Job) -> None:
         self.running.remove(job)
@@ -144,7 +141,7 @@ def scripted(
     answer = Ear(tokenizer).answer("language English<asr_text>hello there")
     runner = ScriptedRunner(answer, steps)
     config = LiveConfig(cap=112_000, roll=64_000)
-    family = AsrTranscriber(AsrConfig(tokenizer, DIMS), config, ["de", "en", "fr"], 96_000)
+    family = asr_transcriber(AsrConfig(tokenizer, DIMS), config, ["de", "en", "fr"], 96_000)
     return EngineCore(SpeechDesk("m", family, 8), runner, Scheduler(rows, 10**6)), runner
 
 
@@ -280,7 +277,7 @@ def answers(runner: PagedRunner, requests: list[PagedRequest]) -> dict[str, tupl
     left, said = [runner.place(r) for r in requests][::-1], {}
     while left:
         work = [(s, s.demand().known + s.demand().draft) for s in left if not s.is_waiting]
-        assert not runner.launch(work).wait().failures
+        assert not runner.launch(work)()
         for sequence in [s for s in left if s.phase is Phase.DONE]:
             said[sequence.key] = sequence.result().tokens
             runner.release(sequence)

@@ -14,7 +14,7 @@ import torch
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import Cost, Demand, Phase, Priority, Result, StopReason
-from lookhear.engine.core.runner import Outcome
+from lookhear.engine.core.runner import Failure, Finish
 from lookhear.engine.families.family import Family, Parts
 from lookhear.engine.messages import (
     AnswerCompleted,
@@ -54,15 +54,12 @@ class EchoRunner:
     def place(self, request: tuple[str, str]) -> EchoSequence:
         return EchoSequence(*request)
 
-    def launch(self, work: Sequence[tuple[EchoSequence, int]]) -> EchoRunner:
+    def launch(self, work: Sequence[tuple[EchoSequence, int]]) -> Finish:
         for sequence, count in work:
             sequence.num_said += count
             if sequence.num_said == len(sequence.text):
                 sequence.phase = Phase.DONE
-        return self
-
-    def wait(self) -> Outcome:
-        return Outcome()
+        return list[Failure]
 
     def release(self, sequence: EchoSequence) -> None: ...
 

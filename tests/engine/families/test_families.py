@@ -15,7 +15,6 @@ from lookhear.engine.messages import (
     AnswerSettings,
     AnswerText,
     ChatMessage,
-    OpenSession,
     StartAnswer,
     TextPart,
 )
@@ -31,7 +30,6 @@ def test_a_family_of_one_file_answers(tmp_path: Path) -> None:
     assert built.card.architecture == "EchoForConditionalGeneration"
     assert built.card.abilities == ["chat"]
     core, said = built.core, ChatMessage("user", [TextPart("hello")])
-    core.submit(OpenSession("s"))
     core.submit(StartAnswer("s", "a", AnswerSettings("echo"), [said]))
     assert core.stats()["answers"] == 1
     text, completed = drain(core)

@@ -357,7 +357,7 @@ def test_from_bytes_and_words_to_logits(tmp_path: Path) -> None:
     pictures = PictureEncoder(ours.medium, rules, video_rules, live_tokens=64)
     photo, *frames = (pixels(seed, *size) for seed, size in enumerate([(24, 40)] + 3 * [(16, 24)]))
     for name, picture in zip(["photo", "0", "1", "2"], [photo, *frames], strict=True):
-        pictures.store.hold("s", name, picture)
+        pictures.hold("s", name, picture)
     video = VideoPart(["0", "1", "2"], [0.0, 0.5, 1.0])
     prompter = ChatPrompter(tokenizer, ChatTemplate.from_folder(tmp_path), pictures, max_tokens=200)
     prompt = prompter.prompt("s", [user("what is ", image("photo"), "or", video, "?")])

@@ -75,8 +75,8 @@ def finish(
             demand = sequence.demand()
             if not demand.waiting:
                 work.append((sequence, min(chunk, demand.known + demand.draft)))
-        outcome = runner.launch(work).wait()
-        assert not outcome.failures, outcome.failures
+        failures = runner.launch(work)()
+        assert not failures, failures
         for sequence in [s for s in running if s.phase is Phase.DONE]:
             results[sequence.key] = sequence.result()
             runner.release(sequence)
@@ -184,7 +184,7 @@ def test_those_who_wait_go_on_when_the_one_who_reads_is_gone(model: Qwen3AsrMode
         )
         assert second.is_waiting and not first.is_waiting
         for _ in range(steps):
-            runner.launch([(first, 40)]).wait()
+            runner.launch([(first, 40)])()
         runner.release(first)
         assert not second.is_waiting
         result = finish(runner, [second])["b"]
@@ -221,8 +221,8 @@ def test_audio_that_is_not_a_number_fails_alone(model: Qwen3AsrModel) -> None:
     bad = runner.place(make_request(model, "bad", [broken]))
     good_request = make_request(model, "good", [medium(model, 1)], seed=3)
     good = runner.place(good_request)
-    outcome = runner.launch([(bad, bad.demand().known), (good, good.demand().known)]).wait()
-    (failure,) = outcome.failures
+    failures = runner.launch([(bad, bad.demand().known), (good, good.demand().known)])()
+    (failure,) = failures
     assert failure.key == "bad" and "not finite" in failure.message
     runner.release(bad)
     assert finish(runner, [good])["good"].tokens == alone(model, good_request).tokens
@@ -246,9 +246,9 @@ def test_an_encoder_out_of_memory_fails_its_own_request(
     runner = make_runner(model)
     bad = runner.place(make_request(model, "bad", [heavy]))
     good = runner.place(make_request(model, "good", [medium(model, 1)], seed=3))
-    outcome = runner.launch([(bad, bad.demand().known), (good, good.demand().known)]).wait()
-    assert [f.key for f in outcome.failures] == ["bad"]
-    assert "out of memory" in outcome.failures[0].message
+    failures = runner.launch([(bad, bad.demand().known), (good, good.demand().known)])()
+    assert [f.key for f in failures] == ["bad"]
+    assert "out of memory" in failures[0].message
     runner.release(bad)
     finish(runner, [good])
 

@@ -59,8 +59,8 @@ def finish(
     running = list(sequences)
     while running:
         work = [(s, min(chunk, s.demand().known)) for s in running if not s.demand().waiting]
-        outcome = runner.launch(work).wait()
-        assert not outcome.failures, outcome.failures
+        failures = runner.launch(work)()
+        assert not failures, failures
         for sequence in [s for s in running if s.phase is Phase.DONE]:
             results[sequence.key] = sequence.result()
             runner.release(sequence)

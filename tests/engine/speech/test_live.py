@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from lookhear.engine.core.request import Result, StopReason
 from lookhear.engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings, TurnFailed
+from lookhear.engine.speech.audio_buffer import quietest
 from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.live_config import LiveConfig
-from lookhear.engine.speech.quiet import quietest
 from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 from tests.engine.speech.scripted import Driver, Speech
 

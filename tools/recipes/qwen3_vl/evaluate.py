@@ -97,7 +97,7 @@ class Answerer:
     def prompt(self, asked: Asked) -> ChatPrompt:
         """The question as tokens, with the pixels that they stand for."""
         for name, pixels in asked.pictures.items():
-            self.pictures.store.hold(SESSION, name, pixels)
+            self.pictures.hold(SESSION, name, pixels)
         try:
             return self.prompter.prompt(SESSION, asked.messages)
         finally:

@@ -1,0 +1,82 @@
+"""What byte-level tokenizers share. The `tokenizers` library encodes; decoding is by bytes, so that
+half a character can wait."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from tokenizers import Tokenizer, models
+
+from lookhear.engine.checkpoints.loader import CheckpointError, read_json
+
+
+class ByteLevelTokenizer(ABC):
+    """source: the file it was read from, for errors."""
+
+    def __init__(self, tokenizer: Tokenizer, source: Path) -> None:
+        self._tokenizer = tokenizer
+        self._source = source
+        self._byte_of = {symbol: byte for byte, symbol in _byte_symbols().items()}
+        self._pieces: dict[int, bytes] = {}
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of ids, those without bytes left out; broken UTF-8 becomes U+FFFD."""
+        return self.decode_bytes(ids).decode("utf-8", errors="replace")
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """UTF-8 bytes of ids, b"" for special and unknown ones. Two halves of a character simply
+        join."""
+        return b"".join(self._piece(token) for token in ids)
+
+    def _piece(self, token: int) -> bytes:
+        piece = self._pieces.get(token)
+        if piece is None:
+            symbols = None if self._is_silent(token) else self._tokenizer.id_to_token(token)
+            piece = b"" if symbols is None else self._to_bytes(symbols)
+            self._pieces[token] = piece
+        return piece
+
+    def _to_bytes(self, symbols: str) -> bytes:
+        return bytes(self._byte_of[symbol] for symbol in symbols)
+
+    @abstractmethod
+    def _is_silent(self, token: int) -> bool:
+        """Whether it has no bytes."""
+
+
+def read_tokenizer(folder: Path, slow: Callable[[Path], Tokenizer]) -> tuple[Tokenizer, Path]:
+    """That of tokenizer.json and where it was; slow: of a folder that has vocab.json instead.
+    Raises `CheckpointError`."""
+    path = folder / "tokenizer.json"
+    if not path.is_file() and (folder / "vocab.json").is_file():
+        return slow(folder), folder / "vocab.json"
+    read_json(path)
+    try:
+        return Tokenizer.from_file(str(path)), path
+    except Exception as error:  # the library raises plain Exception for every kind of content
+        raise CheckpointError(f"{path}: expected a tokenizer, got {error}") from error
+
+
+def read_merges(folder: Path) -> models.BPE:
+    """Of vocab.json and merges.txt; raises `CheckpointError`."""
+    vocab = {str(k): int(v) for k, v in read_json(folder / "vocab.json").items()}
+    path = folder / "merges.txt"
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{folder}: expected a file merges.txt, got {error}") from error
+    pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise CheckpointError(f"{path}: expected two symbols on each line")
+    return models.BPE(vocab=vocab, merges=[(a, b) for a, b in pairs])
+
+
+def _byte_symbols() -> dict[int, str]:
+    """GPT-2's printable symbol for every byte (openai/gpt-2 `encoder.py`)."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    symbols = {byte: chr(byte) for byte in printable}
+    others = (byte for byte in range(256) if byte not in symbols)
+    symbols.update({byte: chr(256 + index) for index, byte in enumerate(others)})
+    return symbols
