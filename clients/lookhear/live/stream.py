@@ -17,7 +17,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
@@ -89,6 +89,20 @@ class StreamOptions:
         if self.provisional or self.words:
             session["lookhear"] = {"provisional": self.provisional, "words": self.words}
         return {"type": "session.update", "session": session}
+
+
+class TranscribeOptions(TypedDict, total=False):
+    """Those of `StreamOptions` that are `AsyncClient.transcribe`'s."""
+
+    rate: int | None
+    model: str | None
+    language: str | None
+    prompt: str | None
+    turn_detection: ServerVad | None
+    provisional: bool
+    words: bool
+    pace: float | None
+    replay_seconds: float
 
 
 class LiveStream:
