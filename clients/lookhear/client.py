@@ -123,12 +123,10 @@ class AsyncClient:
         wanted = {"model": model, "language": language, "prompt": prompt}
         parts = [(key, value) for key, value in wanted.items() if value is not None]
         parts += [("response_format", response_format), *(fields or [])]
-        body, content_type = multipart(parts, name, data)
         answer = await asyncio.to_thread(
             self.server.request,
             "/v1/audio/transcriptions",
-            body=body,
-            content_type=content_type,
+            multipart(parts, name, data),
             timeout=None,
         )
         return answer.decode("utf-8")

@@ -104,7 +104,7 @@ class _PartialAnswer:
     def _take(self, chunk: Mapping[str, Any]) -> list[AnswerDelta | ReasoningDelta]:
         events: list[AnswerDelta | ReasoningDelta] = []
         if (usage := chunk.get("usage")) is not None:
-            self.usage = Usage.from_chat(usage)
+            self.usage = Usage.from_json(usage)
         for choice in chunk.get("choices") or ():
             if choice.get("index", 0) != 0:
                 continue

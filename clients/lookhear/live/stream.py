@@ -38,12 +38,11 @@ from lookhear.sources.pcm import RATE, SAMPLE_BYTES
 from lookhear.transport.address import Server
 from lookhear.transport.realtime import (
     ERRORS_BEFORE_CLOSE,
-    RETRIED_STATUSES,
     close_reason,
-    final_close,
+    lost_connection,
     open_realtime,
     parse_frame,
-    refused_handshake,
+    without_none,
 )
 from lookhear.transport.retry import Attempts, Retry, is_loading
 
@@ -71,17 +70,13 @@ class StreamOptions:
 
     def session_update(self) -> dict[str, Any]:
         """The client event that asks for this session."""
-        transcription = {
-            "model": self.model,
-            "language": self.language,
-            "prompt": self.prompt,
-        }
+        transcription = without_none(model=self.model, language=self.language, prompt=self.prompt)
         session: dict[str, Any] = {
             "type": "transcription",
             "audio": {
                 "input": {
                     "format": {"type": "audio/pcm", "rate": RATE},
-                    "transcription": {k: v for k, v in transcription.items() if v is not None},
+                    "transcription": transcription,
                     "turn_detection": self.turn_detection and self.turn_detection.payload(),
                 }
             },
@@ -177,9 +172,7 @@ class LiveStream:
     # --- the connection ---------------------------------------------------------------------------
 
     def _connect(self) -> connect:
-        query = {"intent": "transcription"}
-        if self._options.model is not None:
-            query["model"] = self._options.model
+        query = without_none(intent="transcription", model=self._options.model)
         return open_realtime(self._server, query)
 
     async def _converse(self, socket: ClientConnection) -> AsyncGenerator[Event, None]:
@@ -260,20 +253,13 @@ class LiveStream:
 
     def _retry_reason(self, error: Exception, ready: bool) -> str:
         """Why the connection is gone, in words. Raises where trying again would not help."""
-        if isinstance(error, ConnectionClosed):
+        lost, transient = lost_connection(self._server, error, self._held_error)
+        if isinstance(error, ConnectionClosed) and transient:
             code, said = close_reason(error, self._held_error)
-            if (final := final_close(self._server, code, said, self._held_error)) is not None:
-                raise final from error
             return said if is_loading(self._held_error) else f"closed with {code}: {said}"
-        if isinstance(error, InvalidStatus):
-            refusal = refused_handshake(self._server, error)
-            if error.response.status_code not in RETRIED_STATUSES or not ready:
-                raise refusal from error
-            return str(refusal)
-        if not ready:
-            said = f"cannot reach {self._server.base_url}: {in_words(error)}"
-            raise ConnectionFailed(said) from error
-        return in_words(error)
+        if not (ready and transient):
+            raise lost from error
+        return str(lost) if isinstance(error, InvalidStatus) else in_words(error)
 
     def _progressed(self) -> bool:
         """Whether the lost connection got anything done."""

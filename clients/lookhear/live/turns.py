@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from lookhear.errors import ProtocolError
@@ -54,12 +54,7 @@ class ServerVad:
 
     def payload(self) -> dict[str, Any]:
         """The `turn_detection` object of a session."""
-        return {
-            "type": "server_vad",
-            "threshold": self.threshold,
-            "prefix_padding_ms": self.prefix_padding_ms,
-            "silence_duration_ms": self.silence_duration_ms,
-        }
+        return {"type": "server_vad", **asdict(self)}
 
 
 @dataclass(slots=True)
@@ -190,16 +185,10 @@ class TurnTracker:
             return [Words(turn.item_id, words)]
         if kind == "completed":
             self._done(turn)
-            end = turn.start if turn.end is None else turn.end
-            return [
-                TurnCompleted(
-                    turn.item_id,
-                    str(message["transcript"]),
-                    turn.start / RATE,
-                    end / RATE,
-                    _language(message),
-                )
-            ]
+            start = turn.start / RATE
+            end = start if turn.end is None else turn.end / RATE
+            said, language = str(message["transcript"]), _language(message)
+            return [TurnCompleted(turn.item_id, said, start, end, language)]
         if kind == "failed":
             self._done(turn)
             error = message["error"]

@@ -28,8 +28,7 @@ from lookhear.errors import (
 from lookhear.transport.address import Server
 from lookhear.transport.realtime import (
     ERRORS_BEFORE_CLOSE,
-    connection_error,
-    is_transient,
+    lost_connection,
     open_realtime,
     parse_frame,
 )
@@ -94,8 +93,9 @@ class Channel:
         try:
             self._socket = await open_realtime(self._server, query)
         except (InvalidHandshake, OSError, TimeoutError) as error:
-            self.state = _state_after(is_transient(self._server, error))
-            raise connection_error(self._server, error) from error
+            lost, transient = lost_connection(self._server, error)
+            self.state = _state_after(transient)
+            raise lost from error
         self.state = ChannelState.OPEN
         self._receiver = asyncio.create_task(self._receive(self._socket))
 
@@ -116,7 +116,7 @@ class Channel:
             await self._socket.send(json.dumps(event))
         except ConnectionClosed as error:
             await asyncio.wait([self._receiver])  # it finds out why
-            raise self.lost or connection_error(self._server, error) from error
+            raise self.lost or lost_connection(self._server, error)[0] from error
 
     async def ask(self, event: Message, matches: Callable[[Message], bool]) -> Message:
         """Send an event and wait for its reply. ServerError and its kinds, ConnectionFailed."""
@@ -163,8 +163,7 @@ class Channel:
             while True:
                 self._take(parse_frame(await socket.recv()))
         except (ConnectionClosed, OSError) as error:
-            lost = connection_error(self._server, error, self._held_error)
-            self.end(lost, is_transient(self._server, error, self._held_error))
+            self.end(*lost_connection(self._server, error, self._held_error))
         except LookhearError as error:
             self.end(error)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
