@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from lookhear.chat.answers import Answer
-from lookhear.chat.completions import ChatRequest, chat_events
+from lookhear.chat.completions import chat_events
+from lookhear.chat.content import message
 from lookhear.chat.conversation import Conversation
 from lookhear.chat.reconnecting import ConversationOptions
 from lookhear.errors import InvalidRequest, ProtocolError
@@ -25,6 +26,7 @@ from lookhear.results import Model, Transcript
 from lookhear.sources.audio import Source
 from lookhear.sources.files import Medium, read_medium
 from lookhear.transport.address import Server, multipart
+from lookhear.transport.realtime import without_none
 from lookhear.transport.retry import Retry
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -120,9 +122,8 @@ class AsyncClient:
         data = await asyncio.to_thread(read_medium, file)
         if model is None:
             model = (await self.models())[0].id
-        wanted = {"model": model, "language": language, "prompt": prompt}
-        parts = [(key, value) for key, value in wanted.items() if value is not None]
-        parts += [("response_format", response_format), *(fields or [])]
+        wanted = without_none(model=model, language=language, prompt=prompt)
+        parts = [*wanted.items(), ("response_format", response_format), *(fields or [])]
         answer = await asyncio.to_thread(
             self.server.request,
             "/v1/audio/transcriptions",
@@ -159,6 +160,19 @@ class AsyncClient:
         Iterating raises SourceError, ConnectionFailed, ProtocolError, and ServerError or one of its
         kinds (AuthenticationError, ModelNotFound, InvalidRequest).
         """
+        if not isinstance(question, str) and (images or videos or audio or system is not None):
+            raise ValueError(
+                "chat: media and `system` go with a question; with messages they are part of them"
+            )
+
+        def messages() -> list[dict[str, Any]]:
+            """Blocking, as it reads the files."""
+            if not isinstance(question, str):
+                return [dict(entry) for entry in question]
+            media = {"images": images, "videos": videos, "audio": audio}
+            asked = message("user", question, **media, detail=detail)
+            return [asked] if system is None else [message("system", system), asked]
+
         settings = {
             "model": model,
             "max_completion_tokens": max_tokens,
@@ -168,8 +182,7 @@ class AsyncClient:
             "stop": stop,
             **(extra or {}),
         }
-        request = ChatRequest(question, images, videos, audio, detail, system, settings)
-        return Answer(chat_events(self.server, request, timeout))
+        return Answer(chat_events(self.server, messages, settings, timeout))
 
     def conversation(
         self,
