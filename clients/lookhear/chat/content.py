@@ -66,14 +66,12 @@ def message(
 
 
 def named(error: InvalidRequest, media: Sequence[Medium], message_index: int) -> InvalidRequest:
-    """The same refusal in words of the person who gave these media with message `message_index`:
-    the name of the file, where the server could only say which part of the request it was."""
+    """The same refusal about one of these media, which message `message_index` holds."""
     place = re.match(rf"messages\[{message_index}\]\.content\[(\d+)\]", error.param or "")
-    if place is None or error.param is None or int(place[1]) >= len(media):
+    if place is None or int(place[1]) >= len(media):
         return error
     medium = media[int(place[1])]
     name = "the given bytes" if isinstance(medium, bytes) else os.fspath(medium)
     if name.startswith("data:"):
         name = "the given URL"
-    said = error.message.removeprefix(error.param).removeprefix(": ")
-    return InvalidRequest(f"{name}: {said}", error.code, error.param)
+    return error.about(name)

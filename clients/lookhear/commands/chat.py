@@ -166,8 +166,7 @@ async def _spoken(parsed: argparse.Namespace, client: AsyncClient) -> int:
             try:
                 await talk.add_image(image)
             except InvalidRequest as error:
-                said = error.message.removeprefix(f"{error.param}: ")
-                raise InvalidRequest(f"{image}: {said}", error.code, error.param) from error
+                raise error.about(image) from error
         loop = asyncio.get_running_loop()
         if parsed.audio == "-":
             source = microphone = Microphone()

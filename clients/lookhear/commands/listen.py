@@ -73,8 +73,7 @@ def run(parsed: argparse.Namespace) -> int:
             "listen -`"
         )
     out = None if parsed.out is None else TranscriptFile(parsed.out)
-    served = [parsed.model] if parsed.model else []
-    with chosen_server(parsed, Console(stderr=True), served) as (url, model):
+    with chosen_server(parsed, Console(stderr=True)) as (url, model):
         client = AsyncClient(url, parsed.api_key, retry=PATIENT)
         source = None if piped else Microphone(device)
         return asyncio.run(_listen(client, source, model, parsed, out))

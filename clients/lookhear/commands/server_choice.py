@@ -39,9 +39,10 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
 
 @contextlib.contextmanager
 def chosen_server(
-    parsed: argparse.Namespace, console: Console, served: Sequence[str]
+    parsed: argparse.Namespace, console: Console, served: Sequence[str] | None = None
 ) -> Iterator[tuple[str, str | None]]:
-    """Its address and the model there. served: what a private server is to serve."""
+    """Its address and the model there. served: what a private server is to serve; None: the model
+    that was asked for, and nothing else."""
     default = AsyncClient(parsed.server or DEFAULT_URL, parsed.api_key).server
     if parsed.server is not None or is_running(default):
         _wait_while_loading(default, console)
@@ -53,6 +54,8 @@ def chosen_server(
         )
     console.print(f"no server at {DEFAULT_URL}: starting a private one", style="dim")
     with contextlib.ExitStack() as stack:
+        if served is None:
+            served = [parsed.model] if parsed.model else []
         try:
             server = stack.enter_context(started_server(console, 0, served))
         except ServerFailed as error:

@@ -59,14 +59,9 @@ def run(parsed: argparse.Namespace) -> int:
         return _live(parsed)
     form, target = _outputs(parsed)
     console = Console(stderr=True)
-    with chosen_server(parsed, console, _served(parsed)) as (url, model):
+    with chosen_server(parsed, console) as (url, model):
         client = AsyncClient(url, parsed.api_key)
         return _whole(client, parsed, model, form, target, console)
-
-
-def _served(parsed: argparse.Namespace) -> list[str]:
-    """The private server serves what was asked for and nothing else."""
-    return [parsed.model] if parsed.model else []
 
 
 def _outputs(parsed: argparse.Namespace) -> tuple[str, Callable[[str], Path] | None]:
@@ -144,13 +139,12 @@ def _whole(
                     )
                 )
             except (InvalidRequest, SourceError) as error:
-                said = str(error)
                 if isinstance(error, InvalidRequest) and error.param == "file":
-                    said = f"{file}: {said.removeprefix('file: ')}"
-                    error = InvalidRequest(said, error.code, error.param)
+                    error = error.about(file)
                 if count == 1:
                     raise error from None
                 failed += 1
+                said = str(error)
                 said = said if said.startswith(f"{file}: ") else f"{file}: {said}"
                 console.print(f"lookhear: {said}", soft_wrap=True, markup=False)
                 continue
@@ -183,7 +177,7 @@ def _live(parsed: argparse.Namespace) -> int:
         raise UsageError("transcribe --live: expected one FILE; `lookhear listen -` reads stdin")
     form = parsed.format or "text"
     out = None if parsed.out is None else TranscriptFile(parsed.out)
-    with chosen_server(parsed, Console(stderr=True), _served(parsed)) as (url, model):
+    with chosen_server(parsed, Console(stderr=True)) as (url, model):
         session = transcribe_live(
             AsyncClient(url, parsed.api_key),
             at_pace(read_source(parsed.files[0]), 1.0),
