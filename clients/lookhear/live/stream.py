@@ -22,13 +22,7 @@ from typing import Any, TypedDict
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from lookhear.errors import (
-    ConnectionFailed,
-    ProtocolError,
-    ServerError,
-    in_words,
-    server_error,
-)
+from lookhear.errors import ConnectionFailed, ServerError, in_words
 from lookhear.live.events import Event, Reconnecting, SessionReady
 from lookhear.live.replay import ReplayBuffer
 from lookhear.live.turns import ServerVad, TurnTracker
@@ -37,11 +31,11 @@ from lookhear.sources.microphone import Microphone
 from lookhear.sources.pcm import RATE, SAMPLE_BYTES
 from lookhear.transport.address import Server
 from lookhear.transport.realtime import (
-    ERRORS_BEFORE_CLOSE,
     close_reason,
     lost_connection,
     open_realtime,
     parse_frame,
+    told_error,
     without_none,
 )
 from lookhear.transport.retry import Attempts, Retry, is_loading
@@ -192,7 +186,7 @@ class LiveStream:
                         raise TimeoutError("the server has stopped answering") from None
                     continue  # it is quiet because nobody speaks
                 if message.get("type") == "error":
-                    self._take_error(message.get("error"))
+                    self._take_error(message)
                     continue
                 for event in self._tracker.receive(message):
                     if isinstance(event, SessionReady):
@@ -237,17 +231,15 @@ class LiveStream:
             self._failure = error
             await socket.close()
 
-    def _take_error(self, payload: object) -> None:
+    def _take_error(self, message: Mapping[str, Any]) -> None:
         """An `error` event: hold it if a close will follow, ignore our empty commit, or raise."""
-        if not isinstance(payload, Mapping):
-            raise ProtocolError(f"error event: expected an object under `error`, got {payload!r}")
-        if payload.get("event_id") == _END_COMMIT and str(payload.get("code")).endswith("_empty"):
+        error, closes = told_error(message)
+        is_of_commit = message["error"].get("event_id") == _END_COMMIT
+        if is_of_commit and str(error.code).endswith("_empty"):
             return
-        error = server_error(payload)
-        if {payload.get("type"), payload.get("code")} & ERRORS_BEFORE_CLOSE:
-            self._held_error = error
-            return
-        raise error
+        if not closes:
+            raise error
+        self._held_error = error
 
     # --- losing it and coming back ----------------------------------------------------------------
 

@@ -213,12 +213,9 @@ class TurnTracker:
         self._recently_done.append(turn.item_id)
         # Forget done turns at the front, so that an hour of talk costs what a minute costs.
         oldest = self.needed_from
-        for item_id in [t.item_id for t in self._turns.values() if t.done and _past(t, oldest)]:
-            del self._turns[item_id]
-
-
-def _past(turn: _Turn, position: int) -> bool:
-    return turn.safe_end is None or turn.safe_end <= position
+        for old in list(self._turns.values()):
+            if old.done and (old.safe_end is None or old.safe_end <= oldest):
+                del self._turns[old.item_id]
 
 
 def _ready(session: Mapping[str, Any]) -> SessionReady:

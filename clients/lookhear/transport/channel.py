@@ -18,19 +18,13 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from lookhear.errors import (
-    ConnectionFailed,
-    LookhearError,
-    ProtocolError,
-    ServerError,
-    server_error,
-)
+from lookhear.errors import ConnectionFailed, LookhearError, ProtocolError, ServerError
 from lookhear.transport.address import Server
 from lookhear.transport.realtime import (
-    ERRORS_BEFORE_CLOSE,
     lost_connection,
     open_realtime,
     parse_frame,
+    told_error,
 )
 
 _CLOSE_SECONDS = 2.0  # after an error that announces a close
@@ -177,7 +171,7 @@ class Channel:
 
     def _take(self, message: dict[str, Any]) -> None:
         if message.get("type") == "error":
-            self._take_error(message.get("error"))
+            self._take_error(message)
             return
         self._on_message(message)
         for waiter in self._waiters:
@@ -185,14 +179,12 @@ class Channel:
                 waiter.reply.set_result(message)
                 return
 
-    def _take_error(self, payload: object) -> None:
+    def _take_error(self, message: Message) -> None:
         """To whoever it concerns."""
-        if not isinstance(payload, Mapping):
-            raise ProtocolError(f"error event: expected an object under `error`, got {payload!r}")
-        error = server_error(payload)
-        if {payload.get("type"), payload.get("code")} & ERRORS_BEFORE_CLOSE:
+        error, closes = told_error(message)
+        if closes:
             self._held_error = error
-        cause = payload.get("event_id")
+        cause = message["error"].get("event_id")
         for waiter in self._waiters:
             # The server answers in order: an error without a name is about the oldest.
             if not waiter.reply.done() and cause in (None, "", waiter.event_id):

@@ -17,6 +17,7 @@ from lookhear.errors import (
     ProtocolError,
     ServerError,
     in_words,
+    server_error,
 )
 from lookhear.transport.address import Server
 
@@ -56,6 +57,15 @@ def parse_frame(frame: str | bytes) -> dict[str, Any]:
 def without_none(**fields: Any) -> dict[str, Any]:
     """Those that are not None."""
     return {key: value for key, value in fields.items() if value is not None}
+
+
+def told_error(message: Mapping[str, Any]) -> tuple[ServerError, bool]:
+    """The exception for an `error` event, and whether the server closes after it. ProtocolError."""
+    payload = message.get("error")
+    if not isinstance(payload, Mapping):
+        raise ProtocolError(f"error event: expected an object under `error`, got {payload!r}")
+    closes = bool({payload.get("type"), payload.get("code")} & ERRORS_BEFORE_CLOSE)
+    return server_error(payload), closes
 
 
 def close_reason(error: ConnectionClosed, held: ServerError | None) -> tuple[int, str]:
