@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from lookhear.chat.answers import QuestionHeard
 from lookhear.chat.content import named
 from lookhear.client import AsyncClient
 from lookhear.commands.chat_loop import ChatLoop
+from lookhear.commands.live import first_interrupt
 from lookhear.commands.server_choice import chosen_server
 from lookhear.errors import InvalidRequest, SourceError, UsageError
 from lookhear.sources.audio import Source
@@ -167,23 +168,12 @@ async def _spoken(parsed: argparse.Namespace, client: AsyncClient) -> int:
                 await talk.add_image(image)
             except InvalidRequest as error:
                 raise error.about(image) from error
-        loop = asyncio.get_running_loop()
-        if parsed.audio == "-":
-            source = microphone = Microphone()
-
-            def finish() -> None:
-                """The first Ctrl-C ends the question, the next one the program."""
-                loop.remove_signal_handler(signal.SIGINT)
-                microphone.stop()
-
-            loop.add_signal_handler(signal.SIGINT, finish)
-            Console(stderr=True).print("ask; Ctrl-C ends the question", style="dim")
-        try:
-            question = await talk.add_audio(source)
-        finally:
+        with contextlib.ExitStack() as recording:
             if parsed.audio == "-":
-                loop.remove_signal_handler(signal.SIGINT)
-        question = question.strip()
+                source = microphone = Microphone()
+                recording.enter_context(first_interrupt(microphone.stop))
+                Console(stderr=True).print("ask; Ctrl-C ends the question", style="dim")
+            question = (await talk.add_audio(source)).strip()
         if parsed.json:
             print_event(QuestionHeard(question))
         else:
