@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
 
-__all__ = ["FetchError", "MediaError", "MediaIO", "MediaWithBytes"]
+__all__ = ["FetchError", "MediaError", "MediaIO", "MediaWithBytes", "check_bytes"]
 
 T = TypeVar("T")
 
@@ -73,8 +73,16 @@ class MediaWithBytes(Generic[T]):
         return hash(self.digest)
 
 
+def check_bytes(size: int, max_bytes: int | None) -> None:
+    """MediaError ("too_large") if a file has more; None: it may have any number."""
+    if max_bytes is not None and size > max_bytes:
+        raise MediaError("too_large", f"expected at most {max_bytes} bytes; got {size}")
+
+
 class MediaIO(ABC, Generic[T]):
     """How one kind of media is loaded. Everything that is wrong with the input is a MediaError."""
+
+    max_bytes: int | None  # of a file as it is stored; None: any number
 
     @abstractmethod
     def load_bytes(self, data: bytes) -> MediaWithBytes[T]:
@@ -92,4 +100,5 @@ class MediaIO(ABC, Generic[T]):
 
     def load_file(self, path: Path) -> MediaWithBytes[T]:
         """Raises OSError when the file cannot be read."""
+        check_bytes(path.stat().st_size, self.max_bytes)  # before it is read
         return self.load_bytes(path.read_bytes())

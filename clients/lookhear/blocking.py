@@ -8,253 +8,64 @@ with Client().conversation() as talk: ...
 from __future__ import annotations
 
 import asyncio
-import os
+import functools
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future, wait
-from typing import Any, Generic, Self, TypeVar, Unpack
+from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from lookhear.chat.answers import Answer, AnswerCompleted, AnswerEvent
 from lookhear.chat.conversation import Conversation
 from lookhear.client import DEFAULT_URL, AsyncClient
 from lookhear.live.events import Event
-from lookhear.options import (
-    ChatOptions,
-    FileOptions,
-    RawFileOptions,
-    TalkOptions,
-    TranscribeOptions,
-)
-from lookhear.results import Model, Transcript
-from lookhear.sources.audio import Source
-from lookhear.sources.files import Medium
 from lookhear.transport.retry import Retry
 
+A = TypeVar("A")
+B = TypeVar("B")
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-Run = Callable[[Callable[[], Awaitable[Any]]], Any]
-"""Does work on a client's event loop and returns its result."""
+class _LoopThread:
+    """A thread that runs an event loop for whoever blocks."""
 
-
-class BlockingAnswer(Iterator[str]):
-    """The blocking twin of `Answer`, for an ordinary `for` loop."""
-
-    def __init__(self, answer: Answer, run: Run) -> None:
-        self._answer = answer
-        self._run = run
-
-    @property
-    def completed(self) -> AnswerCompleted | None:
-        """How it ended; None before."""
-        return self._answer.completed
-
-    def events(self) -> Iterator[AnswerEvent]:
-        """All that is told about the answer, as `Answer.events`."""
-        while (event := self._run(self._answer.next_event)) is not None:
-            yield event
-
-    def __next__(self) -> str:
-        text = self._run(lambda: _next_text(self._answer))
-        if text is None:
-            raise StopIteration
-        return str(text)
-
-    def read(self) -> AnswerCompleted:
-        """Wait for the end, as `Answer.read`."""
-        completed = self._run(self._answer.read)
-        assert isinstance(completed, AnswerCompleted)
-        return completed
-
-    def close(self) -> None:
-        """Cancel it if it still runs."""
-        self._run(self._answer.aclose)
-
-    def __enter__(self) -> BlockingAnswer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class BlockingConversation:
-    """The blocking twin of `Conversation`: same methods, same arguments. Made by
-    `Client.conversation`; `with` connects and hangs up.
-
-    run: does work on the client's event loop and returns its result.
-    """
-
-    def __init__(self, talk: Conversation, run: Run) -> None:
-        self._talk = talk
-        self._run = run
-
-    @property
-    def model(self) -> str | None:
-        """What answers, once connected and if the server says."""
-        return self._talk.model
-
-    @property
-    def reconnects(self) -> int:
-        """How often the connection was lost and made anew."""
-        return self._talk.reconnects
-
-    def add(
-        self,
-        text: str = "",
-        *,
-        images: Sequence[Medium] = (),
-        detail: str | None = None,
-        role: str = "user",
-    ) -> str:
-        """One message of pictures and text, as `Conversation.add`. Its item id."""
-        return str(self._run(lambda: self._talk.add(text, images=images, detail=detail, role=role)))
-
-    def add_image(self, image: Medium, detail: str | None = None) -> str:
-        """A picture as a message of its own. Its item id."""
-        return str(self._run(lambda: self._talk.add_image(image, detail)))
-
-    def add_text(self, text: str, role: str = "user") -> str:
-        """A message of text. Its item id."""
-        return str(self._run(lambda: self._talk.add_text(text, role)))
-
-    def add_audio(
-        self, source: Source, *, rate: int | None = None, pace: float | None = None
-    ) -> str:
-        """Say something, as `Conversation.add_audio`. Its transcript."""
-        return str(self._run(lambda: self._talk.add_audio(source, rate=rate, pace=pace)))
-
-    def show_frame(self, image: Medium, seconds: float | None = None) -> None:
-        """A frame of a live camera, as `Conversation.show_frame`."""
-        self._run(lambda: self._talk.show_frame(image, seconds))
-
-    def forget_frames(self) -> None:
-        """What the camera showed is taken out of the conversation."""
-        self._run(self._talk.forget_frames)
-
-    def delete(self, item_id: str) -> None:
-        """Take a message out of the conversation."""
-        self._run(lambda: self._talk.delete(item_id))
-
-    def respond(
-        self,
-        *,
-        instructions: str | None = None,
-        max_tokens: int | None = None,
-        extra: Mapping[str, Any] | None = None,
-    ) -> BlockingAnswer:
-        """Let the model answer what was said, as `Conversation.respond`."""
-        answer = self._talk.respond(instructions=instructions, max_tokens=max_tokens, extra=extra)
-        return BlockingAnswer(answer, self._run)
-
-    def close(self) -> None:
-        """Hang up. The server forgets the conversation and stops what it does for it."""
-        self._run(self._talk.aclose)
-
-    def __enter__(self) -> Self:
-        self._run(self._talk.__aenter__)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class Client:
-    """The blocking twin of `AsyncClient`: same arguments, events from an ordinary `for` loop.
-
-    Its event loop runs on a thread of its own, so audio goes on being sent while your loop body
-    works. Close it, or use it in a `with` block.
-    """
-
-    def __init__(
-        self,
-        base_url: str = DEFAULT_URL,
-        api_key: str | None = None,
-        *,
-        retry: Retry = Retry(),  # noqa: B008 (frozen)
-    ) -> None:
-        self._client = AsyncClient(base_url, api_key, retry=retry)
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
         self._abandoned: list[Future[None]] = []  # sessions that end without being waited for
-        self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
-            target=self._loop.run_forever, name="lookhear-client", daemon=True
+            target=self.loop.run_forever, name="lookhear-client", daemon=True
         )
         self._thread.start()
 
-    def transcribe(self, source: Source, **options: Unpack[TranscribeOptions]) -> Iterator[Event]:
-        """As `AsyncClient.transcribe`. Leaving the loop early ends the session."""
-        events = self._client.transcribe(source, **options)
-        try:
-            while True:
-                event = self._run(lambda: _next(events))
-                if event is None:
-                    return
-                yield event
-        finally:
-            if threading.current_thread() is self._thread:
-                # Nobody held it any more, and garbage happened to be collected here: no waiting.
-                call = _LoopCall(events.aclose)
-                call.begin()
-                self._abandoned.append(call.outcome)
-            else:
-                self._run(events.aclose)
-
-    def transcribe_text(self, source: Source, **options: Unpack[TranscribeOptions]) -> str:
-        """All the text of a source, as `AsyncClient.transcribe_text`."""
-        return self._run(lambda: self._client.transcribe_text(source, **options))
-
-    def transcribe_file(
-        self, file: str | os.PathLike[str] | bytes, **options: Unpack[FileOptions]
-    ) -> Transcript:
-        """A whole file in one request, as `AsyncClient.transcribe_file`."""
-        return self._run(lambda: self._client.transcribe_file(file, **options))
-
-    def transcribe_raw(
-        self,
-        file: str | os.PathLike[str] | bytes,
-        response_format: str,
-        **options: Unpack[RawFileOptions],
-    ) -> str:
-        """The server's answer as it is, as `AsyncClient.transcribe_raw`."""
-        return self._run(lambda: self._client.transcribe_raw(file, response_format, **options))
-
-    def chat(
-        self, question: str | Sequence[Mapping[str, Any]], **options: Unpack[ChatOptions]
-    ) -> BlockingAnswer:
-        """As `AsyncClient.chat`, for an ordinary `for` loop."""
-        return BlockingAnswer(self._client.chat(question, **options), self._run)
-
-    def conversation(self, **options: Unpack[TalkOptions]) -> BlockingConversation:
-        """As `AsyncClient.conversation`, for an ordinary `with`."""
-        return BlockingConversation(self._client.conversation(**options), self._run)
-
-    def models(self) -> list[Model]:
-        """What the server serves, its default first."""
-        return self._run(self._client.models)
-
-    def close(self) -> None:
-        """Stop the loop's thread. Nothing can be asked afterwards."""
-        if not self._loop.is_closed():
-            wait(self._abandoned)
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _run(self, work: Callable[[], Awaitable[T]]) -> T:
+    def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do it on the loop, and wait for its result."""
         call = _LoopCall(work)
         try:
-            self._loop.call_soon_threadsafe(call.begin)
+            self.loop.call_soon_threadsafe(call.begin)
             return call.outcome.result()
         except KeyboardInterrupt:
             # Whenever it came, nothing of the work is under way afterwards.
-            self._loop.call_soon_threadsafe(call.cancel)
+            self.loop.call_soon_threadsafe(call.cancel)
             call.outcome.exception()
             raise
+
+    def end(self, work: Callable[[], Awaitable[None]]) -> None:
+        """As `run`, from whatever thread."""
+        if threading.current_thread() is self._thread:
+            # Nobody held it any more, and garbage happened to be collected here: no waiting.
+            call = _LoopCall(work)
+            call.begin()
+            self._abandoned.append(call.outcome)
+        else:
+            self.run(work)
+
+    def close(self) -> None:
+        """Stop the thread."""
+        if not self.loop.is_closed():
+            wait(self._abandoned)
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join()
+            self.loop.close()
 
 
 class _LoopCall(Generic[T]):
@@ -289,9 +100,137 @@ class _LoopCall(Generic[T]):
             self.outcome.set_result(task.result())
 
 
-async def _next(events: AsyncGenerator[Event, None]) -> Event | None:
-    return await anext(events, None)
+class _Blocking(Generic[A]):
+    """Stands for something asynchronous, and waits for it on its loop's thread."""
+
+    def __init__(self, twin: A, thread: _LoopThread) -> None:
+        self._twin = twin
+        self._thread = thread
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-async def _next_text(answer: Answer) -> str | None:
-    return await anext(answer, None)
+def _waited(
+    method: Callable[Concatenate[A, P], Awaitable[T]],
+) -> Callable[Concatenate[_Blocking[A], P], T]:
+    """The same method, and waiting for what it returns."""
+
+    @functools.wraps(method)
+    def blocking(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._thread.run(lambda: method(self._twin, *args, **kwargs))
+
+    return blocking
+
+
+def _standing_for(
+    method: Callable[Concatenate[A, P], B], blocking_twin: Callable[[B, _LoopThread], T]
+) -> Callable[Concatenate[_Blocking[A], P], T]:
+    """The same method; what it returns is asynchronous, and its blocking twin stands for it."""
+
+    @functools.wraps(method)
+    def blocking(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return blocking_twin(method(self._twin, *args, **kwargs), self._thread)
+
+    return blocking
+
+
+class BlockingAnswer(_Blocking[Answer], Iterator[str]):
+    """The blocking twin of `Answer`, for an ordinary `for` loop."""
+
+    @property
+    def completed(self) -> AnswerCompleted | None:
+        """How it ended; None before."""
+        return self._twin.completed
+
+    def events(self) -> Iterator[AnswerEvent]:
+        """All that is told about the answer, as `Answer.events`."""
+        while (event := self._thread.run(self._twin.next_event)) is not None:
+            yield event
+
+    def __next__(self) -> str:
+        text = self._thread.run(lambda: _next(self._twin))
+        if text is None:
+            raise StopIteration
+        return text
+
+    read = _waited(Answer.read)
+    close = _waited(Answer.aclose)
+
+
+class BlockingConversation(_Blocking[Conversation]):
+    """The blocking twin of `Conversation`: same methods, same arguments. Made by
+    `Client.conversation`; `with` connects and hangs up.
+    """
+
+    @property
+    def model(self) -> str | None:
+        """What answers, once connected and if the server says."""
+        return self._twin.model
+
+    @property
+    def reconnects(self) -> int:
+        """How often the connection was lost and made anew."""
+        return self._twin.reconnects
+
+    add = _waited(Conversation.add)
+    add_image = _waited(Conversation.add_image)
+    add_text = _waited(Conversation.add_text)
+    add_audio = _waited(Conversation.add_audio)
+    show_frame = _waited(Conversation.show_frame)
+    forget_frames = _waited(Conversation.forget_frames)
+    delete = _waited(Conversation.delete)
+    respond = _standing_for(Conversation.respond, BlockingAnswer)
+    close = _waited(Conversation.aclose)
+
+    def __enter__(self) -> Self:
+        self._thread.run(self._twin.__aenter__)
+        return self
+
+
+def _iterate(events: AsyncGenerator[Event, None], thread: _LoopThread) -> Iterator[Event]:
+    """Leaving the loop early ends the session."""
+    try:
+        while (event := thread.run(lambda: _next(events))) is not None:
+            yield event
+    finally:
+        thread.end(events.aclose)
+
+
+class Client(_Blocking[AsyncClient]):
+    """The blocking twin of `AsyncClient`: same arguments, events from an ordinary `for` loop.
+
+    Its event loop runs on a thread of its own, so audio goes on being sent while your loop body
+    works. Close it, or use it in a `with` block.
+    """
+
+    def __init__(
+        self,
+        base_url: str = DEFAULT_URL,
+        api_key: str | None = None,
+        *,
+        retry: Retry = Retry(),  # noqa: B008 (frozen)
+    ) -> None:
+        super().__init__(AsyncClient(base_url, api_key, retry=retry), _LoopThread())
+
+    transcribe = _standing_for(AsyncClient.transcribe, _iterate)
+    transcribe_text = _waited(AsyncClient.transcribe_text)
+    transcribe_file = _waited(AsyncClient.transcribe_file)
+    transcribe_raw = _waited(AsyncClient.transcribe_raw)
+    chat = _standing_for(AsyncClient.chat, BlockingAnswer)
+    conversation = _standing_for(AsyncClient.conversation, BlockingConversation)
+    models = _waited(AsyncClient.models)
+
+    def close(self) -> None:
+        """Stop the loop's thread. Nothing can be asked afterwards."""
+        self._thread.close()
+
+
+async def _next(items: AsyncIterator[T]) -> T | None:
+    return await anext(items, None)

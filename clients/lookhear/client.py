@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from lookhear.chat.answers import Answer
-from lookhear.chat.completions import ChatRequest, chat_events
+from lookhear.chat.completions import chat_events
+from lookhear.chat.content import message
 from lookhear.chat.conversation import Conversation
 from lookhear.chat.reconnecting import ConversationOptions
-from lookhear.errors import InvalidRequest, ProtocolError, SourceError
+from lookhear.errors import InvalidRequest, ProtocolError
 from lookhear.live.events import Event, TurnCompleted
-from lookhear.live.stream import LiveStream, StreamOptions
-from lookhear.live.turns import ServerVad
-from lookhear.options import TranscribeOptions
+from lookhear.live.stream import LiveStream, StreamOptions, TranscribeOptions
 from lookhear.results import Model, Transcript
 from lookhear.sources.audio import Source
-from lookhear.sources.files import Medium
+from lookhear.sources.files import Medium, read_medium
 from lookhear.transport.address import Server, multipart
+from lookhear.transport.realtime import without_none
 from lookhear.transport.retry import Retry
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -49,42 +49,22 @@ class AsyncClient:
         self._retry = retry
 
     def transcribe(
-        self,
-        source: Source,
-        *,
-        rate: int | None = None,
-        model: str | None = None,
-        language: str | None = None,
-        prompt: str | None = None,
-        turn_detection: ServerVad | None = ServerVad(),  # noqa: B008 (frozen)
-        provisional: bool = False,
-        words: bool = False,
-        pace: float | None = None,
-        replay_seconds: float = 300.0,
+        self, source: Source, **options: Unpack[TranscribeOptions]
     ) -> AsyncGenerator[Event, None]:
         """Transcribe a source live; yields events while it is being spoken.
 
         source: path or bytes of an audio file, float samples at `rate`, (async) iterator of 16-bit
-        PCM chunks at `rate` (24 kHz if None), or a `Microphone`. turn_detection: None makes the
-        whole source one turn. provisional, words: also `Provisional` and `Words` events (lookhear
-        servers only). pace: 1.0 sends a file as fast as it would be spoken, None as fast as the
-        server takes it. replay_seconds: how much audio is kept to survive a lost connection.
+        PCM chunks at `rate` (24 kHz if None), or a `Microphone`. turn_detection: a `ServerVad`;
+        None makes the whole source one turn. provisional, words: also `Provisional` and `Words`
+        events (lookhear servers only). pace: 1.0 sends a file as fast as it would be spoken, None
+        as fast as the server takes it. replay_seconds: how much audio is kept to survive a lost
+        connection.
 
         Raises SourceError, ConnectionFailed, ProtocolError, and ServerError or one of its kinds
         (AuthenticationError, ModelNotFound, InvalidRequest).
         """
-        options = StreamOptions(
-            model=model,
-            language=language,
-            prompt=prompt,
-            turn_detection=turn_detection,
-            provisional=provisional,
-            words=words,
-            pace=pace,
-            rate=rate,
-            replay_seconds=replay_seconds,
-        )
-        return LiveStream(self.server, source, options, self._retry).events()
+        stream = LiveStream(self.server, source, StreamOptions(**options), self._retry)
+        return stream.events()
 
     async def transcribe_text(self, source: Source, **options: Unpack[TranscribeOptions]) -> str:
         """All the text of a source: its turns in the order of speaking, joined by spaces.
@@ -138,18 +118,16 @@ class AsyncClient:
         fields: list[tuple[str, str]] | None = None,
     ) -> str:
         """The server's answer as it is, in one of its formats: json, text, srt, vtt, …"""
-        name, data = await asyncio.to_thread(_read, file)
+        name = "upload" if isinstance(file, bytes) else Path(file).name
+        data = await asyncio.to_thread(read_medium, file)
         if model is None:
             model = (await self.models())[0].id
-        wanted = {"model": model, "language": language, "prompt": prompt}
-        parts = [(key, value) for key, value in wanted.items() if value is not None]
-        parts += [("response_format", response_format), *(fields or [])]
-        body, content_type = multipart(parts, name, data)
+        wanted = without_none(model=model, language=language, prompt=prompt)
+        parts = [*wanted.items(), ("response_format", response_format), *(fields or [])]
         answer = await asyncio.to_thread(
             self.server.request,
             "/v1/audio/transcriptions",
-            body=body,
-            content_type=content_type,
+            multipart(parts, name, data),
             timeout=None,
         )
         return answer.decode("utf-8")
@@ -182,6 +160,19 @@ class AsyncClient:
         Iterating raises SourceError, ConnectionFailed, ProtocolError, and ServerError or one of its
         kinds (AuthenticationError, ModelNotFound, InvalidRequest).
         """
+        if not isinstance(question, str) and (images or videos or audio or system is not None):
+            raise ValueError(
+                "chat: media and `system` go with a question; with messages they are part of them"
+            )
+
+        def messages() -> list[dict[str, Any]]:
+            """Blocking, as it reads the files."""
+            if not isinstance(question, str):
+                return [dict(entry) for entry in question]
+            media = {"images": images, "videos": videos, "audio": audio}
+            asked = message("user", question, **media, detail=detail)
+            return [asked] if system is None else [message("system", system), asked]
+
         settings = {
             "model": model,
             "max_completion_tokens": max_tokens,
@@ -191,8 +182,7 @@ class AsyncClient:
             "stop": stop,
             **(extra or {}),
         }
-        request = ChatRequest(question, images, videos, audio, detail, system, settings)
-        return Answer(chat_events(self.server, request, timeout))
+        return Answer(chat_events(self.server, messages, settings, timeout))
 
     def conversation(
         self,
@@ -231,12 +221,3 @@ class AsyncClient:
         if not models:
             raise ProtocolError("the server has no model: it is still loading it, or serves none")
         return models
-
-
-def _read(file: str | os.PathLike[str] | bytes) -> tuple[str, bytes]:
-    if isinstance(file, bytes):
-        return "upload", file
-    try:
-        return Path(file).name, Path(file).read_bytes()
-    except OSError as error:
-        raise SourceError(f"cannot read {os.fspath(file)}: {error.strerror}") from error

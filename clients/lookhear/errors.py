@@ -55,6 +55,12 @@ class ServerError(LookhearError):
 class InvalidRequest(ServerError):
     """The server did not accept what was asked: a field of the wrong type, audio it cannot read."""
 
+    def about(self, name: str) -> InvalidRequest:
+        """The same refusal with the name of what was sent, where the server could only say which
+        part of the request it was."""
+        said = self.message.removeprefix(f"{self.param}: ")
+        return InvalidRequest(f"{name}: {said}", self.code, self.param)
+
 
 class AuthenticationError(ServerError):
     """The API key is missing, wrong or not allowed to do this."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 
 def normalise(text: str) -> list[str]:
@@ -60,18 +61,17 @@ class WordErrors:
     words: int = 0
 
     @property
+    def wrong(self) -> int:
+        """All of them together."""
+        return self.substitutions + self.deletions + self.insertions
+
+    @property
     def rate(self) -> float:
         """(S + D + I) / reference words; with no reference words, 0.0 or 1.0 if any was heard."""
-        errors = self.substitutions + self.deletions + self.insertions
-        return errors / self.words if self.words else float(errors > 0)
+        return self.wrong / self.words if self.words else float(self.wrong > 0)
 
     def __add__(self, other: WordErrors) -> WordErrors:
-        return WordErrors(
-            self.substitutions + other.substitutions,
-            self.deletions + other.deletions,
-            self.insertions + other.insertions,
-            self.words + other.words,
-        )
+        return WordErrors(*map(operator.add, astuple(self), astuple(other)))
 
 
 def word_errors(reference: str, hypothesis: str) -> WordErrors:

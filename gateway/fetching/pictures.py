@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.fetching.fetcher import Fetcher, InThread
 from lookhear.gateway.http.errors import ApiError
-from lookhear.media.audio.io import AudioMediaIO
+from lookhear.media.audio.decode import AudioMediaIO
 from lookhear.media.base import DIGEST_BYTES, FetchError, MediaError, MediaIO, MediaWithBytes
 from lookhear.media.fetching.rules import FetchPolicy
 from lookhear.media.pictures.image import Image, ImageMediaIO

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -139,14 +139,7 @@ def open_ffmpeg(file: BinaryIO, head: bytes) -> Iterator[AudioSource]:
 def ffmpeg_blocks(container: Any, stream: Any) -> Iterator[tuple[int, Samples]]:
     decoded_s = 0.0
     good = bad = 0
-    packets = container.demux(stream)
-    while True:
-        try:
-            packet = next(packets)
-        except StopIteration:
-            break
-        except (av.FFmpegError, OSError):
-            break  # the bytes end inside a packet; the length check below judges that
+    for packet in demux(container, stream):
         try:
             frames = packet.decode()
             good += 1
@@ -163,6 +156,13 @@ def ffmpeg_blocks(container: Any, stream: Any) -> Iterator[tuple[int, Samples]]:
             f"expected a complete audio file; got one with {bad} of {bad + good} packets damaged",
         )
     check_complete(declared_seconds(container, stream), decoded_s)
+
+
+def demux(container: Any, *streams: Any) -> Iterator[Any]:
+    """Packets to the end of the bytes, be it inside a packet: the length tells that. Of all tracks
+    where none is named."""
+    with suppress(av.FFmpegError, OSError):
+        yield from container.demux(*streams)
 
 
 def declared_seconds(container: Any, stream: Any) -> float | None:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from lookhear.media.audio.containers import AudioSource, open_audio
 from lookhear.media.audio.resample import StreamResampler
-from lookhear.media.base import MediaError
+from lookhear.media.base import MediaError, MediaIO, MediaWithBytes, check_bytes
 
-__all__ = ["Audio", "MediaError", "decode_audio", "iter_audio"]
+__all__ = ["Audio", "AudioMediaIO", "MediaError", "decode_audio", "iter_audio"]
 
 Samples = NDArray[np.float32]
 
@@ -32,6 +32,24 @@ class Audio:
     @property
     def duration_s(self) -> float:
         return len(self.samples) / self.rate
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AudioMediaIO(MediaIO[Audio]):
+    """Audio files under the given limits, at `target_rate`."""
+
+    target_rate: int = 16000
+    max_seconds: float | None = None
+    max_bytes: int | None = None
+
+    def load_bytes(self, data: bytes) -> MediaWithBytes[Audio]:
+        audio = decode_audio(
+            data,
+            target_rate=self.target_rate,
+            max_seconds=self.max_seconds,
+            max_bytes=self.max_bytes,
+        )
+        return MediaWithBytes(audio, data)
 
 
 def decode_audio(
@@ -105,8 +123,3 @@ def resampled(source: AudioSource, target_rate: int) -> Iterator[Samples]:
         yield resampler.feed(block)
     if resampler is not None:
         yield resampler.flush()
-
-
-def check_bytes(size: int, max_bytes: int | None) -> None:
-    if max_bytes is not None and size > max_bytes:
-        raise MediaError("too_large", f"expected at most {max_bytes} bytes; got {size}")

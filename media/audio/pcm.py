@@ -1,4 +1,4 @@
-"""Raw audio on the wire: PCM16, G.711 mu-law and A-law bytes to and from float32 samples."""
+"""Raw audio on the wire: PCM16, G.711 mu-law and A-law bytes to float32 samples."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.media.audio.g711 import alaw_table, compress_alaw, compress_mulaw, mulaw_table
+from lookhear.media.audio.g711 import alaw_table, mulaw_table
 from lookhear.media.audio.resample import Linear, StreamResampler
 
 __all__ = [
@@ -17,14 +17,10 @@ __all__ = [
     "decode_alaw",
     "decode_mulaw",
     "decode_pcm16",
-    "encode_alaw",
-    "encode_mulaw",
-    "encode_pcm16",
 ]
 
 Samples = NDArray[np.float32]
 
-FULL_SCALE = 32768.0
 PCM_RATES = (8000, 48000)  # accepted range for audio/pcm, both ends included
 DEFAULT_PCM_RATE = 24000
 G711_RATE = 8000
@@ -43,26 +39,6 @@ def decode_mulaw(data: bytes) -> Linear:
 def decode_alaw(data: bytes) -> Linear:
     """G.711 A-law mono -> [len(data)] int16."""
     return alaw_table()[np.frombuffer(data, dtype=np.uint8)]
-
-
-def _to_int16(samples: Samples) -> Linear:
-    scaled = np.rint(np.asarray(samples, dtype=np.float32) * np.float32(FULL_SCALE))
-    return np.asarray(np.clip(scaled, -FULL_SCALE, FULL_SCALE - 1), dtype=np.int16)
-
-
-def encode_pcm16(samples: Samples) -> bytes:
-    """[n] in [-1, 1] -> signed 16-bit little-endian bytes; louder samples are clipped."""
-    return _to_int16(samples).astype("<i2").tobytes()
-
-
-def encode_mulaw(samples: Samples) -> bytes:
-    """[n] in [-1, 1] -> G.711 mu-law bytes."""
-    return compress_mulaw(_to_int16(samples)).tobytes()
-
-
-def encode_alaw(samples: Samples) -> bytes:
-    """[n] in [-1, 1] -> G.711 A-law bytes."""
-    return compress_alaw(_to_int16(samples)).tobytes()
 
 
 class AudioFormatError(ValueError):

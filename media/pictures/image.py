@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from lookhear.media.audio.decode import check_bytes
-from lookhear.media.base import MediaError, MediaIO, MediaWithBytes
+from lookhear.media.base import MediaError, MediaIO, MediaWithBytes, check_bytes
 from lookhear.media.signatures import describe
 
 __all__ = ["Image", "ImageMediaIO", "Pixels"]
@@ -76,6 +74,7 @@ class Image:
     format: str
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ImageMediaIO(MediaIO[Image]):
     """Images under the given limits; of an animation the first frame.
 
@@ -84,26 +83,18 @@ class ImageMediaIO(MediaIO[Image]):
     preprocessors do not.
     """
 
-    def __init__(
-        self,
-        *,
-        background: Color = WHITE,
-        max_pixels: int = MAX_PIXELS,
-        max_bytes: int | None = None,
-    ) -> None:
+    background: Color = WHITE
+    max_pixels: int = MAX_PIXELS
+    max_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        background = self.background
         if len(background) != 3 or not all(0 <= value <= 255 for value in background):
             raise ValueError(f"background: expected three integers 0 to 255; got {background!r}")
-        self.background = background
-        self.max_pixels = max_pixels
-        self.max_bytes = max_bytes
 
     def load_bytes(self, data: bytes) -> MediaWithBytes[Image]:
         check_bytes(len(data), self.max_bytes)
         return MediaWithBytes(self.decode(data), data)
-
-    def load_file(self, path: Path) -> MediaWithBytes[Image]:
-        check_bytes(path.stat().st_size, self.max_bytes)  # before it is read
-        return super().load_file(path)
 
     def decode(self, data: bytes) -> Image:
         """Raises MediaError: "empty", "not_image", "too_large", "truncated"."""

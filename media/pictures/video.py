@@ -5,10 +5,8 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from lookhear.media.audio.decode import check_bytes
-from lookhear.media.base import MediaError, MediaIO, MediaWithBytes
+from lookhear.media.base import MediaError, MediaIO, MediaWithBytes, check_bytes
 from lookhear.media.pictures.image import MAX_PIXELS, ImageMediaIO, Pixels
 from lookhear.media.pictures.sampling import FrameSampling, choose_frames
 from lookhear.media.pictures.video_frames import (
@@ -43,6 +41,7 @@ class Video:
     container: str
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class VideoMediaIO(MediaIO[Video]):
     """MP4 (also MOV, M4V), WebM and Matroska files, and lists of JPEG frames, under limits.
 
@@ -52,22 +51,12 @@ class VideoMediaIO(MediaIO[Video]):
     max_seconds: of the whole video.
     """
 
-    def __init__(
-        self,
-        *,
-        sampling: FrameSampling = DEFAULT_SAMPLING,
-        max_frame_pixels: int = MAX_FRAME_PIXELS,
-        max_total_pixels: int = MAX_TOTAL_PIXELS,
-        max_decoded_pixels: int = MAX_DECODED_PIXELS,
-        max_seconds: float | None = None,
-        max_bytes: int | None = None,
-    ) -> None:
-        self.sampling = sampling
-        self.max_frame_pixels = max_frame_pixels
-        self.max_total_pixels = max_total_pixels
-        self.max_decoded_pixels = max_decoded_pixels
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
+    sampling: FrameSampling = DEFAULT_SAMPLING
+    max_frame_pixels: int = MAX_FRAME_PIXELS
+    max_total_pixels: int = MAX_TOTAL_PIXELS
+    max_decoded_pixels: int = MAX_DECODED_PIXELS
+    max_seconds: float | None = None
+    max_bytes: int | None = None
 
     def load_bytes(self, data: bytes) -> MediaWithBytes[Video]:
         """Raises MediaError: "empty", "not_video", "no_video_track", "unsupported", "truncated",
@@ -157,10 +146,6 @@ class VideoMediaIO(MediaIO[Video]):
             "stills",
         )
         return MediaWithBytes(video, original)
-
-    def load_file(self, path: Path) -> MediaWithBytes[Video]:
-        check_bytes(path.stat().st_size, self.max_bytes)  # before it is read
-        return super().load_file(path)
 
     def check_duration(self, seconds: float) -> None:
         if self.max_seconds is not None and seconds > self.max_seconds:

@@ -19,7 +19,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.media.audio.containers import declared_seconds
+from lookhear.media.audio.containers import declared_seconds, demux
 from lookhear.media.base import MediaError
 from lookhear.media.mp4_limits import check_mp4, is_mp4
 from lookhear.media.signatures import describe
@@ -237,16 +237,9 @@ def attempt(codec: Any, packet: Any | None) -> list[Any]:
 def packets_of(container: Any, stream: Any) -> Iterator[tuple[int, Any]]:
     """(number, packet) of the track. Raises MediaError for a Matroska file whose tracks are
     compressed once more and beyond measure: 10 kB of it can unpack to 10 MB."""
-    packets = container.demux()  # of all tracks, since all are unpacked
     limit = container.size * MAX_EXPANSION + (1 << 26)
     unpacked = number = 0
-    while True:
-        try:
-            packet = next(packets)
-        except StopIteration:
-            return
-        except (av.FFmpegError, OSError):
-            return  # the bytes end inside a packet; the length check judges that
+    for packet in demux(container):  # of all tracks, since all are unpacked
         unpacked += packet.size
         if unpacked > limit:
             raise MediaError(

@@ -7,28 +7,33 @@ import typing
 
 import pytest
 
-from lookhear import options
-from lookhear.blocking import Client
+from lookhear.blocking import BlockingConversation, Client
+from lookhear.chat.conversation import Conversation
 from lookhear.client import AsyncClient
+from lookhear.live.stream import StreamOptions, TranscribeOptions
 
-METHODS = {
-    "transcribe": options.TranscribeOptions,
-    "transcribe_text": options.TranscribeOptions,
-    "transcribe_file": options.FileOptions,
-    "transcribe_raw": options.RawFileOptions,
-    "chat": options.ChatOptions,
-    "conversation": options.TalkOptions,
-}
+TWINS = [(Client, AsyncClient), (BlockingConversation, Conversation)]
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_the_options_are_those_of_the_asynchronous_client(name: str) -> None:
-    typed = typing.get_type_hints(METHODS[name])
-    method = getattr(AsyncClient, "transcribe" if name == "transcribe_text" else name)
-    hints = typing.get_type_hints(method)
-    parameters = inspect.signature(method).parameters.values()
-    assert typed == {p.name: hints[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
-    assert typing.get_type_hints(getattr(Client, name))["options"] == typing.Unpack[METHODS[name]]
+@pytest.mark.parametrize(("blocking", "asynchronous"), TWINS)
+def test_the_options_are_those_of_the_asynchronous_client(
+    blocking: type, asynchronous: type
+) -> None:
+    methods = {name for name, value in vars(asynchronous).items() if inspect.isfunction(value)}
+    asked = {name for name in methods if not name.startswith("_")} - {"aclose"}
+    assert asked <= set(vars(blocking))
+    for name in asked:
+        ours, theirs = getattr(blocking, name), getattr(asynchronous, name)
+        assert inspect.signature(ours) == inspect.signature(theirs), name
+
+
+def test_what_a_stream_is_asked_for_has_the_types_of_its_options() -> None:
+    typed, options = typing.get_type_hints(TranscribeOptions), typing.get_type_hints(StreamOptions)
+    assert typed == {name: options[name] for name in typed}
+    for client in (AsyncClient, Client):
+        for name in ("transcribe", "transcribe_text"):
+            hints = typing.get_type_hints(getattr(client, name))
+            assert hints["options"] == typing.Unpack[TranscribeOptions]
 
 
 def misspelt(client: Client) -> None:

@@ -187,11 +187,8 @@ async def test_bad_parts_are_named_and_disturb_nobody(
     seeing: ServerProcess, openai: AsyncOpenAI, part: Any, path: str
 ) -> None:
     body = {"model": "demo-qwen3-vl", "messages": [{"role": "user", "content": [part]}]}
-    status, answer = seeing.address.exchange(
-        "/v1/chat/completions",
-        body=json.dumps(body).encode(),
-        content_type="application/json",
-    )
+    upload = (json.dumps(body).encode(), "application/json")
+    status, answer = seeing.address.exchange("/v1/chat/completions", upload)
     error = json.loads(answer)["error"]
     assert status == 400 and error["param"].startswith("messages[0].content[0]"), error
     assert path in error["param"]

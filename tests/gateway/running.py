@@ -22,9 +22,9 @@ from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.realtime.dialects import DIALECTS
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.services.services import Services
-from lookhear.media.audio.pcm import encode_pcm16
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.strict import check
+from tests.media.audio.encoders import encode_pcm16
 
 MANUAL: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}
 PATIENCE = 60.0  # seconds after which a missing frame is a failure

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from lookhear.media.audio.io import AudioMediaIO
+from lookhear.media.audio.decode import AudioMediaIO
 from lookhear.media.base import MediaError, MediaWithBytes
 
 

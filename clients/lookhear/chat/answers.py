@@ -51,23 +51,13 @@ class Usage:
     image: int = 0
 
     @classmethod
-    def from_chat(cls, data: Mapping[str, Any]) -> Usage:
-        """From `usage` of a chat completion."""
-        details = data.get("prompt_tokens_details") or {}
+    def from_json(cls, data: Mapping[str, Any]) -> Usage:
+        """From `usage` of a chat completion, or of a realtime response, which has other names."""
+        details = data.get("prompt_tokens_details") or data.get("input_token_details") or {}
+        is_chat = "prompt_tokens" in data
         return cls(
-            prompt=int(data["prompt_tokens"]),
-            output=int(data["completion_tokens"]),
-            cached=int(details.get("cached_tokens") or 0),
-            image=int(details.get("image_tokens") or 0),
-        )
-
-    @classmethod
-    def from_response(cls, data: Mapping[str, Any]) -> Usage:
-        """From `usage` of a realtime response."""
-        details = data.get("input_token_details") or {}
-        return cls(
-            prompt=int(data["input_tokens"]),
-            output=int(data["output_tokens"]),
+            prompt=int(data["prompt_tokens" if is_chat else "input_tokens"]),
+            output=int(data["completion_tokens" if is_chat else "output_tokens"]),
             cached=int(details.get("cached_tokens") or 0),
             image=int(details.get("image_tokens") or 0),
         )

@@ -5,70 +5,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lookhear.chat.answers import AnswerCompleted, AnswerDelta, AnswerEvent, ReasoningDelta, Usage
-from lookhear.chat.content import message
 from lookhear.errors import ConnectionFailed, ProtocolError, server_error
-from lookhear.sources.files import Medium
 from lookhear.transport.address import Server
+from lookhear.transport.realtime import without_none
 from lookhear.transport.sse import post_events
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
-    """What is asked in one request.
-
-    question: text, or all the messages so far in the OpenAI format (`content.message` makes
-    them). settings: fields of the request, those that are None are left out.
-    """
-
-    question: str | Sequence[Mapping[str, Any]]
-    images: Sequence[Medium] = ()
-    videos: Sequence[Medium] = ()
-    audio: Sequence[Medium] = ()
-    detail: str | None = None
-    system: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.question, str) and (
-            self.images or self.videos or self.audio or self.system is not None
-        ):
-            raise ValueError(
-                "chat: media and `system` go with a question; with messages they are part of them"
-            )
-
-    def body(self) -> dict[str, Any]:
-        """The request's JSON. Blocking, as it reads the files. SourceError."""
-        if isinstance(self.question, str):
-            asked = message(
-                "user",
-                self.question,
-                images=self.images,
-                videos=self.videos,
-                audio=self.audio,
-                detail=self.detail,
-            )
-            messages = [] if self.system is None else [message("system", self.system)]
-            messages.append(asked)
-        else:
-            messages = [dict(entry) for entry in self.question]
-        settings = {key: value for key, value in self.settings.items() if value is not None}
-        stream = {"stream": True, "stream_options": {"include_usage": True}}
-        return {"messages": messages, **settings, **stream}
-
-
 async def chat_events(
-    server: Server, request: ChatRequest, timeout: float | None = 600.0
+    server: Server,
+    messages: Callable[[], list[dict[str, Any]]],
+    settings: Mapping[str, Any],
+    timeout: float | None = 600.0,
 ) -> AsyncGenerator[AnswerEvent, None]:
-    """Ask, and yield the answer. timeout: seconds that the server may be silent.
+    """Ask, and yield the answer.
+
+    messages: all so far, in the OpenAI format; called in a thread, as it may read files. settings:
+    fields of the request, those that are None are left out. timeout: seconds that the server may
+    be silent.
 
     SourceError, ServerError and its kinds, ConnectionFailed, ProtocolError.
     """
-    body = await asyncio.to_thread(request.body)
+    stream = {"stream": True, "stream_options": {"include_usage": True}}
+    said = await asyncio.to_thread(messages)
+    body = {"messages": said, **without_none(**settings), **stream}
     written = _PartialAnswer()
     frames = post_events(server, "/v1/chat/completions", body, timeout)
     async with contextlib.aclosing(frames):
@@ -104,7 +68,7 @@ class _PartialAnswer:
     def _take(self, chunk: Mapping[str, Any]) -> list[AnswerDelta | ReasoningDelta]:
         events: list[AnswerDelta | ReasoningDelta] = []
         if (usage := chunk.get("usage")) is not None:
-            self.usage = Usage.from_chat(usage)
+            self.usage = Usage.from_json(usage)
         for choice in chunk.get("choices") or ():
             if choice.get("index", 0) != 0:
                 continue

@@ -27,18 +27,6 @@ def medium_url(medium: Medium) -> str:
     return f"data:{media_type(data, name)};base64,{base64.b64encode(data).decode('ascii')}"
 
 
-def image_part(image: Medium, detail: str | None = None) -> dict[str, Any]:
-    """A part of a message. detail: "low", "high" or "auto", for how many tokens the picture may
-    take. Blocking. SourceError."""
-    url = {"url": medium_url(image)}
-    return {"type": "image_url", "image_url": url if detail is None else url | {"detail": detail}}
-
-
-def video_part(video: Medium) -> dict[str, Any]:
-    """A part of a message. Blocking. SourceError."""
-    return {"type": "video_url", "video_url": {"url": medium_url(video)}}
-
-
 def audio_part(audio: Medium) -> dict[str, Any]:
     """A part of a message: `input_audio` where the format has one, else `audio_url`, which fewer
     servers know. Blocking. SourceError."""
@@ -59,12 +47,16 @@ def message(
     audio: Sequence[Medium] = (),
     detail: str | None = None,
 ) -> dict[str, Any]:
-    """One message for `chat`. role: "user", "assistant" or "system". Blocking. SourceError.
+    """One message for `chat`. role: "user", "assistant" or "system". detail: "low", "high" or
+    "auto", for how many tokens a picture may take. Blocking. SourceError.
 
     The media come before the text, as people show first and ask then.
     """
-    parts = [image_part(image, detail) for image in images]
-    parts += [video_part(video) for video in videos]
+    shown = {} if detail is None else {"detail": detail}
+    parts: list[dict[str, Any]] = [
+        {"type": "image_url", "image_url": {"url": medium_url(image), **shown}} for image in images
+    ]
+    parts += [{"type": "video_url", "video_url": {"url": medium_url(video)}} for video in videos]
     parts += [audio_part(sound) for sound in audio]
     if not parts:
         return {"role": role, "content": text}
@@ -74,14 +66,12 @@ def message(
 
 
 def named(error: InvalidRequest, media: Sequence[Medium], message_index: int) -> InvalidRequest:
-    """The same refusal in words of the person who gave these media with message `message_index`:
-    the name of the file, where the server could only say which part of the request it was."""
+    """The same refusal about one of these media, which message `message_index` holds."""
     place = re.match(rf"messages\[{message_index}\]\.content\[(\d+)\]", error.param or "")
-    if place is None or error.param is None or int(place[1]) >= len(media):
+    if place is None or int(place[1]) >= len(media):
         return error
     medium = media[int(place[1])]
     name = "the given bytes" if isinstance(medium, bytes) else os.fspath(medium)
     if name.startswith("data:"):
         name = "the given URL"
-    said = error.message.removeprefix(error.param).removeprefix(": ")
-    return InvalidRequest(f"{name}: {said}", error.code, error.param)
+    return error.about(name)

@@ -23,12 +23,7 @@ from typing import Any, Self
 
 from lookhear.chat.answers import Answer, AnswerEvent, AnswerRestarted
 from lookhear.chat.content import medium_url
-from lookhear.chat.reconnecting import (
-    ConversationOptions,
-    ReconnectingChannel,
-    item_added,
-    without_none,
-)
+from lookhear.chat.reconnecting import ConversationOptions, ReconnectingChannel, item_added
 from lookhear.chat.responses import Response
 from lookhear.errors import ConnectionFailed, LookhearError, ServerError, server_error
 from lookhear.sources.audio import Source, at_pace, read_source
@@ -37,6 +32,7 @@ from lookhear.sources.microphone import Microphone
 from lookhear.sources.repeatable import RepeatableAudio
 from lookhear.transport.address import Server
 from lookhear.transport.channel import Channel, Message, Waiter, new_event_id
+from lookhear.transport.realtime import without_none
 
 _CANCEL_SECONDS = 10.0  # how long a cancelled answer may take to end
 _FRAME = "frame_"  # how the names of events begin that carry one

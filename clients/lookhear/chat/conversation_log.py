@@ -8,22 +8,13 @@ answered twice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 MAX_ITEMS = 1000  # as many as a server holds; older ones are forgotten
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    image: str  # its URL
-    milliseconds: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    item_id: str
-    item: Mapping[str, Any]
+Event = Mapping[str, Any]
+_FRAME = "lookhear.input_video_frame.append"
 
 
 class ConversationLog:
@@ -35,7 +26,7 @@ class ConversationLog:
     """
 
     def __init__(self, frames: int = 16, frames_per_second: float = 4.0) -> None:
-        self._entries: list[_Item | _Frame] = []
+        self._entries: list[Event] = []  # what would be sent
         self._frames = frames
         self._spacing = 1000.0 / frames_per_second
         self._newest: int | None = None  # of the frames, milliseconds
@@ -61,41 +52,38 @@ class ConversationLog:
 
     def deleted(self, item_id: str) -> None:
         """This item is not part of the conversation any more."""
-        self._entries = [
-            e for e in self._entries if not (isinstance(e, _Item) and e.item_id == item_id)
-        ]
+        self._entries = [entry for entry in self._entries if _item_id(entry) != item_id]
 
     def seen(self, image: str, milliseconds: int) -> None:
         """A frame of the camera."""
         if self._newest is not None and 0 <= milliseconds - self._newest < self._spacing:
             return
         self._newest = milliseconds
-        self._entries.append(_Frame(image, milliseconds))
-        frames = [entry for entry in self._entries if isinstance(entry, _Frame)]
+        self._entries.append({"type": _FRAME, "image": image, "timestamp_ms": milliseconds})
+        frames = [entry for entry in self._entries if entry["type"] == _FRAME]
         if len(frames) > 2 * self._frames:
             thinned = {id(frame) for frame in frames[: -self._frames][1::2]}
             self._entries = [entry for entry in self._entries if id(entry) not in thinned]
 
     def forget_frames(self) -> None:
         """Nor is anything that the camera showed."""
-        self._entries = [entry for entry in self._entries if not isinstance(entry, _Frame)]
+        self._entries = [entry for entry in self._entries if entry["type"] != _FRAME]
         self._newest = None
 
-    def events(self) -> Iterator[tuple[str | None, dict[str, Any]]]:
+    def events(self) -> Iterator[tuple[str | None, Event]]:
         """The client events that tell everything again, each with the id of the item that it
         creates; None for a frame, which nobody acknowledges."""
         for entry in self._entries:
-            match entry:
-                case _Item(item_id, item):
-                    yield item_id, {"type": "conversation.item.create", "item": item}
-                case _Frame(image, milliseconds):
-                    append = "lookhear.input_video_frame.append"
-                    yield None, {"type": append, "image": image, "timestamp_ms": milliseconds}
+            yield _item_id(entry), entry
 
     def _add(self, place: int, item: Mapping[str, Any]) -> None:
-        self._entries.insert(place, _Item(str(item["id"]), item))
+        self._entries.insert(place, {"type": "conversation.item.create", "item": item})
         if len(self._entries) > MAX_ITEMS + 2 * self._frames:
             del self._entries[0]
+
+
+def _item_id(event: Event) -> str | None:
+    return None if event["type"] == _FRAME else str(event["item"]["id"])
 
 
 def _message(item_id: str, role: str, part: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from lookhear.errors import ConnectionFailed, LookhearError, ServerError
 from lookhear.sources.pcm import RATE
 from lookhear.transport.address import Server
 from lookhear.transport.channel import Channel, ChannelState, Message, Waiter
+from lookhear.transport.realtime import without_none
 from lookhear.transport.retry import Attempts, Retry, is_loading
 
 T = TypeVar("T")
@@ -206,8 +207,3 @@ class ReconnectingChannel:
 def item_added(item_id: str) -> Callable[[Message], bool]:
     """Matches the server's word that it has the item."""
     return lambda m: m["type"] == "conversation.item.added" and m["item"]["id"] == item_id
-
-
-def without_none(**fields: Any) -> dict[str, Any]:
-    """Those that are not None."""
-    return {key: value for key, value in fields.items() if value is not None}

@@ -85,7 +85,7 @@ class Response:
             said = str(details.get("reason") or status)
             reason = _FINISH_REASONS.get(said, said)
         usage = response.get("usage")
-        counted = None if usage is None else Usage.from_response(usage)
+        counted = None if usage is None else Usage.from_json(usage)
         return AnswerCompleted(self.text, reason, self._reasoning, counted)
 
     def _end(self, outcome: AnswerCompleted | LookhearError) -> None:

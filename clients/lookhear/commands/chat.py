@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
-import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,12 @@ from rich.console import Console
 from rich.text import Text
 
 from lookhear.blocking import Client
-from lookhear.chat.answers import AnswerEvent, QuestionHeard
+from lookhear.chat.answers import QuestionHeard
 from lookhear.chat.content import named
 from lookhear.client import AsyncClient
 from lookhear.commands.chat_loop import ChatLoop
+from lookhear.commands.live import first_interrupt
+from lookhear.commands.server_choice import chosen_server
 from lookhear.errors import InvalidRequest, SourceError, UsageError
 from lookhear.sources.audio import Source
 from lookhear.sources.files import is_url, require_file
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="an event per line")
 
 
-def check(parsed: argparse.Namespace) -> None:
+def _check(parsed: argparse.Namespace) -> None:
     """Before any server is started: whether it can be asked, with stdin read. UsageError."""
     for medium in (*parsed.image, *parsed.video, *([parsed.audio] if parsed.audio else [])):
         if medium != "-" and not is_url(medium):
@@ -107,15 +108,18 @@ def _response_format(path: str) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 
-def served_models(parsed: argparse.Namespace) -> Sequence[str]:
-    """What a private server is to serve."""
-    return [parsed.model or LOOKS, *([HEARS] if parsed.audio is not None else [])]
+def run(parsed: argparse.Namespace) -> int:
+    """Exit status. LookhearError."""
+    _check(parsed)
+    served = [parsed.model or LOOKS, *([HEARS] if parsed.audio is not None else [])]
+    with chosen_server(parsed, Console(stderr=True), served) as (url, parsed.model):
+        if parsed.audio is not None:
+            return asyncio.run(_spoken(parsed, AsyncClient(url, parsed.api_key)))
+        return _typed(parsed, url)
 
 
-def run(parsed: argparse.Namespace, url: str) -> int:
-    """Ask, and print. Exit status. LookhearError."""
-    if parsed.audio is not None:
-        return asyncio.run(_spoken(parsed, AsyncClient(url, parsed.api_key)))
+def _typed(parsed: argparse.Namespace, url: str) -> int:
+    """The question is an argument or comes from stdin; or there are many, on the terminal."""
     settings: dict[str, Any] = {
         "model": parsed.model,
         "max_tokens": parsed.max_tokens,
@@ -137,9 +141,10 @@ def run(parsed: argparse.Namespace, url: str) -> int:
             **settings,
         )
         try:
-            with answer, _Printer(console, parsed.json) as printer:
+            with answer, AnswerDisplay(console) as display:
+                show = print_event if parsed.json else display.show
                 for event in answer.events():
-                    printer.show(event)
+                    show(event)
         except InvalidRequest as error:
             asked = int(parsed.system is not None)  # where the question stands
             raise named(error, [*parsed.image, *parsed.video], asked) from error
@@ -162,45 +167,20 @@ async def _spoken(parsed: argparse.Namespace, client: AsyncClient) -> int:
             try:
                 await talk.add_image(image)
             except InvalidRequest as error:
-                said = error.message.removeprefix(f"{error.param}: ")
-                raise InvalidRequest(f"{image}: {said}", error.code, error.param) from error
-        loop = asyncio.get_running_loop()
-        if parsed.audio == "-":
-            source = microphone = Microphone()
-
-            def finish() -> None:
-                """The first Ctrl-C ends the question, the next one the program."""
-                loop.remove_signal_handler(signal.SIGINT)
-                microphone.stop()
-
-            loop.add_signal_handler(signal.SIGINT, finish)
-            Console(stderr=True).print("ask; Ctrl-C ends the question", style="dim")
-        try:
-            question = await talk.add_audio(source)
-        finally:
+                raise error.about(image) from error
+        with contextlib.ExitStack() as recording:
             if parsed.audio == "-":
-                loop.remove_signal_handler(signal.SIGINT)
-        question = question.strip()
+                source = microphone = Microphone()
+                recording.enter_context(first_interrupt(microphone.stop))
+                Console(stderr=True).print("ask; Ctrl-C ends the question", style="dim")
+            question = (await talk.add_audio(source)).strip()
         if parsed.json:
             print_event(QuestionHeard(question))
         else:
             console.print(Text(question, style="bold cyan"), soft_wrap=True)
         async with talk.respond() as answer:
-            with _Printer(console, parsed.json) as printer:
+            with AnswerDisplay(console) as display:
+                show = print_event if parsed.json else display.show
                 async for event in answer.events():
-                    printer.show(event)
+                    show(event)
     return 0
-
-
-class _Printer(AnswerDisplay):
-    """As people or programs read it."""
-
-    def __init__(self, console: Console, as_lines: bool) -> None:
-        super().__init__(console)
-        self._as_lines = as_lines
-
-    def show(self, event: AnswerEvent) -> None:
-        if self._as_lines:
-            print_event(event)
-        else:
-            super().show(event)

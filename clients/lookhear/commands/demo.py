@@ -7,8 +7,8 @@ import importlib.util
 import json
 import statistics
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, aclosing, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,11 +18,11 @@ from rich.table import Table
 
 from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess, free_port, server_installed
+from lookhear.commands.server_choice import started_server
 from lookhear.errors import LookhearError, SourceError
 from lookhear.live.events import TextDelta, TurnCompleted, TurnFailed
 from lookhear.sources.audio import at_pace, read_source
 from lookhear.sources.pcm import RATE, SAMPLE_BYTES
-from lookhear.terminal.progress import progress
 from lookhear.terminal.transcript import LiveTranscript
 from lookhear.wer import WordErrors, word_errors
 
@@ -85,12 +85,13 @@ class Measurement:
     def report(self, recording: Recording) -> Table:
         """The numbers as people read them, a row each."""
         errors = self.errors(recording)
-        wrong = errors.substitutions + errors.deletions + errors.insertions
         table = Table.grid(padding=(0, 2))
         table.add_column(style="bold")
         table.add_column(justify="right", style="green")
         table.add_column(style="dim")
-        table.add_row("word error rate", f"{errors.rate:.1%}", f"{wrong} of {errors.words} words")
+        table.add_row(
+            "word error rate", f"{errors.rate:.1%}", f"{errors.wrong} of {errors.words} words"
+        )
         if self.first_text is not None:
             first = self.first_text - recording.words[0][0]
             table.add_row("first text", f"{first:.2f} s", "after the first word began")
@@ -107,50 +108,31 @@ class Measurement:
         return word_errors(recording.text, " ".join(turn.text for turn in said))
 
 
-class _Clock:
-    """Seconds since the first sample of the recording was spoken."""
+async def stream(client: AsyncClient, recording: Recording, console: Console) -> Measurement:
+    """Stream it at the speed of speech, show the text as it comes, and measure. LookhearError."""
+    started, seen = 0.0, Measurement()  # started: when its first sample was spoken
 
-    def __init__(self) -> None:
-        self._started: float | None = None
-
-    def start(self) -> None:
-        self._started = time.monotonic()
-
-    def now(self) -> float:
-        assert self._started is not None, "nothing was spoken yet"
-        return time.monotonic() - self._started
-
-
-async def _spoken(audio: Path, clock: _Clock) -> AsyncIterator[bytes]:
-    """The recording and a silence, at the speed of speech."""
-
-    async def pieces() -> AsyncIterator[bytes]:
-        clock.start()
-        async for piece in read_source(audio):
+    async def spoken() -> AsyncIterator[bytes]:
+        nonlocal started
+        started = time.monotonic()
+        async for piece in read_source(recording.audio):
             yield piece
         yield bytes(int(QUIET_SECONDS * RATE) * SAMPLE_BYTES)
 
-    async for piece in at_pace(pieces(), 1.0):
-        yield piece
-
-
-async def stream(client: AsyncClient, recording: Recording, console: Console) -> Measurement:
-    """Stream it at the speed of speech, show the text as it comes, and measure. LookhearError."""
-    clock, seen = _Clock(), Measurement()
-    events = client.transcribe(_spoken(recording.audio, clock), provisional=True)
+    events = client.transcribe(at_pace(spoken(), 1.0), provisional=True)
     with LiveTranscript(console) as transcript:
         async with aclosing(events):
             async for event in events:
                 transcript.show(event)
+                now = time.monotonic() - started
                 if isinstance(event, TextDelta) and seen.first_text is None:
-                    seen.first_text = clock.now()
+                    seen.first_text = now
                 elif isinstance(event, TurnFailed):
                     seen.failed.append(event.message)
                 elif isinstance(event, TurnCompleted) and event.text.strip():
                     seen.turns.append(event)
-                    spoken = [end for start, end in recording.words if start < event.end]
-                    if spoken:
-                        seen.finals.append(clock.now() - spoken[-1])
+                    ends = [end for start, end in recording.words if start < event.end]
+                    seen.finals += [now - ends[-1]] if ends else []
     return seen
 
 
@@ -162,24 +144,13 @@ def run(*, once: bool, port: int, file: str | None, model: str | None) -> int:
         return 2
     try:
         recording = read_recording(Path(file) if file is not None else bundled_recording())
-        with _server(console, port, model) as server:
+        if (chosen := free_port(port)) != port:
+            console.print(f"port {port} is taken: using {chosen}", style="yellow")
+        with started_server(console, chosen, MODELS if model is None else (model,)) as server:
             return _show(console, recording, server, once, toy=model is None)
     except LookhearError as error:
         console.print(f"the demo failed: {error}", style="red", markup=False)
         return 1
-
-
-@contextmanager
-def _server(console: Console, port: int, model: str | None) -> Iterator[ServerProcess]:
-    chosen = free_port(port)
-    if chosen != port:
-        console.print(f"port {port} is taken: using {chosen}", style="yellow")
-    with ExitStack() as stack:
-        with progress(console, "starting the server") as report:
-            names = MODELS if model is None else (model,)
-            arguments = [argument for name in names for argument in ("--model", name)]
-            process = stack.enter_context(ServerProcess(chosen, arguments, report))
-        yield process
 
 
 def _show(

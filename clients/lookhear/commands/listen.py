@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import signal
 import sys
 from collections.abc import AsyncIterator
 
 from rich.console import Console
 
 from lookhear.client import AsyncClient
-from lookhear.commands.live import transcribe_live
+from lookhear.commands.live import first_interrupt, transcribe_live
 from lookhear.commands.server_choice import chosen_server
 from lookhear.errors import UsageError
 from lookhear.sources.audio import read_source
@@ -73,8 +72,7 @@ def run(parsed: argparse.Namespace) -> int:
             "listen -`"
         )
     out = None if parsed.out is None else TranscriptFile(parsed.out)
-    served = [parsed.model] if parsed.model else []
-    with chosen_server(parsed, Console(stderr=True), served) as (url, model):
+    with chosen_server(parsed, Console(stderr=True)) as (url, model):
         client = AsyncClient(url, parsed.api_key, retry=PATIENT)
         source = None if piped else Microphone(device)
         return asyncio.run(_listen(client, source, model, parsed, out))
@@ -88,35 +86,28 @@ async def _listen(
     out: TranscriptFile | None,
 ) -> int:
     status, stop = StatusLine(LevelMeter()), asyncio.Event()
-    loop = asyncio.get_running_loop()
 
     def finish() -> None:
-        """The first Ctrl-C ends the recording, and what was said last is still transcribed; the
-        next one ends the program."""
-        loop.remove_signal_handler(signal.SIGINT)
+        """What was said last is still transcribed."""
         status.finishing()
         stop.set()
         if microphone is not None:
             microphone.stop()
 
-    loop.add_signal_handler(signal.SIGINT, finish)
     pieces: AsyncIterator[bytes]
-    try:
-        with microphone or contextlib.nullcontext():
-            if microphone is not None:
-                pieces = read_source(microphone)
-            else:
-                pieces = read_stream(read_blocks(sys.stdin.fileno(), stop), parsed.rate)
-            await transcribe_live(
-                client,
-                pieces,
-                status,
-                form=parsed.format,
-                out=out,
-                model=model,
-                language=parsed.language,
-                prompt=parsed.prompt,
-            )
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
+    with first_interrupt(finish), microphone or contextlib.nullcontext():
+        if microphone is not None:
+            pieces = read_source(microphone)
+        else:
+            pieces = read_stream(read_blocks(sys.stdin.fileno(), stop), parsed.rate)
+        await transcribe_live(
+            client,
+            pieces,
+            status,
+            form=parsed.format,
+            out=out,
+            model=model,
+            language=parsed.language,
+            prompt=parsed.prompt,
+        )
     return 0

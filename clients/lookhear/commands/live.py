@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +17,22 @@ from lookhear.terminal.output import print_event
 from lookhear.terminal.status_line import StatusLine
 from lookhear.terminal.subtitles import FORMATS, TranscriptFile
 from lookhear.terminal.transcript import LiveTranscript
+
+
+@contextlib.contextmanager
+def first_interrupt(finish: Callable[[], None]) -> Iterator[None]:
+    """The first Ctrl-C calls `finish`, the next one ends the program."""
+    loop = asyncio.get_running_loop()
+
+    def handle() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        finish()
+
+    loop.add_signal_handler(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
 
 
 async def transcribe_live(

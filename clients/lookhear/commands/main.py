@@ -11,18 +11,9 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import cast
 
-from rich.console import Console
-
 import lookhear
-from lookhear.commands import chat as chat_command
-from lookhear.commands import listen as listen_command
-from lookhear.commands import transcribe as transcribe_command
-from lookhear.commands.server_choice import (
-    EXPLANATION,
-    NEEDS_SERVER,
-    add_server_arguments,
-    chosen_server,
-)
+from lookhear.commands import chat, listen, transcribe
+from lookhear.commands.server_choice import EXPLANATION, NEEDS_SERVER, add_server_arguments
 from lookhear.errors import (
     KEY_HINT,
     AddressError,
@@ -114,32 +105,25 @@ def _parser(plugins: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"lookhear {lookhear.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    listen = commands.add_parser(
-        "listen",
-        help="transcribe the microphone, or a stream from a pipe",
-        description="Show what is said into the microphone while it is said; Ctrl-C ends, and what "
-        f"was said last is still shown. {EXPLANATION}",
-    )
-    listen_command.add_arguments(listen)
-    transcribe = commands.add_parser(
-        "transcribe",
-        help="transcribe files",
-        description=f"Transcribe FILEs, as fast as they go. {EXPLANATION}",
-    )
-    transcribe_command.add_arguments(transcribe)
-    chat = commands.add_parser(
-        "chat",
-        help="ask about pictures and videos, or talk",
-        description="Ask QUESTION, perhaps about pictures; without one, converse. " + EXPLANATION,
-    )
-    chat_command.add_arguments(chat)
-    for command, run in (
-        (listen, listen_command.run),
-        (transcribe, transcribe_command.run),
-        (chat, _chat),
+    for module, does, description in (
+        (
+            listen,
+            "transcribe the microphone, or a stream from a pipe",
+            "Show what is said into the microphone while it is said; Ctrl-C ends, and what was "
+            "said last is still shown.",
+        ),
+        (transcribe, "transcribe files", "Transcribe FILEs, as fast as they go."),
+        (
+            chat,
+            "ask about pictures and videos, or talk",
+            "Ask QUESTION, perhaps about pictures; without one, converse.",
+        ),
     ):
+        name = module.__name__.rpartition(".")[2]
+        command = commands.add_parser(name, help=does, description=f"{description} {EXPLANATION}")
+        module.add_arguments(command)
         add_server_arguments(command)
-        command.set_defaults(run=run)
+        command.set_defaults(run=module.run)
     demo = commands.add_parser(
         "demo",
         help="start a server on the demo model and stream a recording to it",
@@ -162,10 +146,3 @@ def _demo(parsed: argparse.Namespace) -> int:
     from lookhear.commands.demo import run  # only this command needs it
 
     return run(once=parsed.once, port=parsed.port, file=parsed.file, model=parsed.model)
-
-
-def _chat(parsed: argparse.Namespace) -> int:
-    chat_command.check(parsed)
-    served = chat_command.served_models(parsed)
-    with chosen_server(parsed, Console(stderr=True), served) as (url, parsed.model):
-        return chat_command.run(parsed, url)

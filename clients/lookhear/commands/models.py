@@ -84,21 +84,13 @@ def served(url: str, api_key: str | None) -> list[Row]:
     except ConnectionFailed as error:
         raise ValueError(str(error).removeprefix(f"cannot reach {url}: ")) from None
     if status == HTTPStatus.UNAUTHORIZED:
-        raise ValueError(f"{_refusal(body)}; {KEY_HINT}")
+        raise ValueError(f"{server.refusal(status, body)}; {KEY_HINT}")
     if status != HTTPStatus.OK:
         raise ValueError(f"it answered {status} {http.client.responses.get(status, '')}")
     try:
         return _rows(body)
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"expected a list of models, got something else ({error})") from None
-
-
-def _refusal(body: bytes) -> str:
-    """What the server says of a key that is missing or wrong."""
-    try:
-        return str(json.loads(body)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return "it answered 401 Unauthorized"
 
 
 def _rows(body: bytes) -> list[Row]:

@@ -39,9 +39,10 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
 
 @contextlib.contextmanager
 def chosen_server(
-    parsed: argparse.Namespace, console: Console, served: Sequence[str]
+    parsed: argparse.Namespace, console: Console, served: Sequence[str] | None = None
 ) -> Iterator[tuple[str, str | None]]:
-    """Its address and the model there. served: what a private server is to serve."""
+    """Its address and the model there. served: what a private server is to serve; None: the model
+    that was asked for, and nothing else."""
     default = AsyncClient(parsed.server or DEFAULT_URL, parsed.api_key).server
     if parsed.server is not None or is_running(default):
         _wait_while_loading(default, console)
@@ -51,15 +52,25 @@ def chosen_server(
         raise NotInstalled(
             f"no server at {DEFAULT_URL}: name one with --server URL, or {NEEDS_SERVER}"
         )
-    arguments = [word for model in served for word in ("--model", model)]
     console.print(f"no server at {DEFAULT_URL}: starting a private one", style="dim")
     with contextlib.ExitStack() as stack:
-        with progress(console, "starting the server") as report:
-            try:
-                server = stack.enter_context(ServerProcess(0, arguments, report))
-            except ServerFailed as error:
-                raise ServerFailed(f"cannot start a private server: {error}") from error
+        if served is None:
+            served = [parsed.model] if parsed.model else []
+        try:
+            server = stack.enter_context(started_server(console, 0, served))
+        except ServerFailed as error:
+            raise ServerFailed(f"cannot start a private server: {error}") from error
         yield server.address.base_url, None
+
+
+@contextlib.contextmanager
+def started_server(console: Console, port: int, served: Sequence[str]) -> Iterator[ServerProcess]:
+    """A private server of these models, ready; its progress is shown. ServerFailed."""
+    arguments = [word for model in served for word in ("--model", model)]
+    with contextlib.ExitStack() as stack:
+        with progress(console, "starting the server") as report:
+            server = stack.enter_context(ServerProcess(port, arguments, report))
+        yield server
 
 
 def _wait_while_loading(server: Server, console: Console) -> None:

@@ -55,18 +55,7 @@ def run(parsed: argparse.Namespace) -> int:
             require_file(file)
         elif sys.stdin.isatty():
             raise UsageError("transcribe -: expected a file through a pipe, as `< talk.mp3`")
-    if parsed.live:
-        return _live(parsed)
-    form, target = _outputs(parsed)
-    console = Console(stderr=True)
-    with chosen_server(parsed, console, _served(parsed)) as (url, model):
-        client = AsyncClient(url, parsed.api_key)
-        return _whole(client, parsed, model, form, target, console)
-
-
-def _served(parsed: argparse.Namespace) -> list[str]:
-    """The private server serves what was asked for and nothing else."""
-    return [parsed.model] if parsed.model else []
+    return _live(parsed) if parsed.live else _whole(parsed)
 
 
 def _outputs(parsed: argparse.Namespace) -> tuple[str, Callable[[str], Path] | None]:
@@ -114,22 +103,21 @@ def _make_folder(folder: Path) -> None:
         raise OutputError(f"cannot write into {folder}: not allowed to")
 
 
-def _whole(
-    client: AsyncClient,
-    parsed: argparse.Namespace,
-    model: str | None,
-    form: str,
-    target: Callable[[str], Path] | None,
-    console: Console,
-) -> int:
+def _whole(parsed: argparse.Namespace) -> int:
     """Whole files, each in one request. What is wrong with one does not keep the others."""
+    form, target = _outputs(parsed)
+    console = Console(stderr=True)
     failed = 0
     count = len(parsed.files)
     titles = [
         f"transcribing {file}" + (f" ({number} of {count})" if count > 1 else "")
         for number, file in enumerate(parsed.files, 1)
     ]
-    with progress(console, titles[0]) as report:
+    with (
+        chosen_server(parsed, console) as (url, model),
+        progress(console, titles[0]) as report,
+    ):
+        client = AsyncClient(url, parsed.api_key)
         for number, file in enumerate(parsed.files):
             if count > 1:
                 report(titles[number], number / count)
@@ -144,13 +132,12 @@ def _whole(
                     )
                 )
             except (InvalidRequest, SourceError) as error:
-                said = str(error)
                 if isinstance(error, InvalidRequest) and error.param == "file":
-                    said = f"{file}: {said.removeprefix('file: ')}"
-                    error = InvalidRequest(said, error.code, error.param)
+                    error = error.about(file)
                 if count == 1:
                     raise error from None
                 failed += 1
+                said = str(error)
                 said = said if said.startswith(f"{file}: ") else f"{file}: {said}"
                 console.print(f"lookhear: {said}", soft_wrap=True, markup=False)
                 continue
@@ -165,10 +152,10 @@ def _deliver(
 ) -> None:
     if form == "json":
         data = json.loads(answer)
-        # Several: an object per line that says which file it is.
-        named = {"file": file, **data} if several and target is None else data
-        indent = None if several and target is None else 2
-        answer = json.dumps(named, ensure_ascii=False, indent=indent)
+        if several and target is None:  # an object per line that says which file it is
+            answer = json.dumps({"file": file, **data}, ensure_ascii=False)
+        else:
+            answer = json.dumps(data, ensure_ascii=False, indent=2)
     if target is not None:
         write_file(target(file), answer + "\n")
     elif several and form == "text":
@@ -183,7 +170,7 @@ def _live(parsed: argparse.Namespace) -> int:
         raise UsageError("transcribe --live: expected one FILE; `lookhear listen -` reads stdin")
     form = parsed.format or "text"
     out = None if parsed.out is None else TranscriptFile(parsed.out)
-    with chosen_server(parsed, Console(stderr=True), _served(parsed)) as (url, model):
+    with chosen_server(parsed, Console(stderr=True)) as (url, model):
         session = transcribe_live(
             AsyncClient(url, parsed.api_key),
             at_pace(read_source(parsed.files[0]), 1.0),

@@ -17,18 +17,12 @@ import json
 import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from lookhear.errors import (
-    ConnectionFailed,
-    ProtocolError,
-    ServerError,
-    in_words,
-    server_error,
-)
+from lookhear.errors import ConnectionFailed, ServerError, in_words
 from lookhear.live.events import Event, Reconnecting, SessionReady
 from lookhear.live.replay import ReplayBuffer
 from lookhear.live.turns import ServerVad, TurnTracker
@@ -37,13 +31,12 @@ from lookhear.sources.microphone import Microphone
 from lookhear.sources.pcm import RATE, SAMPLE_BYTES
 from lookhear.transport.address import Server
 from lookhear.transport.realtime import (
-    ERRORS_BEFORE_CLOSE,
-    RETRIED_STATUSES,
     close_reason,
-    final_close,
+    lost_connection,
     open_realtime,
     parse_frame,
-    refused_handshake,
+    told_error,
+    without_none,
 )
 from lookhear.transport.retry import Attempts, Retry, is_loading
 
@@ -71,17 +64,13 @@ class StreamOptions:
 
     def session_update(self) -> dict[str, Any]:
         """The client event that asks for this session."""
-        transcription = {
-            "model": self.model,
-            "language": self.language,
-            "prompt": self.prompt,
-        }
+        transcription = without_none(model=self.model, language=self.language, prompt=self.prompt)
         session: dict[str, Any] = {
             "type": "transcription",
             "audio": {
                 "input": {
                     "format": {"type": "audio/pcm", "rate": RATE},
-                    "transcription": {k: v for k, v in transcription.items() if v is not None},
+                    "transcription": transcription,
                     "turn_detection": self.turn_detection and self.turn_detection.payload(),
                 }
             },
@@ -89,6 +78,20 @@ class StreamOptions:
         if self.provisional or self.words:
             session["lookhear"] = {"provisional": self.provisional, "words": self.words}
         return {"type": "session.update", "session": session}
+
+
+class TranscribeOptions(TypedDict, total=False):
+    """Those of `StreamOptions` that are `AsyncClient.transcribe`'s."""
+
+    rate: int | None
+    model: str | None
+    language: str | None
+    prompt: str | None
+    turn_detection: ServerVad | None
+    provisional: bool
+    words: bool
+    pace: float | None
+    replay_seconds: float
 
 
 class LiveStream:
@@ -163,9 +166,7 @@ class LiveStream:
     # --- the connection ---------------------------------------------------------------------------
 
     def _connect(self) -> connect:
-        query = {"intent": "transcription"}
-        if self._options.model is not None:
-            query["model"] = self._options.model
+        query = without_none(intent="transcription", model=self._options.model)
         return open_realtime(self._server, query)
 
     async def _converse(self, socket: ClientConnection) -> AsyncGenerator[Event, None]:
@@ -185,7 +186,7 @@ class LiveStream:
                         raise TimeoutError("the server has stopped answering") from None
                     continue  # it is quiet because nobody speaks
                 if message.get("type") == "error":
-                    self._take_error(message.get("error"))
+                    self._take_error(message)
                     continue
                 for event in self._tracker.receive(message):
                     if isinstance(event, SessionReady):
@@ -230,36 +231,27 @@ class LiveStream:
             self._failure = error
             await socket.close()
 
-    def _take_error(self, payload: object) -> None:
+    def _take_error(self, message: Mapping[str, Any]) -> None:
         """An `error` event: hold it if a close will follow, ignore our empty commit, or raise."""
-        if not isinstance(payload, Mapping):
-            raise ProtocolError(f"error event: expected an object under `error`, got {payload!r}")
-        if payload.get("event_id") == _END_COMMIT and str(payload.get("code")).endswith("_empty"):
+        error, closes = told_error(message)
+        is_of_commit = message["error"].get("event_id") == _END_COMMIT
+        if is_of_commit and str(error.code).endswith("_empty"):
             return
-        error = server_error(payload)
-        if {payload.get("type"), payload.get("code")} & ERRORS_BEFORE_CLOSE:
-            self._held_error = error
-            return
-        raise error
+        if not closes:
+            raise error
+        self._held_error = error
 
     # --- losing it and coming back ----------------------------------------------------------------
 
     def _retry_reason(self, error: Exception, ready: bool) -> str:
         """Why the connection is gone, in words. Raises where trying again would not help."""
-        if isinstance(error, ConnectionClosed):
+        lost, transient = lost_connection(self._server, error, self._held_error)
+        if isinstance(error, ConnectionClosed) and transient:
             code, said = close_reason(error, self._held_error)
-            if (final := final_close(self._server, code, said, self._held_error)) is not None:
-                raise final from error
             return said if is_loading(self._held_error) else f"closed with {code}: {said}"
-        if isinstance(error, InvalidStatus):
-            refusal = refused_handshake(self._server, error)
-            if error.response.status_code not in RETRIED_STATUSES or not ready:
-                raise refusal from error
-            return str(refusal)
-        if not ready:
-            said = f"cannot reach {self._server.base_url}: {in_words(error)}"
-            raise ConnectionFailed(said) from error
-        return in_words(error)
+        if not (ready and transient):
+            raise lost from error
+        return str(lost) if isinstance(error, InvalidStatus) else in_words(error)
 
     def _progressed(self) -> bool:
         """Whether the lost connection got anything done."""

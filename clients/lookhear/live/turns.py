@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from lookhear.errors import ProtocolError
@@ -54,12 +54,7 @@ class ServerVad:
 
     def payload(self) -> dict[str, Any]:
         """The `turn_detection` object of a session."""
-        return {
-            "type": "server_vad",
-            "threshold": self.threshold,
-            "prefix_padding_ms": self.prefix_padding_ms,
-            "silence_duration_ms": self.silence_duration_ms,
-        }
+        return {"type": "server_vad", **asdict(self)}
 
 
 @dataclass(slots=True)
@@ -190,16 +185,10 @@ class TurnTracker:
             return [Words(turn.item_id, words)]
         if kind == "completed":
             self._done(turn)
-            end = turn.start if turn.end is None else turn.end
-            return [
-                TurnCompleted(
-                    turn.item_id,
-                    str(message["transcript"]),
-                    turn.start / RATE,
-                    end / RATE,
-                    _language(message),
-                )
-            ]
+            start = turn.start / RATE
+            end = start if turn.end is None else turn.end / RATE
+            said, language = str(message["transcript"]), _language(message)
+            return [TurnCompleted(turn.item_id, said, start, end, language)]
         if kind == "failed":
             self._done(turn)
             error = message["error"]
@@ -224,12 +213,9 @@ class TurnTracker:
         self._recently_done.append(turn.item_id)
         # Forget done turns at the front, so that an hour of talk costs what a minute costs.
         oldest = self.needed_from
-        for item_id in [t.item_id for t in self._turns.values() if t.done and _past(t, oldest)]:
-            del self._turns[item_id]
-
-
-def _past(turn: _Turn, position: int) -> bool:
-    return turn.safe_end is None or turn.safe_end <= position
+        for old in list(self._turns.values()):
+            if old.done and (old.safe_end is None or old.safe_end <= oldest):
+                del self._turns[old.item_id]
 
 
 def _ready(session: Mapping[str, Any]) -> SessionReady:

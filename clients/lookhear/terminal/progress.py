@@ -34,12 +34,8 @@ def progress(console: Console, title: str) -> Iterator[Report]:
         task = bars.add_task(title, total=None)
 
         def report(stage: str, share: float | None) -> None:
-            bars.update(
-                task,
-                description=stage,
-                total=None if share is None else 1.0,
-                completed=0.0 if share is None else share,
-            )
+            total = None if share is None else 1.0
+            bars.update(task, description=stage, total=total, completed=share or 0.0)
 
         yield report
 

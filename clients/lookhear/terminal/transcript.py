@@ -144,21 +144,22 @@ class LiveTranscript:
                 return
             del self._turns[item_id]
             if turn.committed.strip() or turn.problem:
-                self._print(_line(turn.start, turn.committed, Text(turn.problem, style="red")))
+                self._print(turn, Text(turn.problem, style="red"))
 
-    def _print(self, line: Table) -> None:
+    def _print(self, turn: _Turn, rest: Text) -> None:
+        text = _text(turn.committed, rest)
         if self._console.is_terminal:
-            self._console.print(line)
+            self._console.print(_line(turn.start, text))
         else:
-            # Piped: one line per turn, never wrapped.
-            cells = [next(iter(column.cells)) for column in line.columns]
-            self._console.print(cells[-1], soft_wrap=True)
+            self._console.print(text, soft_wrap=True)  # piped: one line per turn, never wrapped
 
     def _picture(self) -> _Tail:
         """Also called from the thread that refreshes the screen."""
         turns = [t for t in list(self._turns.values()) if t.committed or t.provisional]
-        guess = "dim italic"
-        lines = [_line(t.start, t.committed, Text(t.provisional, style=guess)) for t in turns]
+        lines = [
+            _line(t.start, _text(t.committed, Text(t.provisional, style="dim italic")))
+            for t in turns
+        ]
         return _Tail(Group(*lines), self._status)
 
     def __enter__(self) -> LiveTranscript:
@@ -171,19 +172,20 @@ class LiveTranscript:
             self._live.stop()
         for turn in self._turns.values():  # only where it was broken off
             if turn.committed.strip():
-                self._print(_line(turn.start, turn.committed, Text(" …", style="dim")))
+                self._print(turn, Text(" …", style="dim"))
         self._turns.clear()
 
 
-def _line(start: float, committed: str, rest: Text | None = None) -> Table:
+def _text(committed: str, rest: Text) -> Text:
+    if not committed:
+        rest = Text(rest.plain.lstrip(), style=rest.style)
+    return Text.assemble(Text(committed.lstrip(), style="bold"), rest)
+
+
+def _line(start: float, text: Text) -> Table:
     """A turn as a row: when it began, and its text wrapped beside it."""
     line = Table.grid(padding=(0, 2))
     line.add_column(justify="right", style="cyan", min_width=5)
     line.add_column()
-    text = Text(committed.lstrip(), style="bold")
-    if rest is not None:
-        if not committed:
-            rest = Text(rest.plain.lstrip(), style=rest.style)
-        text = Text.assemble(text, rest)
     line.add_row(clock(start), text)
     return line

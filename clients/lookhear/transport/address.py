@@ -22,6 +22,9 @@ from lookhear.errors import (
     server_error,
 )
 
+Upload = tuple[bytes, str]
+"""The body of a request, and its content type."""
+
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -78,6 +81,11 @@ class Server:
         """Those that every request carries: the API key, if there is one."""
         return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
 
+    def opener(self, *handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
+        """What urllib opens its requests with; it knows whether a proxy is on the way."""
+        direct = [urllib.request.ProxyHandler({})] if self.is_local else []
+        return urllib.request.build_opener(*handlers, *direct)
+
     def refusal(self, status: int, body: bytes) -> ServerError:
         """The typed exception for an HTTP answer that is not 2xx."""
         try:
@@ -90,37 +98,24 @@ class Server:
         return server_error(payload, status=status, fallback=f"HTTP {status}: {text}")
 
     def request(
-        self,
-        path: str,
-        *,
-        body: bytes | None = None,
-        content_type: str | None = None,
-        timeout: float | None = 30.0,
+        self, path: str, upload: Upload | None = None, timeout: float | None = 30.0
     ) -> bytes:
-        """GET, or POST if there is a body. Blocking. ServerError, ConnectionFailed."""
-        status, data = self.exchange(path, body=body, content_type=content_type, timeout=timeout)
+        """GET, or POST if there is something to upload. Blocking. ServerError, ConnectionFailed."""
+        status, data = self.exchange(path, upload, timeout)
         if status >= 300:
             raise self.refusal(status, data)
         return data
 
     def exchange(
-        self,
-        path: str,
-        *,
-        body: bytes | None = None,
-        content_type: str | None = None,
-        timeout: float | None = 30.0,
+        self, path: str, upload: Upload | None = None, timeout: float | None = 30.0
     ) -> tuple[int, bytes]:
         """As `request`, but any HTTP status is an answer. ConnectionFailed."""
-        headers = self.headers()
-        if content_type is not None:
-            headers["Content-Type"] = content_type
+        body, content_type = upload or (None, None)
+        headers = self.headers() | ({"Content-Type": content_type} if content_type else {})
         request = urllib.request.Request(self.http_url(path), data=body, headers=headers)
-        handlers = [urllib.request.ProxyHandler({})] if self.is_local else []
-        opener = urllib.request.build_opener(*handlers)
         try:
             try:
-                answer = opener.open(request, timeout=timeout)
+                answer = self.opener().open(request, timeout=timeout)
             except urllib.error.HTTPError as error:
                 answer = error
             with answer:
@@ -140,25 +135,16 @@ class Server:
             ) from None
 
 
-def multipart(fields: Iterable[tuple[str, str]], file_name: str, file: bytes) -> tuple[bytes, str]:
+def multipart(fields: Iterable[tuple[str, str]], file_name: str, file: bytes) -> Upload:
     """A multipart/form-data body and its content type; the `file` part comes last."""
     boundary = secrets.token_hex(16)
-    parts = [
-        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode(
-            errors="replace"
-        )
-        for name, value in fields
-    ]
     safe = file_name.replace('"', "%22").replace("\r", "").replace("\n", "")
-    head = (
-        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{safe}"\r\n'
-        "Content-Type: application/octet-stream\r\n\r\n"
-    )
-    # A file's name need not be UTF-8.
-    body = (
-        b"".join(parts)
-        + head.encode(errors="surrogateescape")
-        + file
-        + f"\r\n--{boundary}--\r\n".encode()
-    )
+    parts = [(f'name="{name}"', value.encode(errors="replace")) for name, value in fields]
+    file_head = f'name="file"; filename="{safe}"\r\nContent-Type: application/octet-stream'
+    pieces = []
+    for head, value in (*parts, (file_head, file)):
+        start = f"--{boundary}\r\nContent-Disposition: form-data; {head}\r\n\r\n"
+        # A file's name need not be UTF-8.
+        pieces += [start.encode(errors="surrogateescape"), value, b"\r\n"]
+    body = b"".join([*pieces, f"--{boundary}--\r\n".encode()])
     return body, f"multipart/form-data; boundary={boundary}"

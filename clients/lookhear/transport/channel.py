@@ -18,20 +18,13 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from lookhear.errors import (
-    ConnectionFailed,
-    LookhearError,
-    ProtocolError,
-    ServerError,
-    server_error,
-)
+from lookhear.errors import ConnectionFailed, LookhearError, ProtocolError, ServerError
 from lookhear.transport.address import Server
 from lookhear.transport.realtime import (
-    ERRORS_BEFORE_CLOSE,
-    connection_error,
-    is_transient,
+    lost_connection,
     open_realtime,
     parse_frame,
+    told_error,
 )
 
 _CLOSE_SECONDS = 2.0  # after an error that announces a close
@@ -94,8 +87,9 @@ class Channel:
         try:
             self._socket = await open_realtime(self._server, query)
         except (InvalidHandshake, OSError, TimeoutError) as error:
-            self.state = _state_after(is_transient(self._server, error))
-            raise connection_error(self._server, error) from error
+            lost, transient = lost_connection(self._server, error)
+            self.state = _state_after(transient)
+            raise lost from error
         self.state = ChannelState.OPEN
         self._receiver = asyncio.create_task(self._receive(self._socket))
 
@@ -116,7 +110,7 @@ class Channel:
             await self._socket.send(json.dumps(event))
         except ConnectionClosed as error:
             await asyncio.wait([self._receiver])  # it finds out why
-            raise self.lost or connection_error(self._server, error) from error
+            raise self.lost or lost_connection(self._server, error)[0] from error
 
     async def ask(self, event: Message, matches: Callable[[Message], bool]) -> Message:
         """Send an event and wait for its reply. ServerError and its kinds, ConnectionFailed."""
@@ -163,8 +157,7 @@ class Channel:
             while True:
                 self._take(parse_frame(await socket.recv()))
         except (ConnectionClosed, OSError) as error:
-            lost = connection_error(self._server, error, self._held_error)
-            self.end(lost, is_transient(self._server, error, self._held_error))
+            self.end(*lost_connection(self._server, error, self._held_error))
         except LookhearError as error:
             self.end(error)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -178,7 +171,7 @@ class Channel:
 
     def _take(self, message: dict[str, Any]) -> None:
         if message.get("type") == "error":
-            self._take_error(message.get("error"))
+            self._take_error(message)
             return
         self._on_message(message)
         for waiter in self._waiters:
@@ -186,14 +179,12 @@ class Channel:
                 waiter.reply.set_result(message)
                 return
 
-    def _take_error(self, payload: object) -> None:
+    def _take_error(self, message: Message) -> None:
         """To whoever it concerns."""
-        if not isinstance(payload, Mapping):
-            raise ProtocolError(f"error event: expected an object under `error`, got {payload!r}")
-        error = server_error(payload)
-        if {payload.get("type"), payload.get("code")} & ERRORS_BEFORE_CLOSE:
+        error, closes = told_error(message)
+        if closes:
             self._held_error = error
-        cause = payload.get("event_id")
+        cause = message["error"].get("event_id")
         for waiter in self._waiters:
             # The server answers in order: an error without a name is about the oldest.
             if not waiter.reply.done() and cause in (None, "", waiter.event_id):

@@ -17,6 +17,7 @@ from lookhear.errors import (
     ProtocolError,
     ServerError,
     in_words,
+    server_error,
 )
 from lookhear.transport.address import Server
 
@@ -53,6 +54,20 @@ def parse_frame(frame: str | bytes) -> dict[str, Any]:
     return message
 
 
+def without_none(**fields: Any) -> dict[str, Any]:
+    """Those that are not None."""
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def told_error(message: Mapping[str, Any]) -> tuple[ServerError, bool]:
+    """The exception for an `error` event, and whether the server closes after it. ProtocolError."""
+    payload = message.get("error")
+    if not isinstance(payload, Mapping):
+        raise ProtocolError(f"error event: expected an object under `error`, got {payload!r}")
+    closes = bool({payload.get("type"), payload.get("code")} & ERRORS_BEFORE_CLOSE)
+    return server_error(payload), closes
+
+
 def close_reason(error: ConnectionClosed, held: ServerError | None) -> tuple[int, str]:
     """The close code, 1006 where there was none, and why, in words. held: what was said before."""
     code = error.rcvd.code if error.rcvd is not None else 1006
@@ -76,31 +91,19 @@ def final_close(
     )
 
 
-def refused_handshake(server: Server, error: InvalidStatus) -> ServerError:
-    """The typed exception for a handshake that was answered by an HTTP error."""
-    return server.refusal(error.response.status_code, bytes(error.response.body or b""))
-
-
-def connection_error(
+def lost_connection(
     server: Server, error: Exception, held: ServerError | None = None
-) -> LookhearError:
-    """What to raise when a connection could not be made, or is gone and will not be sought."""
+) -> tuple[LookhearError, bool]:
+    """What to raise when a connection could not be made, or is gone and will not be sought; and
+    whether it may well be had in a moment. held: what was said before."""
     if isinstance(error, InvalidStatus):
-        return refused_handshake(server, error)
+        status = error.response.status_code
+        refusal = server.refusal(status, bytes(error.response.body or b""))
+        return refusal, status in RETRIED_STATUSES
     if isinstance(error, ConnectionClosed):
         code, said = close_reason(error, held)
-        return (
-            final_close(server, code, said, held)
-            or held
-            or ConnectionFailed(f"lost {server.base_url}: closed with {code}: {said}")
-        )
-    return ConnectionFailed(f"cannot reach {server.base_url}: {in_words(error)}")
-
-
-def is_transient(server: Server, error: Exception, held: ServerError | None = None) -> bool:
-    """Whether a connection that could not be made, or is gone, may well be had in a moment."""
-    if isinstance(error, InvalidStatus):
-        return error.response.status_code in RETRIED_STATUSES
-    if isinstance(error, ConnectionClosed):
-        return final_close(server, *close_reason(error, held), held) is None
-    return True
+        if (final := final_close(server, code, said, held)) is not None:
+            return final, False
+        lost = ConnectionFailed(f"lost {server.base_url}: closed with {code}: {said}")
+        return held or lost, True
+    return ConnectionFailed(f"cannot reach {server.base_url}: {in_words(error)}"), True

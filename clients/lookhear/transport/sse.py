@@ -96,10 +96,7 @@ class _Request(threading.Thread):
             self._pass_on(None)
 
     def _read(self) -> None:
-        handlers: list[urllib.request.BaseHandler] = [*_handlers(self._connected)]
-        if self._server.is_local:
-            handlers.append(urllib.request.ProxyHandler({}))
-        opener = urllib.request.build_opener(*handlers)
+        opener = self._server.opener(*_handlers(self._connected))
         with opener.open(self._request, timeout=self._timeout) as answer:
             while (line := answer.readline()) and not self._gone:
                 self._room.acquire()

@@ -23,7 +23,7 @@ import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
 
 from lookhear.media.audio.decode import iter_audio
-from lookhear.media.audio.pcm import encode_pcm16
+from tests.media.audio.encoders import encode_pcm16
 
 END_SECONDS = 10.0  # that it may take to end
 PATIENCE = 120.0  # seconds after which something missing is a failure

@@ -304,7 +304,7 @@ async def test_a_session_that_is_forgotten_ends_wherever_it_is_collected() -> No
             cycle: list[object] = [events]
             cycle.append(cycle)
             del events, cycle
-            client._loop.call_soon_threadsafe(gc.collect)
+            client._thread.loop.call_soon_threadsafe(gc.collect)
             return client.transcribe_text(iter([speech(*TURNS)]))
 
     async with CountingServer().running() as server:

@@ -20,7 +20,7 @@ import soundfile
 from PIL import Image as pillow
 
 from lookhear.gateway.fetching.fetcher import Connection, Fetcher
-from lookhear.media.audio.io import AudioMediaIO
+from lookhear.media.audio.decode import AudioMediaIO
 from lookhear.media.base import FetchError, MediaError
 from lookhear.media.fetching.addresses import Address, parse_network
 from lookhear.media.fetching.rules import FetchPolicy

@@ -10,9 +10,10 @@ import pytest
 
 from lookhear.gateway.realtime.listening.audio_intake import AudioIntake, Heard
 from lookhear.media.audio.decode import decode_audio
-from lookhear.media.audio.pcm import AudioFormat, encode_pcm16
+from lookhear.media.audio.pcm import AudioFormat
 from lookhear.media.voice.vad import SileroModel, SpeechStarted, SpeechStopped, VadConfig
 from tests.gateway.running import chunks
+from tests.media.audio.encoders import encode_pcm16
 
 SPEECH = Path(__file__).parents[2] / "media" / "data" / "speech.flac"
 PCM24 = AudioFormat()

@@ -12,9 +12,9 @@ import pytest_asyncio
 from openai import AsyncOpenAI
 
 from lookhear.media.audio.decode import decode_audio
-from lookhear.media.audio.pcm import encode_pcm16
 from tests.gateway.fake_engine import transcript
 from tests.gateway.running import Running, chunks, tone
+from tests.media.audio.encoders import encode_pcm16
 
 SPEECH = Path(__file__).parents[2] / "media" / "data" / "speech.flac"
 

@@ -17,7 +17,6 @@ from openai import AsyncOpenAI
 
 from lookhear.gateway.config import GatewayConfig
 from lookhear.media.audio.decode import decode_audio
-from lookhear.media.audio.pcm import encode_pcm16
 from tests.gateway.chat.test_bad_input import bomb
 from tests.gateway.chatting import data_url, jpeg, png
 from tests.gateway.conversing import said
@@ -25,6 +24,7 @@ from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import FakeEngine, transcript
 from tests.gateway.fetching.test_fetcher import drip, moved, says, serving
 from tests.gateway.running import Client, Running, chunks, running, tone
+from tests.media.audio.encoders import encode_pcm16
 
 SPEECH = Path(__file__).parents[2] / "media" / "data" / "speech.flac"
 MANUAL: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}

@@ -8,7 +8,8 @@ import av
 import numpy as np
 import pytest
 
-from lookhear.media.audio.g711 import alaw_table, compress_alaw, compress_mulaw, mulaw_table
+from lookhear.media.audio.g711 import alaw_table, mulaw_table
+from tests.media.audio.encoders import compress_alaw, compress_mulaw
 
 EVERY_INT16 = np.arange(-32768, 32768).astype(np.int16)
 

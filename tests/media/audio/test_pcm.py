@@ -16,10 +16,8 @@ from lookhear.media.audio.pcm import (
     decode_alaw,
     decode_mulaw,
     decode_pcm16,
-    encode_alaw,
-    encode_mulaw,
-    encode_pcm16,
 )
+from tests.media.audio.encoders import encode_alaw, encode_mulaw, encode_pcm16
 
 FORMATS = [
     AudioFormat("audio/pcm", 24000),

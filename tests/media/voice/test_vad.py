@@ -279,7 +279,7 @@ def test_commit_in_mid_speech() -> None:
 def test_media_loads_neither_torch_nor_sockets() -> None:
     code = (
         "import sys, lookhear.media.voice.vad, lookhear.media.audio.pcm;"
-        "import lookhear.media.audio.decode, lookhear.media.audio.io;"
+        "import lookhear.media.audio.decode;"
         "print([name for name in ('torch', 'silero_vad', 'websockets', 'starlette')"
         " if name in sys.modules])"
     )
