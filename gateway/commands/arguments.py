@@ -125,8 +125,8 @@ def _number(
 
 def _given(options: argparse.Namespace, config: type[GatewayConfig | EngineConfig]) -> Fields:
     """The options that are fields of a configuration."""
-    values = {field.name: getattr(options, field.name, None) for field in fields(config)}
-    return {name: value for name, value in values.items() if name in options}
+    names = {field.name for field in fields(config)}
+    return {name: value for name, value in vars(options).items() if name in names}
 
 
 def gateway_config(options: argparse.Namespace, environ: Mapping[str, str]) -> GatewayConfig:
