@@ -7,6 +7,8 @@ import contextlib
 import dataclasses
 import json
 import logging
+import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -129,7 +131,9 @@ class Replica:
         """End the process at once; if it is being started, as soon as it is there."""
         self._killed = True
         if self._process is not None and self._process.returncode is None:
-            self._process.kill()
+            # And what it started: a download, say. The process leads a group of its own.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     @property
     def pid(self) -> int | None:

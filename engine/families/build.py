@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
-from lookhear.engine.checkpoints.hub import Progress, resolve_checkpoint
+from lookhear.engine.checkpoints.hub import resolve_checkpoint
+from lookhear.engine.checkpoints.packages import Progress
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.scheduler import Scheduler
