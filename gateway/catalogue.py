@@ -47,11 +47,6 @@ def packaged() -> list[Row]:
     return rows
 
 
-def is_packaged(model: str) -> bool:
-    """Whether this is the name of a demo checkpoint that is here."""
-    return any(row.name == model for row in packaged())
-
-
 def downloaded() -> list[Row]:
     """What the Hugging Face cache of this machine holds that we can run."""
     from huggingface_hub import scan_cache_dir

