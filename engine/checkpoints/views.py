@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lookhear.engine.checkpoints.cache import cache_folder, filling
+from lookhear.engine.checkpoints.cache import filling
 from lookhear.engine.checkpoints.ctranslate2 import FILE, Ct2Whisper
 from lookhear.engine.checkpoints.loader import CheckpointError, has_safetensors, read_json
 from lookhear.engine.checkpoints.openai_pt import OpenAiWhisper
@@ -24,6 +24,7 @@ from lookhear.engine.checkpoints.vocabulary import (
     is_multilingual,
     vocabulary_file,
 )
+from lookhear.engine.config.caches import our_cache
 
 _FORM = 1  # of the files written here; another one makes older views obsolete
 # What Hugging Face's files say of every Whisper.
@@ -49,7 +50,7 @@ def as_huggingface(source: Path, progress: Progress) -> Path:
     else:
         weights, folder = source, source.parent
     beside = [folder / name for name in (_TOKENIZER, "config.json", "lookhear.json")]
-    target = cache_folder() / "views" / f"{source.name}-{_state(weights, *beside)}"
+    target = our_cache() / "views" / f"{source.name}-{_state(weights, *beside)}"
     try:
         with filling(target) as draft:
             if draft is not None:
