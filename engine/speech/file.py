@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,16 @@ from lookhear.engine.messages import (
     Word,
 )
 from lookhear.engine.speech.audio_buffer import quietest
+from lookhear.engine.speech.condensed import CondensedAudio
+from lookhear.engine.speech.word_times import loud_stretches, voiced_span, voiced_words
 
 SHORTEST = SAMPLE_RATE // 50  # samples; what is left of a recording and not worth hearing
 
 
 class FileTranscription(ABC):
     """Turns `TranscribeFile` into `FileTranscribed`; satisfies `Owner`. How a piece is asked about,
-    and how much of it an answer covers, is the checkpoint's business.
+    and how much of it an answer covers, is the checkpoint's business. Positions and times are those
+    of the audio without its long pauses, until `_add` and `_add_words` put them back.
 
     cap: longest piece in samples, cut at the quietest place of its second half.
     """
@@ -36,6 +40,10 @@ class FileTranscription(ABC):
     def __init__(self, message: TranscribeFile, cap: int) -> None:
         self._message = message
         self._cap = cap
+        self._audio = CondensedAudio(message.samples, message.speech)
+        # Where somebody speaks, as far as it can be known.
+        is_known = message.speech is not None
+        self._voiced = self._audio.speech if is_known else loud_stretches(message.samples)
         self._position = 0  # samples that are done with
         self._end: int | None = None  # of the piece in flight
         self._segments: list[Segment] = []
@@ -69,7 +77,7 @@ class FileTranscription(ABC):
         """About the next piece."""
         assert self._end is None and not self.is_done
         self._end = self._plan_end()
-        return self._request(self._message.samples[self._position : self._end])
+        return self._request(self._audio.samples[self._position : self._end])
 
     def absorb(self, result: Result) -> list[Event]:
         """The piece in flight was heard."""
@@ -103,14 +111,15 @@ class FileTranscription(ABC):
     # --- pieces ----------------------------------------------------------------------------------
 
     def _remaining(self) -> int:
-        return len(self._message.samples) - self._position
+        return len(self._audio.samples) - self._position
 
     def _plan_end(self) -> int:
-        """Where the next piece ends, in samples of the recording."""
+        """Where the next piece ends, in samples."""
         if self._remaining() <= self._cap:
-            return len(self._message.samples)
+            return len(self._audio.samples)
         low, high = self._position + self._cap // 2, self._position + self._cap
-        return low + quietest(self._message.samples[low:high])
+        pause = self._audio.last_pause(low, high)
+        return low + quietest(self._audio.samples[low:high]) if pause is None else pause
 
     def _add(
         self,
@@ -120,8 +129,19 @@ class FileTranscription(ABC):
         start: float,
         end: float,
         no_speech_prob: float = 0.0,
+        temperature: float = 0.0,
     ) -> None:
-        """A segment. start, end: seconds of the recording."""
+        """A segment. start, end: seconds."""
+        start, end = voiced_span(start, end, self._audio.speech)
+        start, end = self._audio.start_time(start), self._audio.end_time(end)
+        mean = sum(logprobs) / len(logprobs)
         self._segments.append(
-            Segment(text, start, end, list(tokens), sum(logprobs) / len(logprobs), no_speech_prob)
+            Segment(text, start, end, list(tokens), mean, no_speech_prob, temperature)
         )
+
+    def _add_words(self, words: Sequence[Word]) -> None:
+        """Their times: seconds."""
+        audio = self._audio
+        for w in voiced_words(words, self._voiced):
+            start, end = audio.start_time(w.start), audio.end_time(w.end)
+            self._words.append(replace(w, start=start, end=max(start, end)))

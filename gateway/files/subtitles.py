@@ -76,7 +76,7 @@ def plain_json(result: FileTranscribed) -> dict[str, Any]:
 
 
 def verbose_json(
-    result: FileTranscribed, *, task: str, temperature: float, segments: bool, words: bool
+    result: FileTranscribed, *, task: str, segments: bool, words: bool
 ) -> dict[str, Any]:
     """Write the format `verbose_json`."""
     body: dict[str, Any] = {
@@ -94,7 +94,7 @@ def verbose_json(
                 "end": _seconds(s.end),
                 "text": s.text,
                 "tokens": list(s.tokens),
-                "temperature": temperature,
+                "temperature": s.temperature,
                 "avg_logprob": s.avg_logprob,
                 "compression_ratio": compression_ratio(s.text),
                 "no_speech_prob": s.no_speech_prob,
