@@ -174,7 +174,8 @@ class TurnFailed:
 
 @dataclass(frozen=True, slots=True)
 class FileTranscribed:
-    """The whole recording. language, duration, num_tokens: as in `TurnCompleted`."""
+    """The whole recording. language, duration, num_tokens: as in `TurnCompleted`. logprobs: of the
+    text's tokens, if they were asked for."""
 
     request: str
     text: str
@@ -183,6 +184,7 @@ class FileTranscribed:
     segments: list[Segment] = field(default_factory=list)
     words: list[Word] = field(default_factory=list)
     num_tokens: int = 0
+    logprobs: list[TokenLogprob] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ Span = tuple[int, int]  # first sample, end
 PADDING = SAMPLE_RATE * 2 // 5  # kept on both sides of speech
 # Pauses up to this length are kept as they are: they tell where a sentence ends.
 PAUSE = 2 * SAMPLE_RATE
+# How far a guess of where a sentence ended may be off: a pause so near is where it did.
+NEAR = SAMPLE_RATE
 
 
 class CondensedAudio:
@@ -69,6 +71,27 @@ class CondensedAudio:
                 break
             total += min(last, end) - max(first, start)
         return total
+
+    def spoken_until(self, start: int, end: int, share: float) -> tuple[int, int]:
+        """Where a share of the speech in [start, end) has been said: (end of what was before, start
+        of what follows). They differ if there is a pause within NEAR."""
+        left = round(share * self.spoken(start, end))
+        at = start
+        for first, last in self.speech[bisect_right(self._ends, start) :]:
+            first, last = max(first, start), min(last, end)
+            if left <= last - first:
+                at = first + left
+                break
+            left -= last - first
+            at = last
+        pauses = [
+            (last, self.speech[i + 1][0])
+            for i, last in enumerate(self._ends[:-1])
+            if start < last and self.speech[i + 1][0] < end
+        ]
+        near = [(min(abs(at - a), abs(at - b)), a, b) for a, b in pauses]
+        distance, before, after = min(near, default=(NEAR + 1, at, at))
+        return (before, after) if distance <= NEAR else (at, at)
 
     def last_pause(self, low: int, high: int) -> int | None:
         """The middle of the last pause that begins in [low, high), or of what of it lies there;

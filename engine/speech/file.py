@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,11 +16,13 @@ from lookhear.engine.messages import (
     FileFailed,
     FileTranscribed,
     Segment,
+    TokenLogprob,
     TranscribeFile,
     Word,
 )
 from lookhear.engine.speech.audio_buffer import quietest
 from lookhear.engine.speech.condensed import CondensedAudio
+from lookhear.engine.speech.hypothesis import DecodeBytes, Hypothesis, told_logprobs
 from lookhear.engine.speech.word_times import loud_stretches, voiced_span, voiced_words
 
 SHORTEST = SAMPLE_RATE // 50  # samples; what is left of a recording and not worth hearing
@@ -30,24 +31,28 @@ SHORTEST = SAMPLE_RATE // 50  # samples; what is left of a recording and not wor
 class FileTranscription(ABC):
     """Turns `TranscribeFile` into `FileTranscribed`; satisfies `Owner`. How a piece is asked about,
     and how much of it an answer covers, is the checkpoint's business. Positions and times are those
-    of the audio without its long pauses, until `_add` and `_add_words` put them back.
+    of the audio without its long pauses, until `_add` puts them back.
 
-    cap: longest piece in samples, cut at the quietest place of its second half.
+    cap: longest piece in samples, cut in the last pause of its second half, or at the quietest
+    place. decode_bytes: UTF-8 bytes of several tokens.
     """
 
     is_urgent = False  # nobody waits for a file as for an answer
 
-    def __init__(self, message: TranscribeFile, cap: int) -> None:
+    def __init__(self, message: TranscribeFile, cap: int, decode_bytes: DecodeBytes) -> None:
         self._message = message
         self._cap = cap
+        self._decode_bytes = decode_bytes
         self._audio = CondensedAudio(message.samples, message.speech)
-        # Where somebody speaks, as far as it can be known.
-        is_known = message.speech is not None
-        self._voiced = self._audio.speech if is_known else loud_stretches(message.samples)
+        # Where words may be, as far as it can be known.
+        self._voiced = self._audio.speech
+        if message.speech is None and message.settings.words:
+            self._voiced = loud_stretches(message.samples)
         self._position = 0  # samples that are done with
         self._end: int | None = None  # of the piece in flight
         self._segments: list[Segment] = []
         self._words: list[Word] = []
+        self._logprobs: list[TokenLogprob] = []
         self.is_done = False
 
     @property
@@ -91,15 +96,18 @@ class FileTranscription(ABC):
         if self.is_done or self._end is not None or self._remaining() >= SHORTEST:
             return []
         self.is_done = True
+        text = "".join(segment.text for segment in self._segments).strip()
+        wanted = self._message.settings.logprobs
         return [
             FileTranscribed(
                 self._message.request,
-                "".join(segment.text for segment in self._segments).strip(),
+                text,
                 self.language,
                 len(self._message.samples) / SAMPLE_RATE,
                 self._segments,
                 self._words,
                 sum(len(segment.tokens) for segment in self._segments),
+                told_logprobs(self._logprobs, text) if wanted else None,
             )
         ]
 
@@ -123,25 +131,31 @@ class FileTranscription(ABC):
 
     def _add(
         self,
+        said: Hypothesis,
         text: str,
-        tokens: Sequence[int],
-        logprobs: Sequence[float],
         start: float,
         end: float,
         no_speech_prob: float = 0.0,
         temperature: float = 0.0,
     ) -> None:
-        """A segment. start, end: seconds."""
-        start, end = voiced_span(start, end, self._audio.speech)
-        start, end = self._audio.start_time(start), self._audio.end_time(end)
-        mean = sum(logprobs) / len(logprobs)
-        self._segments.append(
-            Segment(text, start, end, list(tokens), mean, no_speech_prob, temperature)
-        )
-
-    def _add_words(self, words: Sequence[Word]) -> None:
-        """Their times: seconds."""
+        """A segment, its words, its log-probabilities. text: of said. start, end: seconds."""
         audio = self._audio
-        for w in voiced_words(words, self._voiced):
-            start, end = audio.start_time(w.start), audio.end_time(w.end)
-            self._words.append(replace(w, start=start, end=max(start, end)))
+        start, end = voiced_span(start, end, audio.speech)
+        mean = sum(said.logprobs) / len(said.logprobs)
+        self._segments.append(
+            Segment(
+                text,
+                audio.start_time(start),
+                audio.end_time(end),
+                list(said.tokens),
+                mean,
+                no_speech_prob,
+                temperature,
+            )
+        )
+        if self._message.settings.logprobs:
+            told = said.token_logprobs(lambda token: self._decode_bytes([token]))
+            self._logprobs += told_logprobs(told, text)
+        for w in voiced_words(said.words(self._decode_bytes, self.language), self._voiced):
+            begun, over = audio.start_time(w.start), audio.end_time(w.end)
+            self._words.append(replace(w, start=begun, end=max(begun, over)))

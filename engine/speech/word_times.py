@@ -30,7 +30,7 @@ def loud_stretches(samples: NDArray[np.float32]) -> list[Span]:
     if count == 0:
         return []
     frames = samples[: count * FRAME].reshape(count, FRAME)
-    level = np.sqrt(np.mean(np.square(frames, dtype=np.float64), axis=1))
+    level = np.sqrt(np.einsum("ij,ij->i", frames, frames))
     loud = np.flatnonzero(level > LOUD * np.quantile(level, 0.9))
     if not len(loud):
         return []

@@ -42,7 +42,7 @@ class WhisperFile(FileTranscription):
         window: WindowRule,
         cap: int | None,
     ) -> None:
-        super().__init__(message, cap or window.longest)
+        super().__init__(message, cap or window.longest, prompter.decode_bytes)
         self._prompter = prompter
         self._window = window
         self._slides = cap is None
@@ -123,23 +123,20 @@ class WhisperFile(FileTranscription):
             self._closed = []
         last_end = 0.0
         for first, last, start_s, end_s in pieces:
-            tokens, logprobs = heard.tokens[first:last], heard.logprobs[first:last]
-            text = self._prompter.decode_bytes(tokens).decode("utf-8", "replace")
+            part = heard.split(last)[0].split(first)[1]
+            text = self._prompter.decode_bytes(part.tokens).decode("utf-8", "replace")
             if not text.strip():
                 continue
             start_s = min(start_s, longest)
             end_s = last_end = max(start_s, min(end_s, longest))
             self._add(
+                part,
                 text,
-                tokens,
-                logprobs,
                 offset + start_s,
                 offset + end_s,
                 chosen.no_speech,
                 chosen.temperature,
             )
-            part = heard.split(last)[0].split(first)[1]
-            self._add_words(part.words(self._prompter.decode_bytes, self.language))
             # With its timestamps: after plain text a model stops to write them.
             said = heard.tokens[max(0, first - 1) : last + 1]
             self._closed = (self._closed + list(said))[-self._prompter.max_prompt :]

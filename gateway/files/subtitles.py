@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from lookhear.engine.messages import FileTranscribed, Segment
@@ -72,6 +73,8 @@ def plain_json(result: FileTranscribed) -> dict[str, Any]:
     body: dict[str, Any] = {"text": result.text, "usage": usage(result)}
     if result.language is not None:
         body["languages"] = [{"code": result.language}]
+    if result.logprobs is not None:
+        body["logprobs"] = [asdict(token) for token in result.logprobs]
     return body
 
 

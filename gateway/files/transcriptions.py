@@ -30,7 +30,7 @@ FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("segment", "word")
 # The field of the form for each setting that an engine's refusal may name.
 PARAMS = {name: name for name in ("file", "language", "prompt", "temperature")} | {
-    "words": "timestamp_granularities[]"
+    "words": "timestamp_granularities[]",
 }
 
 
@@ -165,7 +165,7 @@ async def _read(request: Request, gateway: Services, engine: Engine, task: str) 
             settings, format = _settings(form, engine, task), _format(form)
             asked = FileRequest(
                 file=await _file(form),
-                settings=settings,
+                settings=replace(settings, logprobs=_wants_logprobs(form, format)),
                 format=format,
                 temperature=_temperature(form),
                 granularities=_granularities(form, format),
@@ -231,3 +231,14 @@ def _granularities(form: FormData, format: str) -> frozenset[str]:
     if values and format != "verbose_json":
         raise wrong(name, "response_format verbose_json with it", format)
     return frozenset(str(value) for value in values)
+
+
+def _wants_logprobs(form: FormData, format: str) -> bool:
+    name = "include[]"
+    values = [*form.getlist(name), *form.getlist("include")]
+    for value in values:
+        if value != "logprobs":
+            raise wrong(name, "logprobs", repr(value))
+    if values and format != "json":
+        raise wrong(name, "response_format json with it", format)
+    return bool(values)

@@ -470,3 +470,14 @@ async def test_what_cannot_be_a_voice_detectors_setting_is_named(
 ) -> None:
     answer = await post(http, **fields)
     assert answer.status_code == 400 and answer.json()["error"]["param"] == param
+
+
+async def test_log_probabilities_of_the_tokens_come_with_json(http: httpx.AsyncClient) -> None:
+    asked: dict[str, Any] = {"include[]": "logprobs"}
+    body = (await post(http, **asked)).json()
+    [token] = body["logprobs"]
+    assert bytes(token["bytes"]).decode() == token["token"] == body["text"]
+    assert token["logprob"] == -0.5
+    for wrong in ({"include[]": "words"}, {**asked, "response_format": "srt"}):
+        answer = await post(http, "transcriptions", None, **wrong)
+        assert answer.status_code == 400 and answer.json()["error"]["param"] == "include[]"
