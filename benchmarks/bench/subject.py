@@ -31,7 +31,9 @@ Json = dict[str, Any]
 def add_server_arguments(parser: argparse.ArgumentParser, *, live: bool = True) -> None:
     """Which server is measured and how it is spoken to. live: over a WebSocket."""
     parser.add_argument("--server", metavar="URL", help="measure this one, do not start any")
-    parser.add_argument("--model", metavar="ID", help="default: the server's first that can")
+    parser.add_argument(
+        "--model", metavar="ID", help="of the server; without --server: what ours is to load"
+    )
     parser.add_argument("--api-key", metavar="KEY", help="or set LOOKHEAR_API_KEY")
     parser.add_argument("--serve", default="", metavar="ARGS", help="for our own `lookhear serve`")
     if live:
@@ -46,7 +48,8 @@ def add_result_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=DATA,
         metavar="FOLDER",
-        help="manifest.json, long_*.json and their audio; default: the repository's",
+        help="manifest.json, long_*.json and their audio; human: recordings of people, fetched; "
+        "default: the repository's",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the sessions' random phase")
     add_file_arguments(parser)
@@ -72,26 +75,29 @@ def target(options: argparse.Namespace, console: Console) -> Iterator[Target]:
     provisional = not options.no_provisional
     if options.server is not None:
         url = options.server if options.wire != "openai" else realtime_url(options.server)
-        yield Target(url, options.wire, options.model, key, provisional)
+        model, address = options.model, options.server
+        yield Target(url, options.wire, model, key, provisional, address=address)
         return
     with private_server(options, console) as server:
         yield Target(
             realtime_url(server.address.base_url),
-            model=options.model,
             provisional=provisional,
             pid=server.pid,
             metrics_url=server.address.http_url("/metrics"),
+            address=server.address.base_url,
         )
 
 
 @contextlib.contextmanager
 def private_server(options: argparse.Namespace, console: Console) -> Iterator[ServerProcess]:
-    """`lookhear serve` with the arguments of --serve, as a child that ends with us."""
+    """`lookhear serve` with --model and the arguments of --serve, as a child that ends with us."""
     if not server_installed():
         raise NotInstalled('no --server URL given: name one, or pip install "lookhear[server]"')
     with contextlib.ExitStack() as stack:
         with progress(console, "starting the server") as show:
-            server = stack.enter_context(ServerProcess(0, options.serve.split(), show))
+            model = ["--model", options.model] if options.model else []
+            arguments = [*model, *options.serve.split()]
+            server = stack.enter_context(ServerProcess(0, arguments, show))
         yield server
 
 
