@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from lookhear.bench.measures.trace import RATE, Trace
 from lookhear.bench.measures.wording import written_alike
 from lookhear.bench.numbers import Json, live_numbers, wer_numbers
 from lookhear.bench.offline import over_http
+from lookhear.bench.processes import Watch
 from lookhear.bench.recordings.composed import minutes_long, noisy, pcm, telephone
 from lookhear.bench.recordings.human import HUMAN
 from lookhear.bench.recordings.session import Session, audio_seconds
@@ -258,7 +260,9 @@ def main(argv: list[str]) -> int:
     if not by_language:
         raise UsageError(f"--lang: no recordings in {' or '.join(options.lang)}")
     result: Json = {"scenario": "human", **begin(["human", *argv]), "conditions": []}
-    with target(options, aside) as server:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(target(options, aside))
+        watch = stack.enter_context(Watch(server.pid)) if server.pid else None
         client = AsyncClient(server.address, server.api_key)
         subject = Subject(server, client, aside, options)
         result["model"] = options.model or asyncio.run(client.models())[0].id
@@ -275,6 +279,7 @@ def main(argv: list[str]) -> int:
                 sessions = filled(composed[: options.limit], options.sessions)
                 numbers = spoken_numbers(subject, sessions)
                 result["conditions"].append({"condition": name, "language": code, **numbers})
+    result |= watch.totals() if watch else {}
     path = finish("human", result, options)
     if not options.json:
         for table in human_table.tables(result):

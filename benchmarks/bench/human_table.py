@@ -12,7 +12,8 @@ def tables(result: dict[str, Any]) -> Iterator[Table]:
     """Accuracy, then latencies, then what was written where nobody speaks."""
     spoken = [entry for entry in result["conditions"] if "language" in entry]
     if spoken:
-        yield _accuracy(f"\n{result['model']}", spoken)
+        memory = f", {result['peak_rss_mib']:.0f} MiB" if "peak_rss_mib" in result else ""
+        yield _accuracy(f"\n{result['model']}{memory}", spoken)
     if any("live" in entry for entry in spoken):
         yield _latency([entry for entry in spoken if "live" in entry])
     for entry in result["conditions"]:

@@ -167,6 +167,7 @@ def _measure(argv: list[str], options: argparse.Namespace, console: Console) -> 
         "threads": options.threads,
         "seconds": options.seconds,
         "language": options.language,
+        "checkpoint": (options.checkpoint or DEMO_WHISPER).name,
         "offline": {},
         "servers": {},
     }

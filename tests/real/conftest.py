@@ -31,10 +31,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def checkpoint() -> Path:
-    """The folder of the model."""
+def model() -> str:
+    """As people name it."""
+    return MODEL
+
+
+@pytest.fixture(scope="session")
+def checkpoint(model: str) -> Path:
+    """The folder of the model, or a view of what others call one."""
     try:
-        return resolve_checkpoint(MODEL, lambda stage, share: None)
+        return resolve_checkpoint(model, lambda stage, share: None)
     except CheckpointError as error:
         pytest.skip(f"no real model here: {error}")
 
@@ -50,7 +56,7 @@ def utterances() -> list[Session]:
 
 
 @pytest.fixture(scope="session")
-def simulation(checkpoint: Path) -> Simulation:
+def simulation(model: str, checkpoint: Path) -> Simulation:
     """The model as it is served, live sessions on the audio's own clock."""
-    built = build_core(EngineConfig(model=str(checkpoint), threads=1), lambda stage, share: None)
+    built = build_core(EngineConfig(model=model, threads=1), lambda stage, share: None)
     return Simulation(built.core, built.card, argparse.Namespace(silence_ms=None))
