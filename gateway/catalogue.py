@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lookhear.engine.config.caches import openai_cache, packages_cache
+
 # `model_type` of the checkpoints that the engine runs, and what people call them.
 SUPPORTED = {
     "whisper": "Whisper",
@@ -19,7 +21,7 @@ SUPPORTED = {
 
 
 class Row(NamedTuple):
-    """A checkpoint in words. where: packaged or downloaded."""
+    """A checkpoint in words. name: as `--model` takes it. where: packaged, or how downloaded."""
 
     name: str
     kind: str
@@ -47,33 +49,69 @@ def packaged() -> list[Row]:
     return rows
 
 
-def is_packaged(model: str) -> bool:
-    """Whether this is the name of a demo checkpoint that is here."""
-    return any(row.name == model for row in packaged())
-
-
 def downloaded() -> list[Row]:
-    """What the Hugging Face cache of this machine holds that we can run."""
-    from huggingface_hub import scan_cache_dir
+    """What the caches of this machine hold that we can run: the hub's, in Hugging Face's format and
+    in CTranslate2's; what came from the package index; what openai/whisper keeps."""
+    of_hub = _of_hub()
+    names = {row.name for row in of_hub}
+    return [*of_hub, *(row for row in _of_packages() if row.name not in names), *_of_openai()]
+
+
+def _of_packages() -> list[Row]:
+    folders = (path.parent for path in sorted(packages_cache().glob("[!.]*/model.bin")))
+    return [
+        Row(folder.name.replace("--", "/"), "whisper", _size(folder), "downloaded, package index")
+        for folder in folders
+    ]
+
+
+def _of_openai() -> list[Row]:
+    return [
+        Row(
+            str(path),
+            "whisper",
+            f"{path.stat().st_size / 1e6:.0f} MB",
+            "downloaded, openai/whisper",
+        )
+        for path in sorted(openai_cache().glob("*.pt"))
+    ]
+
+
+def _of_hub() -> list[Row]:
+    from huggingface_hub import constants, scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
     try:
-        cache = scan_cache_dir()
+        cache = scan_cache_dir(constants.HF_HUB_CACHE)
     except CacheNotFound:
         return []
     rows = []
     for repo in sorted(cache.repos, key=lambda repo: repo.repo_id):
-        kinds = {_model_type(path) for path in _configs(repo)}
+        kinds = {_model_type(path) for path in _files(repo, "config.json")}
         for kind in sorted(kind for kind in kinds if kind in SUPPORTED):
             rows.append(Row(repo.repo_id, kind, repo.size_on_disk_str, "downloaded"))
+        if any(_is_ct2_whisper(path) for path in _files(repo, "model.bin")):
+            rows.append(
+                Row(repo.repo_id, "whisper", repo.size_on_disk_str, "downloaded, CTranslate2")
+            )
     return rows
 
 
-def _configs(repo: Any) -> Iterator[Path]:
+def _files(repo: Any, name: str) -> Iterator[Path]:
     for revision in repo.revisions:
         for file in revision.files:
-            if file.file_name == "config.json":
+            if file.file_name == name:
                 yield file.file_path
+
+
+def _is_ct2_whisper(path: Path) -> bool:
+    """By the name of the kind, which follows the version and its own length (`engine.checkpoints.
+    ctranslate2` reads the rest)."""
+    try:
+        with path.open("rb") as file:
+            return file.read(18)[6:] == b"WhisperSpec\0"
+    except OSError:
+        return False
 
 
 def similar(model: str) -> str | None:

@@ -1,5 +1,5 @@
 """Triton's interpreter for the kernels, unless a GPU's suite says otherwise (TRITON_INTERPRET=0),
-no deadlines for examples, and what goes to which of several workers.
+a toy for default, no deadlines for examples, and what goes to which of several workers.
 
 The variables are set here and not beside the tests that need them: Triton and torch read them when
 they are first imported.
@@ -18,6 +18,8 @@ import pytest
 LIVE = ("clients/browser/test_", "end_to_end/test_browser", "end_to_end/test_first_minute")
 
 os.environ.setdefault("TRITON_INTERPRET", "1")
+# What is served where nobody names a model: no test depends on what a cache or a network has.
+os.environ["LOOKHEAR_MODEL"] = "demo-whisper"
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the cores are for the other workers
 with contextlib.suppress(ImportError):  # a GPU box may lack it

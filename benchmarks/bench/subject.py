@@ -16,6 +16,7 @@ from rich.console import Console
 from lookhear.bench import machine
 from lookhear.bench.generator import Target, generate, realtime_url
 from lookhear.bench.recordings.dataset import DATA
+from lookhear.bench.recordings.human import HUMAN
 from lookhear.bench.recordings.speech import crowd, long_session
 from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.bench.wires.registry import WIRES
@@ -24,6 +25,7 @@ from lookhear.errors import NotInstalled
 from lookhear.terminal.progress import progress
 
 WARM_UP_SECONDS = 6.0
+TOY = "demo-whisper"  # served where --serve names no model
 PIPED_WIDTH = 140  # columns, where no terminal says how many it has
 Json = dict[str, Any]
 
@@ -90,13 +92,19 @@ def target(options: argparse.Namespace, console: Console) -> Iterator[Target]:
 
 @contextlib.contextmanager
 def private_server(options: argparse.Namespace, console: Console) -> Iterator[ServerProcess]:
-    """`lookhear serve` with --model and the arguments of --serve, as a child that ends with us."""
+    """`lookhear serve` with --model and the arguments of --serve, as a child that ends with us.
+
+    Unless a model is named it is the toy for the toy's recordings, for people's what serve takes.
+    """
     if not server_installed():
         raise NotInstalled('no --server URL given: name one, or pip install "lookhear[server]"')
+    arguments = options.serve.split()
+    if options.model:
+        arguments += ["--model", options.model]
+    elif options.data != HUMAN and not any(a.partition("=")[0] == "--model" for a in arguments):
+        arguments += ["--model", TOY]  # the recordings are the toy's
     with contextlib.ExitStack() as stack:
         with progress(console, "starting the server") as show:
-            model = ["--model", options.model] if options.model else []
-            arguments = [*model, *options.serve.split()]
             server = stack.enter_context(ServerProcess(0, arguments, show))
         yield server
 

@@ -75,7 +75,7 @@ const samples = new Samples({
 const chooser = new Chooser(session, composer, {
   onNotice: showNotice,
   onChoice() {
-    samples.offer(session.settings);
+    samples.offer(chooser.chosen);
     showState();
   },
 });

@@ -13,6 +13,7 @@ export class Chooser {
   constructor(session, composer, { onNotice, onChoice }) {
     Object.assign(this, { session, composer, onNotice, onChoice });
     this.cards = [];
+    this.chosen = {}; // cards, by what for
     $("key-form").addEventListener("submit", (submit) => {
       submit.preventDefault();
       session.configure({ key: $("key").value.trim() });
@@ -65,9 +66,8 @@ export class Chooser {
     const options = languages(speech).map(([code, name]) => new Option(name, code));
     $("language").replaceChildren(new Option("detect language", ""), ...options);
     $("language").value = speech?.languages?.includes(before) ? before : "";
-    // Where there is nothing to choose.
-    $("speech-name").textContent = $("speech-model-label").hidden ? (speech?.id ?? "") : "";
-    $("chat-name").textContent = $("chat-model-label").hidden ? (talking?.id ?? "") : "";
+    about("speech", speech);
+    about("chat", talking);
     const sees = (ability) => Boolean(talking?.abilities.includes(ability));
     this.composer.setSight({ image: sees("image"), video: sees("video") }, this.blind(talking));
     $("chat-hint").textContent = sees("image")
@@ -78,6 +78,7 @@ export class Chooser {
       chat: talking?.id ?? null,
       language: $("language").value,
     });
+    this.chosen = { speech, chat: talking };
     this.onChoice();
   }
 
@@ -88,6 +89,14 @@ export class Chooser {
     if (!talking) return NO_CHAT;
     return `${talking.id} cannot see. Start the server with a model that can, such as demo-qwen3-vl.`;
   }
+}
+
+// What is answered by a toy is marked for as long as it is there; its name is said where there is
+// nothing to choose.
+function about(use, card) {
+  const words = $(`${use}-model-label`).hidden && card ? [card.id] : [];
+  if (card?.toy) words.push("a toy: it knows a small closed world");
+  $(`${use}-name`).textContent = words.join(", ");
 }
 
 // -> the first of them

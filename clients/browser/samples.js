@@ -4,8 +4,6 @@
 import { $ } from "./shared/dom.js";
 import { pictureOfAddress } from "./media/pictures.js";
 
-const HEARING = ["demo-whisper", "demo-qwen3-asr"];
-const SEEING = ["demo-qwen3-vl"];
 const QUESTION = "What do you see?";
 const NEXT = "Ask more, for example: Where is the star?";
 
@@ -29,13 +27,13 @@ export class Samples {
     });
   }
 
-  // speech, chat: ids of the chosen models, or null.
+  // speech, chat: cards of the chosen models, or undefined.
   offer({ speech, chat }) {
-    for (const [id, isToy] of [
-      ["hearing-sample", HEARING.includes(speech)],
-      ["seeing-sample", SEEING.includes(chat)],
+    for (const [id, card] of [
+      ["hearing-sample", speech],
+      ["seeing-sample", chat],
     ])
-      if ($(id)) $(id).hidden = !isToy; // else it was used
+      if ($(id)) $(id).hidden = !card?.toy; // else it was used
   }
 }
 

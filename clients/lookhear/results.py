@@ -44,13 +44,25 @@ def _timed(entry: Mapping[str, Any], key: str) -> TimedText:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A served model: id is what `model=` takes; created in seconds since 1970."""
+    """A served model: id is what `model=` takes; created in seconds since 1970. toy: it knows a
+    small closed world. abilities: among "transcribe", "translate", "chat", "image", "video".
+    reason: why it is served, if the server chose it. The last three are told by lookhear alone."""
 
     id: str
     owned_by: str
     created: int
+    toy: bool = False
+    abilities: tuple[str, ...] = ()
+    reason: str = ""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Model:
         """From an entry of `/v1/models`."""
-        return cls(str(data["id"]), str(data.get("owned_by", "")), int(data.get("created", 0)))
+        return cls(
+            str(data["id"]),
+            str(data.get("owned_by", "")),
+            int(data.get("created", 0)),
+            data.get("toy") is True,
+            tuple(map(str, data.get("abilities") or ())),
+            str(data.get("reason", "")),
+        )

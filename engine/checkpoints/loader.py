@@ -1,18 +1,23 @@
-"""Reading a checkpoint folder: its JSON files and its safetensors weights, each mistake named."""
+"""Reading a checkpoint folder: its JSON files and its weights, each mistake named."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-SINGLE_FILE = "model.safetensors"
-INDEX_FILE = "model.safetensors.index.json"
+from lookhear.engine.checkpoints.ctranslate2 import Ct2Whisper
+from lookhear.engine.checkpoints.openai_pt import OpenAiWhisper
+
+# A precision in the name ("variant" in Hugging Face's words) is read where there is no other.
+_PRECISIONS = ("", ".fp32", ".bf16", ".fp16")
+SINGLE_FILES = tuple(f"model{precision}.safetensors" for precision in _PRECISIONS)
+INDEX_FILES = tuple(f"model.safetensors.index{precision}.json" for precision in _PRECISIONS)
 
 
 class CheckpointError(Exception):
@@ -65,34 +70,47 @@ class Loading(TypedDict, total=False):
     progress: Callable[[float], None] | None
 
 
+class TensorContainer(Protocol):
+    """Weights by Hugging Face's names, however they are stored. Methods raise OSError, ValueError
+    or SafetensorError for a file that cannot be read."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """Of all tensors."""
+
+    def path_of(self, name: str) -> Path:
+        """The file that holds a tensor."""
+
+    def read(self, name: str) -> Tensor:
+        """A tensor as it is stored, on the CPU."""
+
+
 class CheckpointReader:
-    """The weights of a folder, one file or sharded, each taken once by name."""
+    """The weights of a folder, in any container, each taken once by name."""
 
     def __init__(self, folder: Path, **loading: Unpack[Loading]) -> None:
         self._dtype = loading.get("dtype", torch.float32)
         self._device = loading.get("device", "cpu")
         self._progress = loading.get("progress")
-        self._file_of = _tensor_files(folder)
-        self._open: dict[Path, Any] = {}
+        self._container = _container(folder)
         self._taken: set[str] = set()
         self._folder = folder
 
     def __contains__(self, name: str) -> bool:
-        return name in self._file_of
+        return name in self._container.names
 
     def take(self, name: str, *shape: int) -> Tensor:
         """The tensor in the reader's dtype on its device, checked for its shape and for NaN."""
-        path = self._file_of.get(name)
-        if path is None:
+        names = self._container.names
+        if name not in names:
             raise CheckpointError(
                 f"{self._folder}: expected a tensor {name} of shape {list(shape)}, found none "
-                f"among {len(self._file_of)} tensors"
+                f"among {len(names)} tensors"
             )
+        path = self._container.path_of(name)
         try:
-            if path not in self._open:
-                self._open[path] = safe_open(path, framework="pt", device="cpu")
-            tensor: Tensor = self._open[path].get_tensor(name)
-        except (SafetensorError, OSError) as error:
+            tensor = self._container.read(name)
+        except (SafetensorError, OSError, ValueError) as error:
             raise CheckpointError(f"{path}: tensor {name} cannot be read: {error}") from error
         if tuple(tensor.shape) != shape:
             raise CheckpointError(
@@ -106,38 +124,76 @@ class CheckpointReader:
             raise CheckpointError(f"{path}: tensor {name}: expected finite numbers, got NaN or inf")
         self._taken.add(name)
         if self._progress is not None:
-            self._progress(len(self._taken) / len(self._file_of))
+            self._progress(len(self._taken) / len(names))
         return tensor.to(device=self._device, dtype=self._dtype)
 
     def finish(self, ignore: Iterable[str] = ()) -> None:
         """Raises if the checkpoint holds tensors that nobody took: it is not the model we think."""
-        self._open.clear()
-        extra = sorted(self._file_of.keys() - self._taken - set(ignore))
+        extra = sorted(set(self._container.names) - self._taken - set(ignore))
         if extra:
             shown = ", ".join(extra[:5]) + (", ..." if len(extra) > 5 else "")
-            path = self._file_of[extra[0]]
+            path = self._container.path_of(extra[0])
             raise CheckpointError(f"{path}: {len(extra)} unexpected tensors: {shown}")
 
 
-def _tensor_files(folder: Path) -> dict[str, Path]:
-    """Which file holds each tensor."""
-    single, index = folder / SINGLE_FILE, folder / INDEX_FILE
-    if single.is_file():
-        return dict.fromkeys(_names(single), single)
-    if index.is_file():
-        weight_map = read_json(index).get("weight_map")
-        if not isinstance(weight_map, dict):
-            raise CheckpointError(f"{index}: expected an object weight_map, got {weight_map!r}")
-        files = {name: folder / str(file) for name, file in weight_map.items()}
-        held = {path: _names(path) for path in set(files.values())}
-        for name, path in files.items():
-            if name not in held[path]:
-                raise CheckpointError(f"{path}: expected a tensor {name}, as {index.name} says")
-        return files
+class _Safetensors:
+    """One file or several."""
+
+    def __init__(self, files: dict[str, Path]) -> None:
+        self._file_of = files
+        self._open: dict[Path, Any] = {}
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._file_of.keys()
+
+    def path_of(self, name: str) -> Path:
+        return self._file_of[name]
+
+    def read(self, name: str) -> Tensor:
+        path = self._file_of[name]
+        if path not in self._open:
+            self._open[path] = safe_open(path, framework="pt", device="cpu")
+        tensor: Tensor = self._open[path].get_tensor(name)
+        return tensor
+
+
+def has_safetensors(folder: Path) -> bool:
+    """Whether its weights are in safetensors files."""
+    return any((folder / name).is_file() for name in (*SINGLE_FILES, *INDEX_FILES))
+
+
+def _container(folder: Path) -> TensorContainer:
+    for single, index in zip(SINGLE_FILES, INDEX_FILES, strict=True):
+        if (path := folder / single).is_file():
+            return _Safetensors(dict.fromkeys(_names(path), path))
+        if (path := folder / index).is_file():
+            return _Safetensors(_sharded(folder, path))
+    try:  # others' containers, of which a view makes a folder
+        if (path := folder / "model.bin").is_file():
+            return Ct2Whisper(path)
+        if (path := folder / "model.pt").is_file():
+            return OpenAiWhisper(path)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(str(error)) from error
     there = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else []
     raise CheckpointError(
-        f"{folder}: expected {SINGLE_FILE} or {INDEX_FILE}, found {', '.join(there) or 'nothing'}"
+        f"{folder}: expected {SINGLE_FILES[0]} or {INDEX_FILES[0]}, "
+        f"found {', '.join(there) or 'nothing'}"
     )
+
+
+def _sharded(folder: Path, index: Path) -> dict[str, Path]:
+    """Which file holds each tensor."""
+    weight_map = read_json(index).get("weight_map")
+    if not isinstance(weight_map, dict):
+        raise CheckpointError(f"{index}: expected an object weight_map, got {weight_map!r}")
+    files = {name: folder / str(file) for name, file in weight_map.items()}
+    held = {path: _names(path) for path in set(files.values())}
+    for name, path in files.items():
+        if name not in held[path]:
+            raise CheckpointError(f"{path}: expected a tensor {name}, as {index.name} says")
+    return files
 
 
 def _names(path: Path) -> set[str]:

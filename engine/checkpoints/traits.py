@@ -14,19 +14,21 @@ class Traits:
     longest_window_seconds: and on none longer than this (Qwen3-ASR: the longest clip it was trained
     on). carries_text: earlier text in the prompt helps it (openai/whisper's
     `condition_on_previous_text`). frame_tokens: of one frame of a video that goes on, at most.
+    toy: it knows a small closed world, and what it writes of anything else means nothing.
     """
 
     short_windows: bool = False
     longest_window_seconds: float | None = None
     carries_text: bool = True
     frame_tokens: int = 256
+    toy: bool = False
 
     @classmethod
     def from_folder(cls, folder: Path) -> Traits:
         """Defaults where the file or a field is missing; raises `CheckpointError`."""
         path = folder / "lookhear.json"
         data = read_json(path, required=False)
-        for name in ("short_windows", "carries_text"):
+        for name in ("short_windows", "carries_text", "toy"):
             if not isinstance(data.get(name, False), bool):
                 raise CheckpointError.of(path, name, "true or false", data[name])
         longest = data.get("longest_window_seconds")
@@ -40,4 +42,5 @@ class Traits:
             longest,
             data.get("carries_text", True),
             tokens,
+            data.get("toy", False),
         )

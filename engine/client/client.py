@@ -269,6 +269,9 @@ class EngineClient:
                 if self._on_progress is not None:
                     self._on_progress(replica.config.name, event)
             case Ready(models):
+                # One that chose its model is called as that from now on.
+                self._replicas = {r.config.name: r for r in self._replicas.values()}
+                self._default = next(iter(self._replicas))
                 self._cards[replica.config.name] = models[0]
             case Pong():
                 self._stats[replica.config.name] = event

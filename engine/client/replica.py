@@ -7,6 +7,8 @@ import contextlib
 import dataclasses
 import json
 import logging
+import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -78,6 +80,9 @@ class Replica:
                 event = self._codec.decode(header, await reader.readexactly(payload_bytes))
                 self.last_pong = asyncio.get_running_loop().time()
                 if isinstance(event, Ready):
+                    # What it chose is loaded again if it dies, and nothing else is chosen.
+                    chosen = event.models[0].checkpoint or self.config.model
+                    self.config = dataclasses.replace(self.config, model=chosen)
                     self.ready = event
                     self._on_event(self, event)
                     started.set()
@@ -129,7 +134,9 @@ class Replica:
         """End the process at once; if it is being started, as soon as it is there."""
         self._killed = True
         if self._process is not None and self._process.returncode is None:
-            self._process.kill()
+            # And what it started: a download, say. The process leads a group of its own.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     @property
     def pid(self) -> int | None:

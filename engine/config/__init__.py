@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+AUTO_MODEL = "auto"  # the first of the next two that can be had
+DEFAULT_REAL, DEFAULT_TOY = "openai/whisper-base", "demo-whisper"
+
 
 class ConfigError(ValueError):
     """A setting cannot be used; the message names the field, the value and what was expected."""
@@ -16,7 +19,9 @@ class EngineConfig:
     What is left to the device (0, or None for overlap): see `engine.families.capacity`.
     """
 
-    model: str = "demo-whisper"  # repo id, local folder, or the name of a packaged checkpoint
+    # A repo id, a folder, a .pt of openai/whisper, a packaged name, or "auto"
+    # (`engine.checkpoints.choice`).
+    model: str = DEFAULT_TOY
     served_name: str | None = None  # name on the wire; None: the model string itself
     device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one
     # "float32", "bfloat16", "float16", or "auto": what this machine is fastest in.
@@ -59,7 +64,7 @@ class EngineConfig:
         cut, budget, kv = self.max_segment_seconds, self.token_budget, self.kv_cache_gigabytes
         dtypes = ("auto", "float32", "bfloat16", "float16")
         checks = (
-            ("model", bool(self.model), "a repo id, a folder or a packaged name"),
+            ("model", bool(self.model), "a repo id, a folder, a file, a packaged name or auto"),
             ("dtype", self.dtype in dtypes, "auto, float32, bfloat16 or float16"),
             ("window", self.window in ("auto", "full", "short"), "auto, full or short"),
             ("cuda_graphs", self.cuda_graphs in ("auto", "off"), "auto or off"),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
-from lookhear.engine.checkpoints.hub import Progress, resolve_checkpoint
-from lookhear.engine.config import EngineConfig
+from lookhear.engine.checkpoints.choice import choose_checkpoint
+from lookhear.engine.checkpoints.hub import resolve_checkpoint
+from lookhear.engine.checkpoints.packages import Progress
+from lookhear.engine.checkpoints.traits import Traits
+from lookhear.engine.config import AUTO_MODEL, EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.scheduler import Scheduler
 from lookhear.engine.families.capacity import card_memory, fitted
@@ -39,14 +42,21 @@ class Built:
 def build_core(
     config: EngineConfig, progress: Progress, families: Sequence[Family] | None = None
 ) -> Built:
-    """Load config.model. families: to choose from; None: all that are registered.
+    """Load config.model, chosen first if it is "auto". families: to choose from; None: all that are
+    registered.
 
     Raises CheckpointError, OSError or RuntimeError if it cannot be.
     """
     device = _device(config.device)
     if ":" in device:
         torch.cuda.set_device(device)  # kernels are launched on the current one
-    folder = resolve_checkpoint(config.model, progress)
+    reason = ""
+    if config.model == AUTO_MODEL:
+        choice = choose_checkpoint(progress)
+        folder, reason = choice.folder, choice.reason
+        config = replace(config, model=choice.name)
+    else:
+        folder = resolve_checkpoint(config.model, progress)
     family, architecture = family_of(folder, families)
     config = fitted(config, card_memory(device), family.card_rows)
     parts = family.build(
@@ -72,6 +82,9 @@ def build_core(
         has_word_times=parts.has_word_times,
         abilities=family.abilities_of(parts),
         context_tokens=parts.context_tokens,
+        toy=Traits.from_folder(folder).toy,
+        checkpoint=config.model,
+        reason=reason,
     )
     if device.startswith("cuda") and config.cuda_graphs != "off":
         parts.runner.capture(lambda share: progress(f"capturing graphs of {config.name}", share))

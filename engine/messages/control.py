@@ -29,6 +29,9 @@ class ModelCard:
     """A served model. languages: ISO codes it can detect and transcribe (empty: only one).
     has_word_times: whether it can say when each word was spoken. abilities: among "transcribe",
     "chat", "image", "video". context_tokens: of one answer with its prompt; 0 if it does not chat.
+    toy: it knows a small closed world, and what it writes of anything else means nothing.
+    checkpoint: what was loaded, as `EngineConfig.model` takes it. reason: why that, in words, if
+    the engine had to choose.
     """
 
     id: str
@@ -39,6 +42,9 @@ class ModelCard:
     has_word_times: bool = True
     abilities: list[str] = field(default_factory=lambda: ["transcribe"])
     context_tokens: int = 0
+    toy: bool = False
+    checkpoint: str = ""
+    reason: str = ""
 
     def can(self, ability: str) -> bool:
         """Whether it has the ability."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, models
 
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
+from lookhear.engine.checkpoints.vocabulary import byte_symbols
 
 
 class ByteLevelTokenizer(ABC):
@@ -18,7 +19,7 @@ class ByteLevelTokenizer(ABC):
     def __init__(self, tokenizer: Tokenizer, source: Path) -> None:
         self._tokenizer = tokenizer
         self._source = source
-        self._byte_of = {symbol: byte for byte, symbol in _byte_symbols().items()}
+        self._byte_of = {symbol: byte for byte, symbol in byte_symbols().items()}
         self._pieces: dict[int, bytes] = {}
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -71,12 +72,3 @@ def read_merges(folder: Path) -> models.BPE:
     if any(len(pair) != 2 for pair in pairs):
         raise CheckpointError(f"{path}: expected two symbols on each line")
     return models.BPE(vocab=vocab, merges=[(a, b) for a, b in pairs])
-
-
-def _byte_symbols() -> dict[int, str]:
-    """GPT-2's printable symbol for every byte (openai/gpt-2 `encoder.py`)."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    symbols = {byte: chr(byte) for byte in printable}
-    others = (byte for byte in range(256) if byte not in symbols)
-    symbols.update({byte: chr(256 + index) for index, byte in enumerate(others)})
-    return symbols

@@ -11,6 +11,7 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
+from lookhear.engine.checkpoints.vocabulary import is_multilingual
 from lookhear.engine.tokenizers.byte_level import (
     ByteLevelTokenizer,
     read_merges,
@@ -18,7 +19,6 @@ from lookhear.engine.tokenizers.byte_level import (
 )
 
 SECONDS_PER_TIMESTAMP = 0.02
-MULTILINGUAL_VOCAB = 51_865  # openai/whisper's own rule, where no file says it
 _LANGUAGE = re.compile(r"<\|([a-z]{2,3})\|>")
 
 
@@ -44,9 +44,7 @@ class WhisperTokenizer(ByteLevelTokenizer):
         self.no_speech = self._id("<|nospeech|>", "<|nocaptions|>")
         self.no_timestamps = self._id("<|notimestamps|>")
         self.timestamp_begin = self.no_timestamps + 1
-        self.is_multilingual = bool(
-            generation.get("is_multilingual", vocab_size >= MULTILINGUAL_VOCAB)
-        )
+        self.is_multilingual = bool(generation.get("is_multilingual", is_multilingual(vocab_size)))
         self.languages = self._read_languages(generation.get("lang_to_id"))
         self.suppress_tokens = self._ids(generation, "suppress_tokens")
         self.begin_suppress_tokens = self._ids(generation, "begin_suppress_tokens")

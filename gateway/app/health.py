@@ -65,6 +65,7 @@ async def model(request: Request) -> Response:
 
 
 def _on_wire(card: ModelCard) -> dict[str, Any]:
+    chosen = {"reason": card.reason} if card.reason else {}
     return {
         "id": card.id,
         "object": "model",
@@ -74,4 +75,6 @@ def _on_wire(card: ModelCard) -> dict[str, Any]:
         "languages": card.languages,
         "parameters": card.parameters,
         "abilities": card.abilities,
+        "toy": card.toy,
+        **chosen,
     }

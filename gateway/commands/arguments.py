@@ -10,12 +10,18 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from lookhear.engine.config import ConfigError, EngineConfig
+from lookhear.engine.config import (
+    AUTO_MODEL,
+    DEFAULT_REAL,
+    DEFAULT_TOY,
+    ConfigError,
+    EngineConfig,
+)
 from lookhear.gateway.config import GatewayConfig
 from lookhear.media.fetching.addresses import Network, parse_network
 
 KEY_VARIABLE = "LOOKHEAR_API_KEY"
-DEFAULT_MODEL = "demo-whisper"
+MODEL_VARIABLE = "LOOKHEAR_MODEL"
 Fields = dict[str, Any]
 DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
@@ -31,7 +37,8 @@ def serve_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--model", action="append", metavar="[NAME=]MODEL", help="repo id, folder or packaged "
         "model, and its name on the wire; repeat it to serve several, the first is the default of "
-        f"clients that name none (default: {DEFAULT_MODEL}, a toy)")  # fmt: skip
+        f"clients that name none (default: that of {MODEL_VARIABLE}, else {AUTO_MODEL}: "
+        f"{DEFAULT_REAL} if it can be had, else the toy {DEFAULT_TOY})")  # fmt: skip
     add("--served-name", action="append", default=[], metavar="NAME",
         help="another way to give those names, in the order of --model")  # fmt: skip
     add("--host", default=gateway.host, help="address to listen on (default: %(default)s)")
@@ -139,11 +146,15 @@ def gateway_config(options: argparse.Namespace, environ: Mapping[str, str]) -> G
     return GatewayConfig(media_threads=max(2, (os.cpu_count() or 2) // 2), **given)
 
 
-def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
+def engine_configs(options: argparse.Namespace, environ: Mapping[str, str]) -> list[EngineConfig]:
     """One per model, in order. Raises ConfigError."""
     if not DEVICE.fullmatch(options.device):
         raise ConfigError(f"device: expected cpu, cuda, cuda:N or auto, got {options.device!r}")
-    models = [_name_and_model(given) for given in options.model or [DEFAULT_MODEL]]
+    usual = environ.get(MODEL_VARIABLE) or AUTO_MODEL
+    models = [
+        _name_and_model(usual if given == AUTO_MODEL else given)
+        for given in options.model or [AUTO_MODEL]
+    ]
     names = list(options.served_name)
     if len(names) > len(models):
         raise ConfigError(
@@ -161,6 +172,8 @@ def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
         EngineConfig(**{**given, "model": model, "served_name": name}) for name, model in models
     ]
     served = [config.name for config in configs]
+    if AUTO_MODEL in served:  # it will be called one of these
+        served += [DEFAULT_REAL, DEFAULT_TOY]
     for name in served:
         if served.count(name) > 1:
             raise ConfigError(

@@ -28,7 +28,7 @@ def serve(argv: list[str]) -> int:
     options = serve_parser().parse_args(argv)
     try:
         config = gateway_config(options, os.environ)
-        engines = engine_configs(options)
+        engines = engine_configs(options, os.environ)
         check_certificate(config)
     except ConfigError as error:
         return _refuse(str(error))

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from lookhear.engine.config import EngineConfig
+from lookhear.engine.config import AUTO_MODEL, DEFAULT_REAL, DEFAULT_TOY, EngineConfig
 from lookhear.engine.messages import ModelCard, Starting
-from lookhear.gateway.catalogue import is_packaged
 from lookhear.gateway.config import GatewayConfig
 
 # What is instead of a toy for people, by what the toy knows a little of.
@@ -90,28 +89,37 @@ def addresses(host: str) -> list[str]:
 
 
 def greet(console: Console, config: GatewayConfig, engines: Sequence[EngineConfig]) -> None:
-    """Before loading: which models, and which of them are toys."""
+    """Before loading: which models."""
     for engine in engines:
         named = f" as {engine.served_name}" if engine.served_name else ""
         place = f"{engine.device}, {engine.dtype}"
-        _say(console, f"lookhear: loading {engine.model}{named} ({place})")
-    for toy in dict.fromkeys(engine.model for engine in engines if is_packaged(engine.model)):
-        subject = "pictures" if toy.endswith("-vl") else "speech"
-        advice = f"For real {subject}: --model {REAL_MODELS[subject]}"
-        _say(console, f"  {toy} is a toy: it knows a small closed vocabulary. {advice}")
+        model = engine.model
+        if model == AUTO_MODEL:
+            model = f"{DEFAULT_REAL}, or {DEFAULT_TOY} if that cannot be had,"
+        _say(console, f"lookhear: loading {model}{named} ({place})")
     if not config.api_keys and not config.loopback:
         console.print("  Warning: anyone who reaches this address may use it (no API key).")
+
+
+def _about_toy(card: ModelCard) -> str:
+    subject = "pictures" if card.can("image") else "speech"
+    return (
+        f"  {card.id} is a toy: it knows a small closed vocabulary. For real {subject}: "
+        f"--model {REAL_MODELS[subject]}"
+    )
 
 
 def tell_ready(
     console: Console, config: GatewayConfig, port: int, models: Sequence[ModelCard]
 ) -> None:
-    """Print where to reach what, after loading."""
+    """After loading: which models were chosen and why, which are toys, where to reach what."""
     base = url(config, port)
     hears = any(card.can("transcribe") for card in models)
     query = "?intent=transcription" if hears else ""
     lines = [
         f"ready: {', '.join(card.id for card in models)}",
+        *(f"  {card.id}: {card.reason}" for card in models if card.reason),
+        *(_about_toy(card) for card in models if card.toy),
         f"  realtime  {url(config, port, web_socket=True)}/v1/realtime{query}",
     ]
     if hears:

@@ -39,6 +39,7 @@ def test_transcribe(
     done = run("transcribe", *live, "--server", server.address.base_url, str(recording))
     assert done.returncode == 0, done.stderr
     assert word_errors(talks["en"].utterances[0].text, done.stdout).rate <= 0.15, done.stdout
+    assert "demo-whisper is a toy" in done.stderr and "toy" not in done.stdout
 
 
 def test_subtitles(server: ServerProcess, recording: Path) -> None:
@@ -62,6 +63,7 @@ def test_the_demo_starts_its_own_server_and_ends_it(recording: Path) -> None:
     done = run("demo", "--once", "--port", str(port), "--file", str(recording))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "word error rate" in done.stdout and "final text" in done.stdout
+    assert "demo-whisper is a toy" in done.stdout and "synthesiser" not in done.stdout
     assert free_port(port) == port, "the server was left running"
 
 

@@ -112,7 +112,8 @@ def run(parsed: argparse.Namespace) -> int:
     """Exit status. LookhearError."""
     _check(parsed)
     served = [parsed.model or LOOKS, *([HEARS] if parsed.audio is not None else [])]
-    with chosen_server(parsed, Console(stderr=True), served) as (url, parsed.model):
+    abilities = ["chat", *(["transcribe"] if parsed.audio is not None else [])]
+    with chosen_server(parsed, Console(stderr=True), served, abilities) as (url, parsed.model):
         if parsed.audio is not None:
             return asyncio.run(_spoken(parsed, AsyncClient(url, parsed.api_key)))
         return _typed(parsed, url)

@@ -1,4 +1,4 @@
-"""`make demo`: a server on the demo models, a recording streamed to it live, and the numbers."""
+"""`make demo`: a server, a recording streamed to it live, and the numbers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
 from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess, free_port, server_installed
-from lookhear.commands.server_choice import started_server
+from lookhear.commands.server_choice import about_toy, started_server
 from lookhear.errors import LookhearError, SourceError
 from lookhear.live.events import TextDelta, TurnCompleted, TurnFailed
 from lookhear.sources.audio import at_pace, read_source
@@ -27,11 +28,11 @@ from lookhear.terminal.transcript import LiveTranscript
 from lookhear.wer import WordErrors, word_errors
 
 QUIET_SECONDS = 1.5  # of silence after the recording, as after a person who has finished
-MODELS = ("demo-whisper", "demo-qwen3-vl")  # the first hears the recording
-TOY = (
-    "The bundled demo models are honest toys: one hears a small closed vocabulary\n"
-    "spoken by a synthesiser, one sees drawn shapes, numbers and forty words.\n"
-    "Serve a real one with  [bold]lookhear serve --model openai/whisper-large-v3-turbo[/]"
+# The first hears the recording: a real one if it can be had, as of `lookhear serve`.
+MODELS = ("auto", "demo-qwen3-vl")
+SYNTHESISED = (
+    "A synthesiser speaks this recording, in three languages, as the toys know it: real models "
+    "understand people better."
 )
 
 
@@ -147,21 +148,27 @@ def run(*, once: bool, port: int, file: str | None, model: str | None) -> int:
         if (chosen := free_port(port)) != port:
             console.print(f"port {port} is taken: using {chosen}", style="yellow")
         with started_server(console, chosen, MODELS if model is None else (model,)) as server:
-            return _show(console, recording, server, once, toy=model is None)
+            return _show(console, recording, server, once, file)
     except LookhearError as error:
         console.print(f"the demo failed: {error}", style="red", markup=False)
         return 1
 
 
 def _show(
-    console: Console, recording: Recording, server: ServerProcess, once: bool, toy: bool
+    console: Console, recording: Recording, server: ServerProcess, once: bool, file: str | None
 ) -> int:
     client = AsyncClient(server.address.base_url)
-    served = asyncio.run(client.models())[0].id
-    if toy:
-        console.print(Panel(TOY, title="lookhear", title_align="left", border_style="cyan"))
+    models = asyncio.run(client.models())
+    sees = any("image" in model.abilities for model in models)
+    about = [f"{model.id}: {model.reason}" for model in models if model.reason]
+    about += [about_toy(model) for model in models if model.toy]
+    if file is None and not models[0].toy:
+        about.append(SYNTHESISED)
+    if about:
+        said = Text("\n".join(about))
+        console.print(Panel(said, title="lookhear", title_align="left", border_style="cyan"))
     console.print(
-        f"[dim]{served} hears[/] {recording.audio.name} [dim]at the speed of speech; "
+        f"[dim]{models[0].id} hears[/] {recording.audio.name} [dim]at the speed of speech; "
         "text that may still change is dim[/]\n"
     )
     seen = asyncio.run(stream(client, recording, console))
@@ -175,7 +182,7 @@ def _show(
         return 0
     console.print(
         f"\nOpen [bold cyan]{server.address.base_url}/[/] and speak"
-        f"{', or show it a picture' if toy else ''}. Ctrl-C ends the server."
+        f"{', or show it a picture' if sees else ''}. Ctrl-C ends the server."
     )
     try:
         return server.wait()

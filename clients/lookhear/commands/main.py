@@ -126,14 +126,14 @@ def _parser(plugins: Sequence[str]) -> argparse.ArgumentParser:
         command.set_defaults(run=module.run)
     demo = commands.add_parser(
         "demo",
-        help="start a server on the demo model and stream a recording to it",
+        help="start a server and stream a recording to it",
         description="Start a server, stream a bundled recording to it live, measure, and leave the "
         "server running for the browser.",
     )
     demo.add_argument("--once", action="store_true", help="end after the measurement")
     demo.add_argument("--port", type=int, default=8000, help="default: 8000, or a free one")
     demo.add_argument("--file", metavar="FILE", help="stream this instead, FILE.json beside it")
-    demo.add_argument("--model", metavar="REPO_OR_FOLDER", help="serve this, not the demo model")
+    demo.add_argument("--model", metavar="REPO_OR_FOLDER", help="serve this one alone")
     demo.set_defaults(run=_demo)
     for name in plugins:
         # Only for --help: main() hands their whole command line to the server's own parser.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import json
 import time
@@ -18,7 +19,8 @@ from lookhear.commands.private_server import (
     loading_stage,
     server_installed,
 )
-from lookhear.errors import ConnectionFailed, NotInstalled
+from lookhear.errors import ConnectionFailed, LookhearError, NotInstalled
+from lookhear.results import Model
 from lookhear.terminal.progress import progress
 from lookhear.transport.address import Server
 
@@ -39,13 +41,19 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
 
 @contextlib.contextmanager
 def chosen_server(
-    parsed: argparse.Namespace, console: Console, served: Sequence[str] | None = None
+    parsed: argparse.Namespace,
+    console: Console,
+    served: Sequence[str] | None = None,
+    abilities: Sequence[str] = ("transcribe",),
 ) -> Iterator[tuple[str, str | None]]:
     """Its address and the model there. served: what a private server is to serve; None: the model
-    that was asked for, and nothing else."""
-    default = AsyncClient(parsed.server or DEFAULT_URL, parsed.api_key).server
+    that was asked for, or else what suits. abilities: that are asked for: if a toy has them there,
+    the console is told."""
+    client = AsyncClient(parsed.server or DEFAULT_URL, parsed.api_key)
+    default = client.server
     if parsed.server is not None or is_running(default):
         _wait_while_loading(default, console)
+        tell_models(client, console, parsed.model, abilities)
         yield default.base_url, parsed.model
         return
     if not server_installed():
@@ -60,7 +68,41 @@ def chosen_server(
             server = stack.enter_context(started_server(console, 0, served))
         except ServerFailed as error:
             raise ServerFailed(f"cannot start a private server: {error}") from error
+        private = AsyncClient(server.address.base_url)
+        tell_models(private, console, None, abilities, reasons=True)
         yield server.address.base_url, None
+
+
+def tell_models(
+    client: AsyncClient,
+    console: Console,
+    model: str | None,
+    abilities: Sequence[str],
+    *,
+    reasons: bool = False,
+) -> None:
+    """Of the models that are going to be asked: which are toys, and with reasons which of them the
+    server chose and why. Who cannot be asked says so soon enough. model: by name, or None."""
+    try:
+        listed = asyncio.run(client.models())
+    except LookhearError:
+        return
+    asked: list[Model] = []
+    for ability in abilities:
+        able = [m for m in listed if ability in m.abilities and model in (None, m.id)]
+        asked += [m for m in able[:1] if m not in asked]
+    for one in asked:
+        if one.reason and reasons:
+            console.print(f"{one.id}: {one.reason}", style="dim", markup=False, soft_wrap=True)
+        if one.toy:
+            console.print(about_toy(one), style="yellow", markup=False, soft_wrap=True)
+
+
+def about_toy(model: Model) -> str:
+    """What to think of its words."""
+    knows = "drawn shapes and forty words" if "image" in model.abilities else "900 spoken words"
+    real = "Qwen/Qwen3-VL-2B-Instruct" if "image" in model.abilities else "openai/whisper-base"
+    return f"{model.id} is a toy that knows {knows}; a real one: --model {real}"
 
 
 @contextlib.contextmanager

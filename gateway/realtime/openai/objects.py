@@ -26,7 +26,9 @@ from lookhear.gateway.realtime.settings import (
 )
 
 
-def session(settings: SessionSettings, session_id: str, expires_at: int | None) -> Json:
+def session(
+    settings: SessionSettings, session_id: str, expires_at: int | None, toys: Sequence[str] = ()
+) -> Json:
     """The whole effective configuration, as `session.created` and `session.updated` show it."""
     format: Json = {"type": settings.format.kind}
     if settings.format.kind == "audio/pcm":
@@ -56,6 +58,8 @@ def session(settings: SessionSettings, session_id: str, expires_at: int | None) 
         session["expires_at"] = expires_at
     if settings.extended:
         extensions: Json = {"provisional": settings.provisional, "words": settings.words}
+        if toys:
+            extensions["toys"] = list(toys)
         if converse is not None:
             extensions |= _sampling(converse.sampling)
             extensions["camera"] = asdict(converse.camera)

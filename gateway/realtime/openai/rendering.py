@@ -78,8 +78,8 @@ def server_events(event: SessionEvent) -> list[Json]:
             return [{"type": "lookhear.input_video_frame.kept", **kept}]
         case events.FramesCleared():
             return [{"type": "lookhear.input_video_frame.cleared"}]
-        case events.SessionCreated(id, settings, expires_at):
-            session = objects.session(settings, id, expires_at)
+        case events.SessionCreated(id, settings, expires_at, toys):
+            session = objects.session(settings, id, expires_at, toys)
             what = "updated" if isinstance(event, events.SessionUpdated) else "created"
             return [{"type": f"session.{what}", "session": session}]
         case events.Refused(problem):

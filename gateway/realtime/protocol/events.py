@@ -17,11 +17,13 @@ from lookhear.gateway.realtime.settings import ConverseSettings, SessionSettings
 
 @dataclass(frozen=True, slots=True)
 class SessionCreated:
-    """The socket is open. expires_at: Unix seconds, None: it does not."""
+    """The socket is open. expires_at: Unix seconds, None: it does not. toys: those of its models
+    that know a small closed world alone."""
 
     session: str
     settings: SessionSettings
     expires_at: int | None
+    toys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ class RealtimeProtocol:
         """The socket is open. What its URL asked for and cannot be had is an error."""
         self._emitter.put(UseModel(self._settings.main_model))
         self._tune()
-        self._emitter.send(events.SessionCreated(self.session, self._settings, self._expires_at))
+        self._show(events.SessionCreated)
         if self._problem is not None:
             self._emitter.refuse(self._problem)
         return self._take()
@@ -270,11 +270,16 @@ class RealtimeProtocol:
     def _take_over_settings(self, *, told: bool = False) -> None:
         self._tune()
         if told:
-            self._emitter.send(
-                events.SessionUpdated(self.session, self._settings, self._expires_at)
-            )
+            self._show(events.SessionUpdated)
         self._dialogue.tune(self._settings)
         self._turns.tune(self._settings)
+
+    def _show(self, event: type[events.SessionCreated]) -> None:
+        """Tell the client all of the settings."""
+        settings = self._settings
+        chosen = (settings.model, settings.converse and settings.converse.model)
+        toys = tuple(card.id for card in self._models if card.toy and card.id in chosen)
+        self._emitter.send(event(self.session, settings, self._expires_at, toys))
 
     def _tune(self) -> None:
         self._emitter.put(Tune(self._settings.format, self._settings.vad()))

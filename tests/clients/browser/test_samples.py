@@ -28,9 +28,12 @@ BOTH = ["hearing-sample", "seeing-sample"]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gateway() -> AsyncIterator[Running]:
-    """Two that are called as the toys are, then two of other names."""
+    """Two toys, then two others."""
     engine = FakeEngine(sees=True)
-    toys = [replace(CARDS[0], id="demo-whisper"), replace(VISION, id="demo-qwen3-vl")]
+    toys = [
+        replace(CARDS[0], id="demo-whisper", toy=True),
+        replace(VISION, id="demo-qwen3-vl", toy=True),
+    ]
     engine.models = [*toys, CARDS[0], VISION]
     async with running(engine=engine) as it:
         yield it
@@ -89,8 +92,11 @@ async def test_whoever_begins_otherwise_is_offered_nothing_more(page: Page) -> N
 
 
 async def test_samples_are_offered_with_the_toys_alone(page: Page) -> None:
+    assert "a toy" in await page.text("#speech-name")
+    assert "a toy" in await page.text("#chat-name")
     await choose(page, "#speech-model", CARDS[0].id)
     assert await page.js(NAMES) == ["seeing-sample"]
+    assert "a toy" not in await page.text("#speech-name")
     await choose(page, "#chat-model", VISION.id)
     assert await page.js(NAMES) == []
     await choose(page, "#speech-model", "demo-whisper")

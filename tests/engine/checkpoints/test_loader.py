@@ -73,6 +73,17 @@ def test_shards_hold_the_same_model(folder: Path) -> None:
     assert torch.equal(output(folder), whole)
 
 
+def test_a_precision_may_be_part_of_the_name(folder: Path) -> None:
+    whole = output(folder)
+    (folder / WEIGHTS).rename(folder / "model.fp16.safetensors")
+    assert torch.equal(output(folder), whole)
+    (folder / "model.fp16.safetensors").rename(folder / WEIGHTS)
+    shard(folder)
+    index = folder / "model.safetensors.index.json"
+    index.rename(folder / "model.safetensors.index.fp32.json")
+    assert torch.equal(output(folder), whole)
+
+
 @pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16])
 def test_stored_and_wanted_dtypes_are_independent(tmp_path: Path, stored: torch.dtype) -> None:
     half = build_random_whisper(tmp_path / "half", dtype=stored, **SMALL)

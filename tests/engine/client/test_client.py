@@ -92,6 +92,42 @@ async def test_a_killed_engine_tells_every_session_and_comes_back(folder: Path) 
     assert not client.ready
 
 
+async def test_a_model_that_is_chosen_is_called_what_it_is_and_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (
+        ("HF_HUB_OFFLINE", "1"),
+        ("HF_HUB_CACHE", str(tmp_path / "hub")),
+        ("XDG_CACHE_HOME", str(tmp_path / "cache")),
+    ):
+        monkeypatch.setenv(name, value)
+    client = EngineClient([EngineConfig(model="auto", threads=1), EngineConfig(model="null")])
+    null = client._replicas["null"]
+    null._module = "benchmarks.socket_load.null_engine"
+    assert [state.model for state in client.states] == ["auto", "null"]
+    await client.load()
+    try:
+        names = ["demo-whisper", "null"]
+        card = client.models[0]
+        assert [state.model for state in client.states] == names == list(client.pids)
+        assert (card.id, card.checkpoint, card.toy) == ("demo-whisper", "demo-whisper", True)
+        assert "openai/whisper-base cannot be had" in card.reason
+        assert client.is_ready("demo-whisper") and not client.is_ready("auto")
+        told: asyncio.Queue[Event] = asyncio.Queue()
+        client.open_session("s", told.put_nowait)
+        pid = client.pids["demo-whisper"]
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        async with asyncio.timeout(LIMIT):
+            assert isinstance(await told.get(), EngineFailed)
+            while not client.ready:
+                await asyncio.sleep(0.01)
+        # What it was, it is again; nothing is chosen anew.
+        assert (client.models[0].checkpoint, client.models[0].reason) == ("demo-whisper", "")
+    finally:
+        await client.close()
+
+
 async def _sends_while_its_engine_dies() -> None:
     client = EngineClient([EngineConfig(model="null")], module="benchmarks.socket_load.null_engine")
     await client.load()

@@ -429,6 +429,7 @@ async def test_models_that_do_not_chat(http: httpx.AsyncClient) -> None:
     assert [card["abilities"] for card in cards] == [
         ["transcribe", "translate"], ["transcribe"], ["chat", "image", "video"],
     ]  # fmt: skip
+    assert [card["toy"] for card in cards] == [False] * 3 and "reason" not in cards[0]
     async with running() as deaf, client(deaf) as other:
         answer = await ask(other, user("a"), model=...)
         assert answer.status_code == 400

@@ -8,6 +8,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from rich.console import Console
 from lookhear.commands import models as models_command
 from lookhear.commands.models import models
 from lookhear.engine.client.client import EngineStartError
-from lookhear.engine.config import EngineConfig
+from lookhear.engine.config import ConfigError, EngineConfig
 from lookhear.engine.messages import Starting
 from lookhear.gateway import catalogue
 from lookhear.gateway.commands import command
@@ -24,7 +25,7 @@ from lookhear.gateway.commands.arguments import engine_configs, gateway_config, 
 from lookhear.gateway.commands.startup import tell_ready
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.fake_chat import VISION
-from tests.gateway.fake_engine import FakeEngine
+from tests.gateway.fake_engine import CARDS, FakeEngine
 from tests.gateway.running import running
 
 
@@ -55,8 +56,8 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
 def test_serve_until_control_c(engine: FakeEngine, capfd: pytest.CaptureFixture[str]) -> None:
     assert command.serve(["--port", "0", "--log-level", "error"]) == 0
     out, err = capfd.readouterr()
-    assert "loading demo-whisper" in out
-    assert "demo-whisper is a toy" in out and "real speech: --model openai/whisper" in out
+    assert "loading demo-whisper" in out  # as the environment of the tests says
+    assert "toy" not in out
     assert "\nloading weights ...\n" in out
     assert "ready: fake/whisper, fake-english" in out
     assert "ws://127.0.0.1:" in out
@@ -73,13 +74,52 @@ def test_several_models_say_which_of_them_is_loading(
     for line in (
         "lookhear: loading demo-whisper as a (cpu, auto)",
         "lookhear: loading x/b (cpu, auto)",
-        "  demo-qwen3-vl is a toy: it knows a small closed vocabulary. For real pictures: --model "
-        "Qwen/Qwen3-VL-2B-Instruct",
         "a: loading weights ...",
         "loading a ...",
         "x/b: loading weights ...",
     ):
         assert line in lines
+
+
+def test_toys_are_told_and_what_was_chosen(
+    engine: FakeEngine, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LOOKHEAR_MODEL")
+    engine.models = [replace(CARDS[0], toy=True, reason="no network"), replace(VISION, toy=True)]
+    assert command.serve(["--port", "0", "--log-level", "error"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    for line in (
+        "lookhear: loading openai/whisper-base, or demo-whisper if that cannot be had, (cpu, auto)",
+        "  fake/whisper: no network",
+        "  fake/whisper is a toy: it knows a small closed vocabulary. For real speech: --model "
+        "openai/whisper-large-v3-turbo",
+        "  fake/vision is a toy: it knows a small closed vocabulary. For real pictures: --model "
+        "Qwen/Qwen3-VL-2B-Instruct",
+    ):
+        assert line in lines
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ", "models"),
+    [
+        ([], {}, ["auto"]),
+        ([], {"LOOKHEAR_MODEL": "a/b"}, ["a/b"]),
+        (["auto", "c"], {"LOOKHEAR_MODEL": "a/b"}, ["a/b", "c"]),
+        (["auto", "c"], {"LOOKHEAR_MODEL": ""}, ["auto", "c"]),
+        (["c"], {"LOOKHEAR_MODEL": "a/b"}, ["c"]),
+    ],
+)
+def test_what_is_served_where_nobody_says(
+    argv: list[str], environ: dict[str, str], models: list[str]
+) -> None:
+    options = serve_parser().parse_args([word for model in argv for word in ("--model", model)])
+    assert [config.model for config in engine_configs(options, environ)] == models
+
+
+def test_the_chosen_one_may_not_be_named_besides() -> None:
+    options = serve_parser().parse_args(["--model", "auto", "--model", "demo-whisper"])
+    with pytest.raises(ConfigError, match="different names"):
+        engine_configs(options, {})
 
 
 def test_refused_handshakes_are_told_once(
@@ -211,7 +251,7 @@ def test_options_reach_the_configurations() -> None:
     options = serve_parser().parse_args(
         ["--model", "a", "--model", "b", "--served-name", "x", "--tick", "0.5", "--threads", "3"]
     )
-    one, two = engine_configs(options)
+    one, two = engine_configs(options, {})
     assert (one.name, two.name, one.tick_seconds, two.threads) == ("x", "b", 0.5, 3)
     assert gateway_config(options, {"LOOKHEAR_API_KEY": "k"}).api_keys == ("k",)
     options.api_keys = ["a", "b"]
@@ -247,7 +287,7 @@ def test_a_name_before_the_model(tmp_path: Path) -> None:
         f"x={odd}": ("x", str(odd)),
     }
     argv = [word for given in wanted for word in ("--model", given)]
-    configs = engine_configs(serve_parser().parse_args([*argv, "--dtype", "bfloat16"]))
+    configs = engine_configs(serve_parser().parse_args([*argv, "--dtype", "bfloat16"]), {})
     assert [(config.name, config.model) for config in configs] == list(wanted.values())
     assert {config.dtype for config in configs} == {"bfloat16"}
 

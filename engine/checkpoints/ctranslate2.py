@@ -65,7 +65,11 @@ class Ct2Whisper:
         """Hugging Face's names of all tensors."""
         return set(self._sources)
 
-    def tensor(self, name: str) -> Tensor:
+    def path_of(self, name: str) -> Path:
+        """The file that holds the tensor."""
+        return self._path
+
+    def read(self, name: str) -> Tensor:
         """The tensor, in the precision of the file; float32 if it was quantised."""
         return self._sources[name]()
 
@@ -86,12 +90,6 @@ class Ct2Whisper:
             "encoder_ffn_dim": self._shape("encoder/layer_0/ffn/linear_0/weight")[0],
             "decoder_ffn_dim": self._shape("decoder/layer_0/ffn/linear_0/weight")[0],
         }
-
-    @property
-    def stored_as(self) -> str:
-        """The type of the large matrices: float16, int8, ..."""
-        dtype = self._variable("encoder/layer_0/ffn/linear_0/weight").dtype
-        return str(dtype).removeprefix("torch.")
 
     def _named(self) -> Iterator[tuple[str, Callable[[], Tensor]]]:
         activation = self._number("decoder/activation", _GELU)
@@ -145,23 +143,23 @@ class Ct2Whisper:
 
     def _plain(self, name: str, rows: slice = slice(None)) -> Callable[[], Tensor]:
         self._variable(name)
-        return lambda: self._read(name)[rows]
+        return lambda: self._data_of(name)[rows]
 
     def _weights(self, name: str, rows: slice = slice(None)) -> Callable[[], Tensor]:
         self._variable(f"{name}/weight")
 
         def read() -> Tensor:
-            weight = self._read(f"{name}/weight")[rows]
+            weight = self._data_of(f"{name}/weight")[rows]
             if weight.is_floating_point():
                 return weight
             # int8: a scale for each row; int16: one for all. Quantised is weight times scale.
-            scale = self._read(f"{name}/weight_scale").float()
+            scale = self._data_of(f"{name}/weight_scale").float()
             scale = scale[rows] if scale.numel() > 1 else scale
             return weight.float() / scale.view(-1, *[1] * (weight.ndim - 1))
 
         return read
 
-    def _read(self, name: str) -> Tensor:
+    def _data_of(self, name: str) -> Tensor:
         variable = self._variable(name)
         data = self._data[variable.start : variable.start + variable.num_bytes]
         return torch.frombuffer(bytearray(data), dtype=variable.dtype).view(variable.shape)
@@ -169,7 +167,7 @@ class Ct2Whisper:
     def _number(self, name: str, default: int | None = None) -> int:
         if default is not None and name not in self._variables:
             return default
-        return int(self._read(name).item())
+        return int(self._data_of(name).item())
 
     def _shape(self, name: str) -> tuple[int, ...]:
         return self._variable(name).shape
