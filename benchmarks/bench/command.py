@@ -14,6 +14,7 @@ SUBCOMMANDS = {
     "live": ("lookhear.bench.live", "WER, latencies and memory of live sessions"),
     "capacity": ("lookhear.bench.prober", "the most live sessions within stated bounds"),
     "offline": ("lookhear.bench.offline", "speed, WER and memory for whole files"),
+    "human": ("lookhear.bench.human", "people's voices, by file and live, for real models"),
 }
 # Modules of benchmarks/ in the repository, that no wheel has.
 IN_REPOSITORY = {

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from lookhear.bench.measures.trace import Trace
-from lookhear.bench.recordings.speech import Session, audio_seconds
+from lookhear.bench.recordings.session import Session, audio_seconds
 from lookhear.bench.wires.job import Job, SessionPlan
 from lookhear.errors import ConnectionFailed, LookhearError
 from lookhear.transport.address import Server
@@ -24,7 +24,8 @@ from lookhear.transport.address import Server
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A live server. url: of its WebSocket. wire: a name in `wires.registry`.
+    """A live server. url: of its WebSocket. wire: a name in `wires.registry`. address: as people
+    name it, for HTTP.
 
     pid: of its first process and metrics_url: of its /metrics, None if it is not ours to look at.
     """
@@ -36,6 +37,7 @@ class Target:
     provisional: bool = True
     pid: int | None = None
     metrics_url: str | None = None
+    address: str = ""
 
 
 def realtime_url(server: str) -> str:
@@ -63,11 +65,13 @@ def generate(
     seed: int = 0,
     packet_seconds: float = 0.02,
     tell_language: bool = False,
+    pace: float = 1.0,
 ) -> list[Trace]:
     """Stream all sessions, `concurrency` at a time; traces in the order of `sessions`.
 
-    tell_language: the servers need not find the language out. ConnectionFailed if not one session
-    lived to its end; the message is what was wrong with the first. GeneratorFailed.
+    tell_language: the servers need not find the language out. pace: 1.0 is the speed of
+    speech. ConnectionFailed if not one session lived to its end; the message is what was wrong with
+    the first. GeneratorFailed.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -89,8 +93,9 @@ def generate(
             wire=target.wire,
             model=target.model,
             packet_seconds=packet_seconds,
+            pace=pace,
         )
-        seconds = audio_seconds(sessions) / concurrency
+        seconds = audio_seconds(sessions) / concurrency / pace
         about = f"{len(sessions)} sessions, {concurrency} at once, {seconds:.0f} s"
         traces = {trace.name: trace for trace in _run(job, folder, target.api_key, about, console)}
     found = [traces[session.name] for session in sessions]

@@ -26,7 +26,8 @@ from lookhear.bench.measures import metrics
 from lookhear.bench.measures.trace import Trace
 from lookhear.bench.numbers import Json, live_numbers, wer_by_group
 from lookhear.bench.processes import Watch
-from lookhear.bench.recordings.speech import Session, held_out_sessions, long_session
+from lookhear.bench.recordings.session import Session
+from lookhear.bench.recordings.speech import held_out_sessions, long_session
 from lookhear.bench.result_file import earlier_result
 from lookhear.bench.subject import (
     add_result_arguments,
@@ -37,7 +38,6 @@ from lookhear.bench.subject import (
     target,
     warm_up,
 )
-from lookhear.wer import word_errors
 
 LANGUAGES = 3  # of the long recordings
 
@@ -73,7 +73,7 @@ def held_out_scenario(bench: Bench) -> Json:
     traces = bench.run(sessions, bench.options.sessions or 4)
     result = live_numbers(sessions, traces)
     heard = {s.name: metrics.hypothesis(t) for s, t in zip(sessions, traces, strict=True)}
-    errors = [word_errors(session.text, heard[session.name]) for session in sessions]
+    errors = [session.errors(heard[session.name]) for session in sessions]
     said = [[turn for turn in metrics.turns(trace) if turn.text.strip()] for trace in traces]
     found = [[turn.language for turn in turns] for turns in said]
     result["wer"] = wer_by_group(sessions, errors, found)
@@ -90,10 +90,9 @@ def gap_to_offline(
     if offline is None:
         return {"utterances": 0}
     whole: dict[str, str] = json.loads(offline.read_text("utf-8"))["heard"]
-    said = {session.name: session.text for session in sessions}
     return metrics.paired_gap(
-        {name: word_errors(said[name], text) for name, text in heard.items()},
-        {name: word_errors(said[name], text) for name, text in whole.items() if name in said},
+        {s.name: s.errors(heard[s.name]) for s in sessions if s.name in heard},
+        {s.name: s.errors(whole[s.name]) for s in sessions if s.name in whole},
     )
 
 

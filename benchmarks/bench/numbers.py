@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy as np
 from lookhear.bench.measures import metrics
 from lookhear.bench.measures.trace import Trace
 from lookhear.bench.measures.utterances import Latencies, latencies
-from lookhear.bench.recordings.speech import Session
-from lookhear.wer import WordErrors, total, word_errors
+from lookhear.bench.recordings.session import Session
+from lookhear.wer import WordErrors, total
 
 GROWTH_SECONDS = 30.0  # a session must last this long before a growth of its lag means anything
 MOST_POINTS = 1500  # of lags that a result keeps
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 def live_numbers(sessions: Sequence[Session], traces: Sequence[Trace]) -> Json:
     """All metrics of the traces, pooled over the sessions."""
     pairs = list(zip(sessions, traces, strict=True))
-    errors = [word_errors(s.text, metrics.hypothesis(t)) for s, t in pairs]
+    errors = [error for s, t in pairs for error in s.part_errors(metrics.hypothesis(t))]
     whole = [(s, t) for s, t in pairs if _was_sent(s, t)]
     heard = [latencies(t, s.words) for s, t in whole]
     lags = [point for found in heard for point in found.commit_lag]
@@ -31,9 +31,7 @@ def live_numbers(sessions: Sequence[Session], traces: Sequence[Trace]) -> Json:
         "sessions": len(sessions),
         "audio_seconds": round(sum(trace.seconds for trace in traces), 1),
         "turns": sum(len(metrics.turns(trace)) for trace in traces),
-        "words": total(errors).words,
-        "wer_all": round(total(errors).rate, 4),
-        "wer_interval": [round(bound, 4) for bound in metrics.bootstrap_interval(errors)],
+        **wer_numbers(errors),
         **_of_turns(whole),
         "commit_lag_s": metrics.summary([lag for _, lag in lags]),
         "commit_lag_growth_s_per_minute": growth(lags),
@@ -51,6 +49,16 @@ def live_numbers(sessions: Sequence[Session], traces: Sequence[Trace]) -> Json:
         "violations": violations[:20],
         "violation_count": len(violations),
         "generator_late_s": round(max((trace.lateness for trace in traces), default=0.0), 3),
+    }
+
+
+def wer_numbers(parts: Iterable[WordErrors]) -> Json:
+    """Words, WER and its 95 % interval, of utterances or parts of them."""
+    errors = list(parts)
+    return {
+        "words": total(errors).words,
+        "wer_all": round(total(errors).rate, 4),
+        "wer_interval": [round(bound, 4) for bound in metrics.bootstrap_interval(errors)],
     }
 
 

@@ -26,9 +26,10 @@ from rich.table import Table
 
 from lookhear.bench.measures import metrics
 from lookhear.bench.measures.trace import RATE
-from lookhear.bench.numbers import Json, wer_by_group
+from lookhear.bench.numbers import Json, wer_by_group, wer_numbers
 from lookhear.bench.processes import Watch
-from lookhear.bench.recordings.speech import Session, audio_seconds, held_out_sessions
+from lookhear.bench.recordings.session import Session, audio_seconds
+from lookhear.bench.recordings.speech import held_out_sessions
 from lookhear.bench.repository import from_repository
 from lookhear.bench.subject import (
     add_result_arguments,
@@ -40,7 +41,6 @@ from lookhear.bench.subject import (
 )
 from lookhear.client import AsyncClient
 from lookhear.errors import UsageError
-from lookhear.wer import total, word_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +106,14 @@ async def over_http(
 
 def numbers(sessions: Sequence[Session], run: Run) -> Json:
     """Of one run: RTFx, latency, WER, memory, and what was heard."""
-    errors = [
-        word_errors(s.text, answer.text) for s, answer in zip(sessions, run.answers, strict=True)
-    ]
+    errors = [s.errors(answer.text) for s, answer in zip(sessions, run.answers, strict=True)]
     seconds = audio_seconds(sessions)
     result: Json = {
         "utterances": len(sessions),
         "audio_seconds": round(seconds, 1),
         "rtfx": round(seconds / run.seconds, 2),
         "answer_s": metrics.summary([answer.seconds for answer in run.answers]),
-        "wer_all": round(total(errors).rate, 4),
-        "wer_interval": [round(bound, 4) for bound in metrics.bootstrap_interval(errors)],
+        **wer_numbers(errors),
         "wer": wer_by_group(
             sessions, errors, [[a.language] if a.language else [] for a in run.answers]
         ),
@@ -229,6 +226,7 @@ def _http(options: argparse.Namespace, sessions: Sequence[Session], console: Con
             watch = stack.enter_context(Watch(server.pid))
         client = AsyncClient(url, options.api_key)
         tell = options.language is not None
-        work = over_http(client, sessions, options.model, options.concurrency, tell, console)
+        model = options.model if options.server else None  # ours serves nothing else
+        work = over_http(client, sessions, model, options.concurrency, tell, console)
         answers, seconds = asyncio.run(work)
     return Run(answers, seconds, watch.totals() if watch else {})

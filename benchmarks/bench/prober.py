@@ -21,7 +21,8 @@ from lookhear.bench.capacity import Bounds, Capacity, Probe, search, verdict
 from lookhear.bench.generator import Target, generate
 from lookhear.bench.numbers import Json, lags_of, live_numbers
 from lookhear.bench.processes import Watch, wait_idle
-from lookhear.bench.recordings.speech import Session, crowd, long_session
+from lookhear.bench.recordings.session import Session
+from lookhear.bench.recordings.speech import crowd, long_session
 from lookhear.bench.subject import (
     add_result_arguments,
     add_server_arguments,

@@ -16,6 +16,7 @@ from rich.console import Console
 from lookhear.bench import machine
 from lookhear.bench.generator import Target, generate, realtime_url
 from lookhear.bench.recordings.dataset import DATA
+from lookhear.bench.recordings.human import HUMAN
 from lookhear.bench.recordings.speech import crowd, long_session
 from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.bench.wires.registry import WIRES
@@ -32,7 +33,9 @@ Json = dict[str, Any]
 def add_server_arguments(parser: argparse.ArgumentParser, *, live: bool = True) -> None:
     """Which server is measured and how it is spoken to. live: over a WebSocket."""
     parser.add_argument("--server", metavar="URL", help="measure this one, do not start any")
-    parser.add_argument("--model", metavar="ID", help="default: the server's first that can")
+    parser.add_argument(
+        "--model", metavar="ID", help="of the server; without --server: what ours is to load"
+    )
     parser.add_argument("--api-key", metavar="KEY", help="or set LOOKHEAR_API_KEY")
     parser.add_argument("--serve", default="", metavar="ARGS", help="for our own `lookhear serve`")
     if live:
@@ -47,7 +50,8 @@ def add_result_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=DATA,
         metavar="FOLDER",
-        help="manifest.json, long_*.json and their audio; default: the repository's",
+        help="manifest.json, long_*.json and their audio; human: recordings of people, fetched; "
+        "default: the repository's",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the sessions' random phase")
     add_file_arguments(parser)
@@ -73,25 +77,31 @@ def target(options: argparse.Namespace, console: Console) -> Iterator[Target]:
     provisional = not options.no_provisional
     if options.server is not None:
         url = options.server if options.wire != "openai" else realtime_url(options.server)
-        yield Target(url, options.wire, options.model, key, provisional)
+        model, address = options.model, options.server
+        yield Target(url, options.wire, model, key, provisional, address=address)
         return
     with private_server(options, console) as server:
         yield Target(
             realtime_url(server.address.base_url),
-            model=options.model,
             provisional=provisional,
             pid=server.pid,
             metrics_url=server.address.http_url("/metrics"),
+            address=server.address.base_url,
         )
 
 
 @contextlib.contextmanager
 def private_server(options: argparse.Namespace, console: Console) -> Iterator[ServerProcess]:
-    """`lookhear serve` with the arguments of --serve, as a child that ends with us."""
+    """`lookhear serve` with --model and the arguments of --serve, as a child that ends with us.
+
+    Unless a model is named it is the toy for the toy's recordings, for people's what serve takes.
+    """
     if not server_installed():
         raise NotInstalled('no --server URL given: name one, or pip install "lookhear[server]"')
     arguments = options.serve.split()
-    if not any(word.partition("=")[0] == "--model" for word in arguments):
+    if options.model:
+        arguments += ["--model", options.model]
+    elif options.data != HUMAN and not any(a.partition("=")[0] == "--model" for a in arguments):
         arguments += ["--model", TOY]  # the recordings are the toy's
     with contextlib.ExitStack() as stack:
         with progress(console, "starting the server") as show:

@@ -22,6 +22,11 @@ FIRST_SPECIAL = 50_257  # of a multilingual Whisper: the end of text, and what f
 _COPIED = ["tokenizer.json", "preprocessor_config.json"]
 
 
+def is_toy(checkpoint: Path) -> bool:
+    """Whether it is one of ours: a vocabulary of its own, trained on short windows."""
+    return (checkpoint / "lookhear.json").is_file()
+
+
 def ctranslate2_folder(checkpoint: Path, cache: Path = ENVIRONMENTS) -> Path:
     """`checkpoint` (Hugging Face's format) converted to CTranslate2's; kept until it changes.
 

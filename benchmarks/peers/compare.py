@@ -27,7 +27,8 @@ from lookhear.bench.generator import Target
 from lookhear.bench.numbers import Json
 from lookhear.bench.offline import add_engine_arguments
 from lookhear.bench.prober import Prober, add_bound_arguments, as_json, bounds_of, measure
-from lookhear.bench.recordings.speech import Session, long_session, sentences
+from lookhear.bench.recordings.session import Session
+from lookhear.bench.recordings.speech import long_session, sentences
 from lookhear.bench.result_file import earlier_result, result_file
 from lookhear.bench.subject import (
     add_result_arguments,
@@ -166,6 +167,7 @@ def _measure(argv: list[str], options: argparse.Namespace, console: Console) -> 
         "threads": options.threads,
         "seconds": options.seconds,
         "language": options.language,
+        "checkpoint": (options.checkpoint or DEMO_WHISPER).name,
         "offline": {},
         "servers": {},
     }

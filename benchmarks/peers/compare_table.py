@@ -21,7 +21,8 @@ def tables(result: Json) -> Iterator[RenderableType]:
     for count in counts:
         about = "one session" if count == 1 else f"{count} sessions at once"
         title = (
-            f"{about}, {result['seconds']:g} s each, {result['threads']} threads; times are p50/p95"
+            f"{result.get('checkpoint', 'whisper')}, {about}, {result['seconds']:g} s each, "
+            f"{result['threads']} threads; times are p50/p95"
         )
         live = {name: found.get("live", {}).get(str(count)) for name, found in servers.items()}
         yield from _table(title, live, ROWS)

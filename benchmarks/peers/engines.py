@@ -18,7 +18,7 @@ from benchmarks.peers.worker import PeerFailed
 from lookhear.bench.measures.trace import RATE
 from lookhear.bench.numbers import Json
 from lookhear.bench.offline import Answer, Run, numbers
-from lookhear.bench.recordings.speech import Session
+from lookhear.bench.recordings.session import Session
 from lookhear.errors import LookhearError, UsageError
 
 

@@ -21,7 +21,8 @@ from rich.console import Console
 from lookhear.errors import NotInstalled, UsageError
 
 RECIPES = Path(__file__).resolve().parent / "recipes"
-ENVIRONMENTS = Path(__file__).resolve().parent / ".environments"
+# Beside ours, where nobody looks for sources of this project.
+ENVIRONMENTS = Path(__file__).resolve().parents[2] / ".venv" / "peers"
 # Installed one after the other: torch has an index of its own, that the others do not need.
 INGREDIENTS: dict[str, tuple[str, ...]] = {
     "faster-whisper": ("faster-whisper",),

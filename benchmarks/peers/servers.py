@@ -21,6 +21,7 @@ from benchmarks.peers.checkpoints import (
     DEMO_WHISPER,
     alignment_heads,
     ctranslate2_folder,
+    is_toy,
     tiktoken_folder,
 )
 from benchmarks.peers.environments import environment
@@ -49,8 +50,9 @@ class Peer:
     for this Python. command: what follows the interpreter; {port}, {language}, {here} (this folder)
     and the forms of the checkpoint {huggingface}, {ctranslate2}, {tiktoken} and {alignment_heads}
     are filled in, and an option whose value is unknown is left out with it. settings: the options
-    that are a choice, each with its reason. path: of its WebSocket. ready: path that answers 200
-    when it is, None to ask over the WebSocket.
+    that are a choice, each with its reason. for_toys: those that demo-whisper needs, and that would
+    harm a real Whisper, for which the peers' own defaults are made. path: of its WebSocket. ready:
+    path that answers 200 when it is, None to ask over the WebSocket.
     """
 
     name: str
@@ -60,13 +62,16 @@ class Peer:
     path: str
     ready: str | None
     settings: Mapping[str, str] = field(default_factory=dict)
+    for_toys: Mapping[str, str] = field(default_factory=dict)
 
     def argv(self, checkpoint: Path, *, port: int, language: str) -> list[str]:
         """Of the server's process. NotInstalled, SourceError."""
         python = sys.executable
         if self.environment is not None:
             python = str(environment(self.environment).require().python)
-        wanted = "\n".join([*self.command, *self.settings])
+        toy = is_toy(checkpoint)
+        settings = [*self.settings, *(self.for_toys if toy else ())]
+        wanted = "\n".join([*self.command, *settings])
         values: dict[str, str | None] = {
             "port": str(port),
             "language": language,
@@ -76,11 +81,11 @@ class Peer:
         if "{ctranslate2}" in wanted:
             values["ctranslate2"] = str(ctranslate2_folder(checkpoint))
         if "{tiktoken}" in wanted:
-            values["tiktoken"] = str(tiktoken_folder(checkpoint))
+            values["tiktoken"] = str(tiktoken_folder(checkpoint)) if toy else ""
         if "{alignment_heads}" in wanted:
             values["alignment_heads"] = alignment_heads(checkpoint)
         arguments = list(self.command)
-        for setting in self.settings:
+        for setting in settings:
             option, _, value = setting.partition(" ")
             if value and values.get(value.strip("{}"), value) is None:
                 continue
@@ -127,6 +132,8 @@ PEERS: dict[str, Peer] = {
                 "--encoder-model-path {ctranslate2}": "weights of that encoder",
                 "--decoder-model-path {huggingface}": "weights of that decoder",
                 "--custom-alignment-heads {alignment_heads}": "the checkpoint names its heads",
+            },
+            {
                 "--audio-max-len 8": "demo-whisper hears long windows badly: WER 29 % with its 30",
                 "--max-context-tokens 0": "it was made for short prompts: WER 10 to 20 % with more",
             },
@@ -143,8 +150,8 @@ PEERS: dict[str, Peer] = {
                 "--backend-policy localagreement": "the policy",
                 "--backend faster-whisper": "the fastest of its backends on a CPU",
                 "--model_dir {ctranslate2}": "the same checkpoint",
-                "--buffer_trimming_sec 4": "for the same reason: WER 40 % with its 15",
             },
+            {"--buffer_trimming_sec 4": "for the same reason: WER 40 % with its 15"},
         ),
         Peer(
             "whisperlive",

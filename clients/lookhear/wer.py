@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 
 
@@ -76,16 +76,28 @@ class WordErrors:
 
 def word_errors(reference: str, hypothesis: str) -> WordErrors:
     """Errors of one hypothesis against its reference, both normalised."""
-    said, heard = normalise(reference), normalise(hypothesis)
-    substitutions = deletions = insertions = 0
+    [errors] = errors_by_part([normalise(reference)], normalise(hypothesis))
+    return errors
+
+
+def errors_by_part(parts: Sequence[Sequence[str]], heard: list[str]) -> list[WordErrors]:
+    """Errors of each of the parts, lists of words, that make the reference; aligned as a whole.
+
+    An inserted word counts in the part of the word before it, in the first if there is none.
+    """
+    said = [word for part in parts for word in part]
+    owner = [number for number, part in enumerate(parts) for _ in part]
+    found = [WordErrors(words=len(part)) for part in parts]
+    at = 0
     for i, j in align(said, heard):
+        at = at if i is None else owner[i]
         if i is None:
-            insertions += 1
+            found[at] += WordErrors(insertions=1)
         elif j is None:
-            deletions += 1
+            found[at] += WordErrors(deletions=1)
         elif said[i] != heard[j]:
-            substitutions += 1
-    return WordErrors(substitutions, deletions, insertions, len(said))
+            found[at] += WordErrors(substitutions=1)
+    return found
 
 
 def total(errors: Iterable[WordErrors]) -> WordErrors:

@@ -31,10 +31,10 @@ def test_without_a_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.bench(["--help"]) == 0
     assert "compare" in capsys.readouterr().out
     assert command.bench(["speed"]) == 2
-    assert "expected one of live, capacity, offline, compare" in capsys.readouterr().err
+    assert "expected one of live, capacity, offline, human, compare" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("subcommand", ["live", "capacity", "offline", "compare"])
+@pytest.mark.parametrize("subcommand", ["live", "capacity", "offline", "human", "compare"])
 def test_every_subcommand_explains_itself(
     subcommand: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,6 +78,8 @@ def test_a_dead_server_is_one_line_and_a_failure(
         ["live", "--server", "nowhere"],
         ["capacity", "--server", "http://127.0.0.1:9", "--most", "0"],
         ["offline", "--concurrency", "0"],
+        ["human", "shouting"],
+        ["human", "--sessions", "0"],
     ],
 )
 def test_wrong_use(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from lookhear.bench.measures.trace import RATE, SpokenWord, Trace
 from lookhear.bench.numbers import MOST_POINTS, lags_of, live_numbers
 from lookhear.bench.offline import Answer, Run, numbers
 from lookhear.bench.prober import as_json
-from lookhear.bench.recordings.speech import Session
+from lookhear.bench.recordings.session import Session
 from lookhear.commands import main as cli
 from lookhear.errors import ConnectionFailed, LookhearError
 

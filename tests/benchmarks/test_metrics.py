@@ -92,6 +92,20 @@ def test_erasure_by_hand() -> None:
     assert metrics.erasure(good_trace()) == (4, 3)
 
 
+def test_who_comes_before_an_earlier_turn_is_through_overtakes() -> None:
+    first, second = [delta("one"), completed("one")], [delta("two", "b"), completed("two", "b")]
+    starts = [event(BUFFER + "speech_started", item, audio_start_ms=0) for item in "ab"]
+
+    def overtakings(*events: dict[str, Any]) -> int:
+        return metrics.overtakings(Trace("t", [], [(0.0, one) for one in (*starts, *events)]))
+
+    assert overtakings(*first, *second) == 0
+    assert overtakings(*second, *first) == 2
+    assert overtakings(first[0], second[0], first[1], second[1]) == 1
+    failed = event(TRANSCRIPTION + "failed")
+    assert overtakings(first[0], failed, *second) == 0
+
+
 def test_cadence_by_hand() -> None:
     assert metrics.cadence(good_trace()) == pytest.approx([0.4, 0.1, 0.5, 0.2, 0.6])
 

@@ -87,6 +87,16 @@ def test_settings_become_options(tmp_path: Path) -> None:
     assert argv[5:] == ["--flag", "--path", str(tmp_path)]  # unknown heads are left out
 
 
+def test_a_real_checkpoint_is_given_no_settings_for_toys(tmp_path: Path) -> None:
+    """Neither a toy's vocabulary nor its short windows: the peers' own defaults are for these."""
+    command = ("-m", "x", "{tiktoken}", "--port", "{port}")
+    peer = Peer("x", "openai", None, command, "/", None, {"--a": "y"}, {"--short 4": "y"})
+    assert peer.argv(tmp_path, port=7, language="en")[3:] == ["", "--port", "7", "--a"]
+    toy = peer.argv(DEMO_WHISPER, port=7, language="en")
+    assert (Path(toy[3]) / "assets" / "multilingual.tiktoken").is_file()
+    assert toy[4:] == ["--port", "7", "--a", "--short", "4"]
+
+
 # --- files ---------------------------------------------------------------------------------------
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lookhear.bench.measures.trace import RATE, SpokenWord
+from lookhear.bench.recordings.session import Session
 from lookhear.bench.recordings.speech import (
-    Session,
     crowd,
     held_out_sessions,
     long_session,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.wer import WordErrors, align, normalise, total, word_errors
+from lookhear.wer import WordErrors, align, errors_by_part, normalise, total, word_errors
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=8)
 
@@ -42,6 +42,19 @@ def test_normalise(text: str, words: list[str]) -> None:
 )
 def test_counts(reference: str, hypothesis: str, errors: WordErrors) -> None:
     assert word_errors(reference, hypothesis) == errors
+
+
+@given(st.lists(WORDS, min_size=1, max_size=4), WORDS)
+def test_errors_of_parts_add_up(parts: list[list[str]], heard: list[str]) -> None:
+    found = errors_by_part(parts, heard)
+    assert [errors.words for errors in found] == [len(part) for part in parts]
+    whole = " ".join(word for part in parts for word in part)
+    assert total(found) == word_errors(whole, " ".join(heard))
+
+
+def test_an_error_is_its_parts() -> None:
+    first, second = errors_by_part([["a", "b"], ["c", "d"]], ["a", "b", "x", "d", "y"])
+    assert first == WordErrors(0, 0, 0, 2) and second == WordErrors(1, 0, 1, 2)
 
 
 def test_the_corpus_rate_weighs_by_words() -> None:

@@ -54,6 +54,24 @@ def test_offline(server: ServerProcess, tmp_path: Path) -> None:
     assert result["answer_s"]["n"] == 2
 
 
+def test_human(server: ServerProcess, tmp_path: Path) -> None:
+    """By any recordings that --data names: the real ones are in tests/real."""
+    data = Path(__file__).parent.parent / "data"
+    few = "--lang", "en", "--limit", "1", "--minutes", "0.1", "--burst", "--data", str(data)
+    where = "--server", server.address.base_url, "--out", str(tmp_path)
+    done = bench("human", "pauses", "nobody", *few, *where)
+    assert done.returncode == 0, done.stderr
+    assert "commit lag" in done.stdout and "white noise" in done.stdout
+    result: dict[str, Any] = json.loads((tmp_path / "human.json").read_text("utf-8"))
+    pauses, nobody = result["conditions"]
+    for way in ("file", "live", "burst"):
+        assert pauses[way]["wer_all"] <= 0.2, pauses
+    live = pauses["live"]
+    assert live["violation_count"] == live["retracted_words"] == live["overtakings"] == 0
+    assert live["sentences"] > 0 and live["gap_to_file"]["utterances"] > 0
+    assert set(nobody["live"]["by_sound"]) == set(nobody["file"]["heard"])
+
+
 def test_a_server_of_another_kind_is_one_line(server: ServerProcess, tmp_path: Path) -> None:
     url = server.address.websocket_url("/nothing", {})
     done = bench("live", "single", "--server", url, "--out", str(tmp_path))

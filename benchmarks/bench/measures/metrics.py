@@ -104,6 +104,20 @@ def invariant_violations(trace: Trace) -> list[str]:
     return wrong
 
 
+def overtakings(trace: Trace) -> int:
+    """Committed texts and completions that came before an earlier turn had its own completion."""
+    order = {turn.item_id: place for place, turn in enumerate(turns(trace))}
+    done: set[str] = set()
+    late = 0
+    for _, event in trace.events:
+        item, kind = event.get("item_id", ""), event["type"]
+        if kind in (_TRANSCRIPTION + "delta", _TRANSCRIPTION + "completed"):
+            late += any(order[item] > place for other, place in order.items() if other not in done)
+        if kind in (_TRANSCRIPTION + "completed", _TRANSCRIPTION + "failed"):
+            done.add(item)
+    return late
+
+
 def dropped(trace: Trace) -> bool:
     """The session did not live to its end, or a turn of it has no transcript."""
     unfinished = any(turn.completed is None for turn in turns(trace))

@@ -20,7 +20,10 @@ DATA = Path(__file__).resolve().parents[3] / "tests" / "data"
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """A stretch of a file and what is said in it. words: seconds from the utterance's start."""
+    """A stretch of a file and what is said in it. words: seconds from the utterance's start.
+
+    spelling: how texts are compared, a name of `measures.spelling`.
+    """
 
     name: str
     file: str
@@ -30,6 +33,7 @@ class Utterance:
     language: str
     seen_voice: bool
     words: tuple[SpokenWord, ...]
+    spelling: str = ""
 
     @property
     def split(self) -> str:
@@ -54,6 +58,7 @@ def held_out(folder: Path = DATA, limit: int | None = None) -> list[Utterance]:
             entry["language"],
             entry["seen_voice"],
             _words(entry["words"], entry["start_s"]),
+            entry.get("spelling", ""),
         )
         for number, entry in enumerate(entries)
     ]
@@ -79,6 +84,7 @@ def long_recordings(folder: Path = DATA) -> list[Utterance]:
                 data["language"],
                 True,
                 _words(words, 0.0),
+                data.get("spelling", ""),
             )
         )
     return recordings

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lookhear.bench.measures.trace import RATE, SpokenWord
+from lookhear.bench.measures.trace import RATE
 from lookhear.bench.measures.utterances import utterances
 from lookhear.bench.recordings.dataset import DATA, Audio, held_out, long_recordings, looped
+from lookhear.bench.recordings.human import HUMAN, human_folder
+from lookhear.bench.recordings.session import Session
 from lookhear.errors import SourceError
 
 GOLDEN = 0.618034  # multiples of it, modulo 1, spread evenly
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """What one session says: [n] samples at 24 kHz, and the truth about them."""
-
-    name: str
-    pcm: NDArray[np.int16]
-    text: str
-    words: tuple[SpokenWord, ...]
-    language: str
-    split: str = ""
-
-
 def held_out_sessions(folder: Path = DATA, limit: int | None = None) -> list[Session]:
     """Every held-out utterance as a session. SourceError."""
-    _check(folder, "manifest.json")
+    folder = _checked(folder, "manifest.json")
     audio = Audio(folder)
     return [
-        Session(u.name, audio.of(u), u.text, u.words, u.language, u.split)
+        Session(u.name, audio.of(u), u.text, u.words, u.language, u.split, u.spelling)
         for u in held_out(folder, limit)
     ]
 
@@ -46,13 +34,13 @@ def long_session(
 
     SourceError if there are none.
     """
-    _check(folder, "long_*.json")
+    folder = _checked(folder, "long_*.json")
     recordings = [r for r in long_recordings(folder) if language in (None, r.language)]
     if not recordings:
         raise SourceError(f"{folder}: expected a long recording in {language!r}, found none")
     order = [recordings[(start + n) % len(recordings)] for n in range(len(recordings))]
     pcm, text, words = looped(order, Audio(folder), seconds)
-    return Session(name, pcm, text, words, order[0].language)
+    return Session(name, pcm, text, words, order[0].language, spelling=order[0].spelling)
 
 
 def crowd(session: Session, count: int) -> list[Session]:
@@ -91,11 +79,14 @@ def sentences(session: Session) -> list[Session]:
         text = " ".join(word.word for word in said)
         pcm = session.pcm[int(start * RATE) : int(end * RATE)]
         name = f"{session.name}/{number}"
-        found.append(Session(name, pcm, text, words, session.language, session.split))
+        found.append(replace(session, name=name, pcm=pcm, text=text, words=words, parts=()))
     return found
 
 
-def _check(folder: Path, pattern: str) -> None:
+def _checked(folder: Path, pattern: str) -> Path:
+    """The folder itself; of the name HUMAN, where the recordings of people are."""
+    if folder == HUMAN and not folder.is_dir():
+        return human_folder()
     if folder == DATA and not folder.is_dir():
         raise SourceError(
             "expected --data FOLDER with recordings (manifest.json, long_*.json and the audio that "
@@ -106,8 +97,4 @@ def _check(folder: Path, pattern: str) -> None:
             f"{folder}: expected recordings ({pattern} and the audio it names); name their folder "
             "with --data, the repository has some in tests/data"
         )
-
-
-def audio_seconds(sessions: Sequence[Session]) -> float:
-    """Of all of them."""
-    return sum(len(session.pcm) for session in sessions) / RATE
+    return folder
