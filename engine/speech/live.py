@@ -71,7 +71,7 @@ class LiveTurn:
         self._tick_end = 0  # where the last tick's audio ended
         self._commit_end = 0  # where the audio of the last committing tick ended
         self._hypothesis = Hypothesis()  # what the last tick heard beyond the committed tokens
-        self._earlier: tuple[Hypothesis, ...] = ()  # what the ticks before it heard
+        self._looks: tuple[tuple[int, Hypothesis], ...] = ()  # (end, what was heard)
         self._committed: list[int] = []  # tokens of the open segment
         self._closed: list[int] = []  # latest tokens of closed segments, for the prompt
 
@@ -116,13 +116,8 @@ class LiveTurn:
         if self._has_voice() or not self.has_ended:
             at_end = self.has_ended and self._tick_end >= self.num_samples
             return at_end or self._tick_end >= self._voiced_until + self._config.tail
-        # The detector heard nobody in what is left. If it heard nobody at all, let the model
-        # listen once: a quiet speaker must not be lost.
-        return (
-            self.segment_start > 0
-            and self._text.num_tokens > 0
-            or (self.num_samples - self._tick_end < SAMPLE_RATE // 10)
-        )
+        # The detector heard nobody in what is left.
+        return True
 
     @property
     def is_urgent(self) -> bool:
@@ -176,27 +171,35 @@ class LiveTurn:
         tick, self._in_flight = self._in_flight, None
         assert tick is not None
         new = self._recognizer.hypothesis(result, len(self._committed), tick.start)
-        older = (*self._earlier, self._hypothesis)[1 - self._config.agreeing_ticks :]
-        self._tick_end, self._hypothesis, self._earlier = tick.end, new, older
+        looks = self._looks
+        self._tick_end, self._hypothesis = tick.end, new
+        self._looks = (*self._since(looks, tick.end), (tick.end, new))
         if tick.is_cut:
             return [*self._close(), *self.settle()]
         num_final = 0
         if self.num_samples - self.segment_start <= self._config.cap:
-            num_final = self._num_final(new, older, tick)
+            num_final = self._num_final(new, looks, tick)
         events = self._commit(num_final)
         return [*events, *self.settle(), *self._provisional()]
 
-    def _num_final(self, new: Hypothesis, older: Sequence[Hypothesis], tick: _Tick) -> int:
-        """Leading tokens of the new hypothesis that will not change any more. older: those of the
-        ticks before, as many as have to agree, beyond the same committed text."""
+    def _since(self, looks: Any, end: int) -> Any:
+        least = end - self._config.evidence
+        old = [i for i, (at, _) in enumerate(looks) if at <= least]
+        return looks[old[-1] :] if old else looks
+
+    def _num_final(self, new: Hypothesis, looks: Any, tick: _Tick) -> int:
         config = self._config
-        # From a few syllables a model makes up whole sentences, and may do so twice alike.
         is_ripe = tick.end - self.segment_start >= config.warm_up
+        is_quiet = tick.end >= self._voiced_until + config.tail
+        if is_quiet:
+            older = [h for _, h in looks[-1:]]
+        else:
+            if not looks or looks[0][0] > tick.end - config.evidence:
+                return 0
+            older = [h for _, h in self._since(looks, tick.end)]
         is_settled = self._text.language is not None
         if not is_ripe or not (is_settled or all(h.language == new.language for h in older)):
             return 0
-        # There is silence behind the last word, so it will not grow.
-        is_quiet = tick.end >= self._voiced_until + config.tail
         return agreed_words(
             [hypothesis.tokens for hypothesis in older],
             new.tokens,
@@ -231,7 +234,7 @@ class LiveTurn:
         events = self._commit(len(self._hypothesis.tokens))
         carried = self._recognizer.max_carried
         self._closed = (self._closed + self._committed)[-carried:] if carried else []
-        self._committed, self._hypothesis, self._earlier = [], Hypothesis(), ()
+        self._committed, self._hypothesis, self._looks = [], Hypothesis(), ()
         self._text.end_segment()
         self._start_segment(self._tick_end)
         return events
@@ -245,7 +248,7 @@ class LiveTurn:
     def _commit(self, count: int) -> list[Event]:
         """Say the first count tokens of the hypothesis for good."""
         said, self._hypothesis = self._hypothesis.split(count)
-        self._earlier = tuple(hypothesis.split(count)[1] for hypothesis in self._earlier)
+        self._looks = tuple((at, hypothesis.split(count)[1]) for at, hypothesis in self._looks)
         if not said.tokens:
             return []
         self._commit_end = self._tick_end

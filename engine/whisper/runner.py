@@ -32,7 +32,7 @@ from lookhear.kernels.log_mel import HOP
 
 
 class WhisperRunner:
-    """max_rows: requests decoded together at most. windows: see `WhisperPasses`."""
+    """max_rows: requests decoded together at most. windows, pads: see `WhisperPasses`."""
 
     free_tokens = 0  # rows are fixed: nothing is reserved by length
 
@@ -43,6 +43,7 @@ class WhisperRunner:
         max_rows: int,
         *,
         windows: Seq[int] = (),
+        pads: bool = False,
         acceleration: Acceleration = CPU,
     ) -> None:
         self._model = model
@@ -63,6 +64,7 @@ class WhisperRunner:
             self._self_cache,
             self._cross_cache,
             windows=windows,
+            pads=pads,
             acceleration=acceleration,
         )
 
