@@ -15,7 +15,7 @@ Positions are absolute: samples since the turn began.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,10 @@ from lookhear.engine.speech.agreement import agreed_words
 from lookhear.engine.speech.audio_buffer import AudioBuffer, quietest
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.live_config import LiveConfig
+from lookhear.engine.speech.looks import Looks
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
+from lookhear.engine.speech.session_language import SURE
+from lookhear.engine.speech.session_memory import SessionMemory
 from lookhear.engine.speech.turn_text import TurnText
 from lookhear.engine.speech.words import UNSPACED_LANGUAGES
 
@@ -53,11 +56,13 @@ class LiveTurn:
         settings: TranscriptionSettings,
         recognizer: Recognizer,
         config: LiveConfig,
+        memory: SessionMemory | None = None,
     ) -> None:
         self._session = session
         self._turn = turn
         self._recognizer = recognizer
         self._config = config
+        self._memory = memory or SessionMemory()
         self._text = TurnText(session, turn, settings, recognizer)
         # From _segment_start on. Speech that begins with the very first frame is misheard; silence
         # in front is cheap.
@@ -71,9 +76,9 @@ class LiveTurn:
         self._tick_end = 0  # where the last tick's audio ended
         self._commit_end = 0  # where the audio of the last committing tick ended
         self._hypothesis = Hypothesis()  # what the last tick heard beyond the committed tokens
-        self._looks: tuple[tuple[int, Hypothesis], ...] = ()  # (end, what was heard)
+        self._looks = Looks()
+        self._heard: Mapping[str, float] = {}  # of the languages, by the last tick
         self._committed: list[int] = []  # tokens of the open segment
-        self._closed: list[int] = []  # latest tokens of closed segments, for the prompt
 
     # --- input -----------------------------------------------------------------------------------
 
@@ -160,7 +165,8 @@ class LiveTurn:
                 language=self._text.language,
                 committed=tuple(self._committed),
                 draft=self._hypothesis if self._config.draft else None,
-                earlier=tuple(self._closed),
+                earlier=self._memory.tokens,
+                languages=self._memory.language,
             )
         )
 
@@ -171,43 +177,41 @@ class LiveTurn:
         tick, self._in_flight = self._in_flight, None
         assert tick is not None
         new = self._recognizer.hypothesis(result, len(self._committed), tick.start)
-        looks = self._looks
         self._tick_end, self._hypothesis = tick.end, new
-        self._looks = (*self._since(looks, tick.end), (tick.end, new))
+        self._heard = new.languages or self._heard
         if tick.is_cut:
             return [*self._close(), *self.settle()]
         num_final = 0
         if self.num_samples - self.segment_start <= self._config.cap:
-            num_final = self._num_final(new, looks, tick)
+            num_final = self._num_final(new, tick)
+        self._looks.add(tick.end, new, tick.end - self._config.evidence)
         events = self._commit(num_final)
         return [*events, *self.settle(), *self._provisional()]
 
-    def _since(self, looks: Any, end: int) -> Any:
-        least = end - self._config.evidence
-        old = [i for i, (at, _) in enumerate(looks) if at <= least]
-        return looks[old[-1] :] if old else looks
-
-    def _num_final(self, new: Hypothesis, looks: Any, tick: _Tick) -> int:
+    def _num_final(self, new: Hypothesis, tick: _Tick) -> int:
+        """Leading tokens of the new hypothesis that will not change any more."""
         config = self._config
-        is_ripe = tick.end - self.segment_start >= config.warm_up
+        # From a few syllables a model makes up whole sentences, and may do so twice alike.
+        if tick.end - self.segment_start < config.warm_up or not self._knows_language(new):
+            return 0
+        # There is silence behind the last word, so it will not grow: one more look is enough.
         is_quiet = tick.end >= self._voiced_until + config.tail
-        if is_quiet:
-            older = [h for _, h in looks[-1:]]
-        else:
-            if not looks or looks[0][0] > tick.end - config.evidence:
-                return 0
-            older = [h for _, h in self._since(looks, tick.end)]
-        is_settled = self._text.language is not None
-        if not is_ripe or not (is_settled or all(h.language == new.language for h in older)):
+        older = self._looks.last() if is_quiet else self._looks.since(tick.end - config.evidence)
+        if not older or any(look.language != new.language for look in older):
             return 0
         return agreed_words(
-            [hypothesis.tokens for hypothesis in older],
+            [look.tokens for look in older],
             new.tokens,
             self._recognizer.token_bytes,
             held_words=0 if is_quiet else config.held_words,
             unspaced=new.language in UNSPACED_LANGUAGES,
             limit=None if is_quiet else new.num_confident(config.least_logprob),
         )
+
+    def _knows_language(self, new: Hypothesis) -> bool:
+        if self._text.language is not None or not new.languages or new.language is None:
+            return True
+        return self._memory.language.posterior(new.languages)[new.language] >= SURE
 
     def settle(self) -> list[Event]:
         """Close what is complete: the turn at its end, the segment at a pause."""
@@ -216,6 +220,7 @@ class LiveTurn:
         if self.has_ended:
             events = [*self._close(), *self._provisional()]
             self.is_done = True
+            self._memory.language.conclude(self._heard)
             return [*events, *self._text.flush(), self._completed()]
         silence = self.num_samples - self._voiced_until
         is_long = self._voiced_until - self.segment_start >= self._config.roll
@@ -232,9 +237,9 @@ class LiveTurn:
     def _close(self) -> list[Event]:
         """Commit all that the last tick heard, and begin the next segment where its audio ended."""
         events = self._commit(len(self._hypothesis.tokens))
-        carried = self._recognizer.max_carried
-        self._closed = (self._closed + self._committed)[-carried:] if carried else []
-        self._committed, self._hypothesis, self._looks = [], Hypothesis(), ()
+        self._memory.say(self._committed, self._recognizer.max_carried)
+        self._committed, self._hypothesis = [], Hypothesis()
+        self._looks.clear()
         self._text.end_segment()
         self._start_segment(self._tick_end)
         return events
@@ -248,7 +253,7 @@ class LiveTurn:
     def _commit(self, count: int) -> list[Event]:
         """Say the first count tokens of the hypothesis for good."""
         said, self._hypothesis = self._hypothesis.split(count)
-        self._looks = tuple((at, hypothesis.split(count)[1]) for at, hypothesis in self._looks)
+        self._looks.commit(count)
         if not said.tokens:
             return []
         self._commit_end = self._tick_end

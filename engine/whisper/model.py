@@ -33,7 +33,6 @@ Head = tuple[int, int]  # (decoder layer, head in it)
 # Of a window's padding beside speech: the log-mel spectrogram keeps eight decades below the loudest
 # sound, which for speech lies between 10^1 and 10^2; for louder or quieter ones texts are the same.
 SILENT_LOG_MEL = -0.6
-SILENT_TAIL = 50  # positions, of 20 ms: a decoder that sees no silence behind a word guesses more
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +40,12 @@ class EncodedSilence:
     """A full window in which nobody speaks, read once: it stands for the padding of short ones,
     which need not be read then.
 
-    keys_values: of every encoder layer, two of [1, positions, heads, head_dim]. encoded: the
-    encoder's output, [1, positions, width].
+    keys_values: of every encoder layer, two of [1, positions, heads, head_dim]. cross: those of
+    every decoder layer, as `WhisperModel.project_cross` gives them for a batch of one.
     """
 
     keys_values: list[tuple[Tensor, Tensor]]
-    encoded: Tensor
+    cross: list[Tensor]
 
     def behind(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """keys, values: [batch, n, heads, head_dim] of a window -> of the window and, at the
@@ -56,6 +55,14 @@ class EncodedSilence:
         rest = (x[:, n:].expand(batch, -1, -1, -1) for x in self.keys_values[layer])
         k, v = (torch.cat(pair, dim=1) for pair in zip(own, rest, strict=True))
         return k, v
+
+    def cross_behind(self, projected: Sequence[Tensor]) -> list[Tensor]:
+        """The same for what `WhisperModel.project_cross` gives."""
+        batch, n = projected[0].shape[0], projected[0].shape[3]
+        return [
+            torch.cat([own, rest[:, :, :, n:].expand(batch, -1, -1, -1, -1)], dim=3)
+            for own, rest in zip(projected, self.cross, strict=True)
+        ]
 
 
 class WhisperModel:
@@ -123,8 +130,8 @@ class WhisperModel:
         log_mel: [batch, mels, frames], any even number of frames up to 2 * audio_positions. A
         window shorter than 30 s takes the first positions: Whisper's are fixed sinusoids.
         silence: what the checkpoint was trained to hear behind a short window. It is attended to as
-        if it had been read, and `SILENT_TAIL` of its positions follow those of the window.
-        Returns [batch, frames // 2, width], and the tail.
+        if it had been read.
+        Returns [batch, frames // 2, width].
         """
         dims, weights = self.dims, self.weights
         frames = log_mel.shape[2]
@@ -136,9 +143,7 @@ class WhisperModel:
             return self._encoder(self._convolved(log_mel))
         # The silence begins as the window ends.
         x = self._convolved(F.pad(log_mel, (0, 2), mode="replicate"), frames // 2)
-        encoded = self._encoder(x, silence)
-        tail = silence.encoded[:, frames // 2 :][:, :SILENT_TAIL]
-        return torch.cat([encoded, tail.expand(len(encoded), -1, -1)], dim=1)
+        return self._encoder(x, silence)
 
     @torch.inference_mode()
     def encode_silence(self) -> EncodedSilence:
@@ -147,7 +152,7 @@ class WhisperModel:
         log_mel = torch.full(shape, SILENT_LOG_MEL, device=self.device)
         keys_values: list[tuple[Tensor, Tensor]] = []
         encoded = self._encoder(self._convolved(log_mel), kept=keys_values)
-        return EncodedSilence(keys_values, encoded)
+        return EncodedSilence(keys_values, self.project_cross(encoded))
 
     def _convolved(self, log_mel: Tensor, positions: int | None = None) -> Tensor:
         """[batch, frames // 2, width], the first so many of them, with their positions added."""

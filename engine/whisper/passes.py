@@ -20,7 +20,7 @@ from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Fields, Shape, row_buckets
 from lookhear.engine.device.staging import Integers, to_device
 from lookhear.engine.whisper.caches import TRASH_ROW, TRASH_SLOT, CrossCache, SelfCache
-from lookhear.engine.whisper.model import SILENT_TAIL, WhisperModel
+from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.request import LogitsRow, WhisperSequence
 from lookhear.engine.whisper.rules import Rule, TokenRules
 from lookhear.kernels.log_mel import HOP
@@ -125,7 +125,8 @@ class WhisperPasses:
         if shape is None:
             encoded = self.graphs.run(kind, None, lambda: model.encode(log_mel, self._silence))
             lengths = [encoded.shape[1]] * len(group)
-            self._cross_cache.write(slots, model.project_cross(encoded), lengths)
+            rest = None if self._silence is None else self._silence.cross
+            self._cross_cache.write(slots, model.project_cross(encoded), lengths, rest)
             return
         padding = [TRASH_SLOT] * (shape[0] - len(group))
         fields = self.graphs.staging.put(
@@ -135,7 +136,7 @@ class WhisperPasses:
         self.graphs.run(kind, shape, lambda: None)
         positions = window // HOP // 2
         if self._silence is not None:
-            positions = min(positions + SILENT_TAIL, self._model.dims.audio_positions)
+            positions = self._model.dims.audio_positions
         self._cross_cache.lengths.index_fill_(0, fields["slots"][: len(group)], positions)
 
     def _mel_of(self, window: int, batch: int) -> Tensor:
@@ -146,7 +147,10 @@ class WhisperPasses:
     def _encode_region(self, window: int, fields: Fields) -> Tensor:
         log_mel = self._mel_of(window, len(fields["slots"]))
         encoded = self._model.encode(log_mel, self._silence)
-        self._cross_cache.fill(fields["slots"], self._model.project_cross(encoded))
+        projected = self._model.project_cross(encoded)
+        if self._silence is not None:
+            projected = self._silence.cross_behind(projected)
+        self._cross_cache.fill(fields["slots"], projected)
         return encoded[0, 0].clone()  # nobody's; the whole would stay in memory for every graph
 
     # --- decoding --------------------------------------------------------------------------------
