@@ -89,8 +89,8 @@ class SpeechDesk:
             )
         if error is not None:
             return [TurnFailed(session, turn, *error)]
-        speaker.memory.listen(message.settings.languages)
-        speaker.add(key, self._family.start_turn(session, turn, message.settings, speaker.memory))
+        language = speaker.language(message.settings.languages)
+        speaker.add(key, self._family.start_turn(session, turn, message.settings, language))
         return self._listen(session, speaker, core) if is_one_more else []
 
     def _listen(self, session: str, speaker: Speaker, core: EngineCore) -> list[Event]:

@@ -36,8 +36,7 @@ from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.looks import Looks
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
-from lookhear.engine.speech.session_language import SURE
-from lookhear.engine.speech.session_memory import SessionMemory
+from lookhear.engine.speech.session_language import SURE, SessionLanguage
 from lookhear.engine.speech.turn_text import TurnText
 from lookhear.engine.speech.words import UNSPACED_LANGUAGES
 
@@ -56,13 +55,13 @@ class LiveTurn:
         settings: TranscriptionSettings,
         recognizer: Recognizer,
         config: LiveConfig,
-        memory: SessionMemory | None = None,
+        language: SessionLanguage | None = None,
     ) -> None:
         self._session = session
         self._turn = turn
         self._recognizer = recognizer
         self._config = config
-        self._memory = memory or SessionMemory()
+        self._language = language or SessionLanguage()
         self._text = TurnText(session, turn, settings, recognizer)
         # From _segment_start on. Speech that begins with the very first frame is misheard; silence
         # in front is cheap.
@@ -79,6 +78,7 @@ class LiveTurn:
         self._looks = Looks()
         self._heard: Mapping[str, float] = {}  # of the languages, by the last tick
         self._committed: list[int] = []  # tokens of the open segment
+        self._closed: list[int] = []  # latest tokens of closed segments, for the prompt
 
     # --- input -----------------------------------------------------------------------------------
 
@@ -165,8 +165,8 @@ class LiveTurn:
                 language=self._text.language,
                 committed=tuple(self._committed),
                 draft=self._hypothesis if self._config.draft else None,
-                earlier=self._memory.tokens,
-                languages=self._memory.language,
+                earlier=tuple(self._closed),
+                languages=self._language,
             )
         )
 
@@ -211,7 +211,7 @@ class LiveTurn:
     def _knows_language(self, new: Hypothesis) -> bool:
         if self._text.language is not None or not new.languages or new.language is None:
             return True
-        return self._memory.language.posterior(new.languages)[new.language] >= SURE
+        return self._language.posterior(new.languages)[new.language] >= SURE
 
     def settle(self) -> list[Event]:
         """Close what is complete: the turn at its end, the segment at a pause."""
@@ -220,7 +220,7 @@ class LiveTurn:
         if self.has_ended:
             events = [*self._close(), *self._provisional()]
             self.is_done = True
-            self._memory.language.conclude(self._heard)
+            self._language.conclude(self._heard)
             return [*events, *self._text.flush(), self._completed()]
         silence = self.num_samples - self._voiced_until
         is_long = self._voiced_until - self.segment_start >= self._config.roll
@@ -237,7 +237,8 @@ class LiveTurn:
     def _close(self) -> list[Event]:
         """Commit all that the last tick heard, and begin the next segment where its audio ended."""
         events = self._commit(len(self._hypothesis.tokens))
-        self._memory.say(self._committed, self._recognizer.max_carried)
+        carried = self._recognizer.max_carried
+        self._closed = (self._closed + self._committed)[-carried:] if carried else []
         self._committed, self._hypothesis = [], Hypothesis()
         self._looks.clear()
         self._text.end_segment()

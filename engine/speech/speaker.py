@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from lookhear.engine.speech.live import LiveTurn
-from lookhear.engine.speech.session_memory import SessionMemory
+from lookhear.engine.speech.session_language import SessionLanguage
 
 
 class Speaker:
     """Turns are heard in the order in which they began: the next one begins to be heard when all
-    was said of the one before it, so that a client reads them in order, and a turn knows what came
-    before. Their audio is taken as it comes. memory: what they share."""
+    was said of the one before it, so that a client reads them in order, and a turn knows in which
+    language those before it were. Their audio is taken as it comes."""
 
     def __init__(self) -> None:
-        self.memory = SessionMemory()
+        self._language = SessionLanguage()
         self._turns: deque[tuple[str, LiveTurn]] = deque()
+
+    def language(self, candidates: Sequence[str]) -> SessionLanguage:
+        """Of the session. candidates: as its latest turn has them; others begin it anew."""
+        if self._language.candidates != frozenset(candidates):
+            self._language = SessionLanguage(candidates)
+        return self._language
 
     @property
     def head(self) -> tuple[str, LiveTurn] | None:

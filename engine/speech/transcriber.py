@@ -10,7 +10,7 @@ from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile, TranscriptionS
 from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer
-from lookhear.engine.speech.session_memory import SessionMemory
+from lookhear.engine.speech.session_language import SessionLanguage
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class Transcriber:
         return self.live.max_samples
 
     def start_turn(
-        self, session: str, turn: str, settings: TranscriptionSettings, memory: SessionMemory
+        self, session: str, turn: str, settings: TranscriptionSettings, language: SessionLanguage
     ) -> LiveTurn:
-        """Who listens to a turn. memory: what those before it left."""
-        return LiveTurn(session, turn, settings, self.recognizer(settings), self.live, memory)
+        """Who listens to a turn. language: of its session."""
+        return LiveTurn(session, turn, settings, self.recognizer(settings), self.live, language)
 
 
 def settings_error(

@@ -37,6 +37,8 @@ def session(settings: SessionSettings, session_id: str, expires_at: int | None) 
         transcription: Json = {"model": settings.model}
         if settings.language is not None:
             transcription["language"] = settings.language
+        if settings.languages:
+            transcription["languages"] = list(settings.languages)
         if settings.prompt:
             transcription["prompt"] = settings.prompt
         audio["transcription"] = transcription
