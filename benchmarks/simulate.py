@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--window", default="auto")
     parser.add_argument("--min-window", type=float, default=usual.min_window_seconds)
     parser.add_argument("--tick", type=float, default=usual.tick_seconds)
-    parser.add_argument("--agree", type=int, default=usual.agreeing_ticks)
+    parser.add_argument("--evidence", type=float, default=usual.evidence_seconds)
     parser.add_argument("--held", type=int, default=usual.held_words)
     parser.add_argument("--probability", type=float, default=None, help="to be committed")
     parser.add_argument("--segment", type=float, default=0.0, help="longest, seconds")
@@ -154,7 +154,7 @@ def main() -> None:
         window=options.window,
         min_window_seconds=options.min_window,
         tick_seconds=options.tick,
-        agreeing_ticks=options.agree,
+        evidence_seconds=options.evidence,
         held_words=options.held,
         commit_probability=options.probability,
         max_segment_seconds=options.segment,

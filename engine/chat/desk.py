@@ -81,6 +81,10 @@ class ChatDesk:
         if self._prompter.pictures is not None:
             self._prompter.pictures.forget(session)
 
+    def left(self, key: str, session: str, core: EngineCore) -> list[Event]:
+        """Nothing waits for an answer."""
+        return []
+
     def stats(self, core: EngineCore) -> dict[str, int]:
         """Answers under way, and what the pictures take."""
         pictures = self._prompter.pictures

@@ -31,11 +31,12 @@ class EngineConfig:
     max_rows: int = 0  # requests decoded together in one step; 0: the device's
     max_audio_seconds: float = 3600.0  # of one turn or file
     tick_seconds: float = 0.25  # least new audio between two ticks of one turn
-    # Encoder windows: "full" always encodes 30 s, as Whisper was published; "short" pads audio only
-    # up to the next step; "auto" is short for checkpoints that say they were trained for it.
+    # Encoder windows: "full" always encodes 30 s, as Whisper was published; "short" only as much as
+    # there is audio, and takes the rest for silence; "auto": short on a CPU, and for checkpoints
+    # that say they were trained for it.
     window: str = "auto"
-    window_step_seconds: float = 2.0  # by which a short window grows
-    min_window_seconds: float = 4.0  # of the shortest window
+    window_step_seconds: float = 0.0  # by which a short window grows; 0: what suits the checkpoint
+    min_window_seconds: float = 0.0  # of the shortest window; 0: what suits the checkpoint
     max_segment_seconds: float = 0.0  # then an open one is cut; 0: what suits the checkpoint
     freeze_windows: bool = True  # Qwen3-ASR: full windows are read once (off: for comparison)
     # Tokens fed to the decoder in one step, over all requests; 0: the device's.
@@ -45,7 +46,7 @@ class EngineConfig:
     max_answer_tokens: int = 1024  # tokens of an answer whose client names no limit
     max_answers: int = 64  # answers at once, over all sessions
     kv_cache_gigabytes: float = 0.0  # GiB for the paged cache at most; 0: the device's
-    agreeing_ticks: int = 2  # ticks in a row that must hear a word alike to commit it
+    evidence_seconds: float = 0.75
     held_words: int = 1  # words at the edge of the audio that wait all the same
     # Probability that a token must have to be committed while somebody speaks; None: what suits the
     # kind of model.
@@ -73,7 +74,6 @@ class EngineConfig:
             ("threads", self.threads >= 0, "0 or more"),
             ("max_live_turns", self.max_live_turns >= 0, "0 or more"),
             ("max_rows", self.max_rows >= 0, "0 or more"),
-            ("agreeing_ticks", within(2, self.agreeing_ticks, 8), "2 to 8"),
             ("held_words", within(0, self.held_words, 8), "0 to 8"),
             ("commit_probability", within(0, self.commit_probability, 1), "0 to 1"),
             ("token_budget", budget == 0 or budget >= 16, "0, or at least 16"),
@@ -88,8 +88,9 @@ class EngineConfig:
                 for name, low, high in (
                     ("max_audio_seconds", 1.0, 86_400.0),
                     ("tick_seconds", 0.02, 10.0),
-                    ("window_step_seconds", 0.02, 30.0),
-                    ("min_window_seconds", 0.1, 30.0),
+                    ("evidence_seconds", 0.0, 10.0),
+                    ("window_step_seconds", 0.0, 30.0),
+                    ("min_window_seconds", 0.0, 30.0),
                     ("heartbeat_seconds", 0.05, 60.0),
                 )
             ),

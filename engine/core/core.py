@@ -32,6 +32,9 @@ class Desk(Protocol):
     def close(self, session: str) -> None:
         """The session is over; its owners are dropped by the core."""
 
+    def left(self, key: str, session: str, core: EngineCore) -> list[Event]:
+        """An owner of a session is gone; what waited for that may begin."""
+
     def stats(self, core: EngineCore) -> dict[str, int]:
         """How it is now, for the metrics."""
 
@@ -64,6 +67,7 @@ class EngineCore:
         self._changed: dict[str, None] = {}
         self._running: dict[str, Running] = {}
         self._events: list[Event] = []
+        self._departed: list[tuple[str, str]] = []  # owners that are gone, with their session
         self._num_steps = self._num_requests = 0
         self._num_drafted = self._num_accepted = self._num_passes = 0
 
@@ -80,6 +84,13 @@ class EngineCore:
                 self._events.append(Pong(number, self.stats()))
             case _:
                 self._events.extend(self._desk.take(message, self))
+        self._follow_departed()
+
+    def _follow_departed(self) -> None:
+        """Whoever waited for an owner begins behind all that it said."""
+        while self._departed:
+            key, session = self._departed.pop(0)
+            self._events.extend(self._desk.left(key, session, self))
 
     # --- owners: what the desk may do ------------------------------------------------------------
 
@@ -120,8 +131,9 @@ class EngineCore:
             self._retire(sequence)
         self._runner.forget(key)
         session = self._session_of.pop(key, None)
-        if session in self._sessions:
+        if session is not None and session in self._sessions:
             self._sessions[session].discard(key)
+            self._departed.append((key, session))
 
     def drop_if_done(self, key: str) -> None:
         """Forget an owner that has said all it had to say."""
@@ -160,6 +172,7 @@ class EngineCore:
         if work:
             self._launch(work)
         self._commit(self._wait(is_idle=not work))
+        self._follow_departed()
         events, self._events = self._events, []
         return events
 

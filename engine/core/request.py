@@ -6,7 +6,7 @@ What is decoded, and how a prompt is laid out, belongs to the kind of model: see
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Generic, Protocol, TypeVar
@@ -67,7 +67,8 @@ class Result:
     logprobs: natural log-probability per token. num_accepted: draft tokens that verification kept.
     num_passes: decoder passes it took. language: token id of a checkpoint with language tokens.
     no_speech_prob: probability of <|nospeech|> at the start token. token_times: (start, end) in
-    seconds of the window per prefix+tokens token, if asked for.
+    seconds of the window per prefix+tokens token, if asked for. languages: of a checkpoint with
+    language tokens, the log-probability of each, whatever was told or chosen.
     """
 
     key: str
@@ -77,6 +78,7 @@ class Result:
     stop: StopReason
     num_passes: int = 0
     language: int | None = None
+    languages: Mapping[int, float] = field(default_factory=dict)
     no_speech_prob: float = 0.0
     token_times: tuple[tuple[float, float], ...] | None = None
 

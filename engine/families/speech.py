@@ -28,7 +28,7 @@ def live_config(config: EngineConfig, cap: float, roll: float, probability: floa
         cap=round(cap * seconds),
         roll=round(roll * seconds),
         max_samples=round(config.max_audio_seconds * seconds),
-        agreeing_ticks=config.agreeing_ticks,
+        evidence=round(config.evidence_seconds * seconds),
         held_words=config.held_words,
         least_logprob=math.log(probability) if probability > 0 else -math.inf,
         draft=config.draft_verification,

@@ -34,12 +34,17 @@ def build(
     traits = Traits.from_folder(folder)
     prompter = WhisperPrompter(tokenizer, MAX_CARRIED, MAX_CARRIED if traits.carries_text else 0)
     longest = model.dims.audio_positions * SAMPLE_RATE // 50  # 50 encoder positions a second
-    window = _window_rule(config, traits, longest)
+    is_short = config.window == "short" or (
+        config.window == "auto" and (traits.short_windows or device == "cpu")
+    )
+    # What was never trained to hear less than 30 s is told that the rest is silence.
+    pads = is_short and not traits.short_windows
+    window = _window_rule(config, traits, longest, is_short=is_short, pads=pads)
     # An open segment may grow by the search for a quiet place before it is cut.
     room = (window.longest - LiveConfig().search) / SAMPLE_RATE - 1
     live = live_config(config, min(config.max_segment_seconds or 14.0, room), 0.0, 0.0)
-    # Full windows are one step of the rule long.
-    cap = window.longest - window.margin if window.step < window.longest else None
+    # Timestamps are said by those who learned to hear full windows.
+    cap = window.longest - window.margin if is_short and not pads else None
     transcriber = Transcriber(
         live,
         prompter.languages,
@@ -53,24 +58,25 @@ def build(
         tokenizer,
         config.max_rows,
         windows=_windows(window),
+        pads=pads,
         acceleration=acceleration_of(config, device),
     )
     return speech_parts(config, transcriber, runner, model.num_parameters, dtype, longest, device)
 
 
-def _window_rule(config: EngineConfig, traits: Traits, longest: int) -> WindowRule:
-    """Short windows only where they were asked for, or the checkpoint was trained for them.
-
-    longest: samples of the window that the checkpoint was published with.
-    """
+def _window_rule(
+    config: EngineConfig, traits: Traits, longest: int, *, is_short: bool, pads: bool
+) -> WindowRule:
+    """longest: samples of the window that the checkpoint was published with."""
     margin = SAMPLE_RATE // 5
-    is_short = config.window == "short" or (config.window == "auto" and traits.short_windows)
     if not is_short:
         return WindowRule(step=longest, shortest=longest, longest=longest, margin=margin)
     if traits.longest_window_seconds is not None:
         longest = min(longest, round(traits.longest_window_seconds * SAMPLE_RATE))
-    step = min(longest, round(config.window_step_seconds * SAMPLE_RATE))
-    shortest = min(longest, round(config.min_window_seconds * SAMPLE_RATE))
+    seconds = config.window_step_seconds or (0.5 if pads else 2.0)
+    step = min(longest, round(seconds * SAMPLE_RATE))
+    seconds = config.min_window_seconds or (1.0 if pads else 4.0)
+    shortest = min(longest, round(seconds * SAMPLE_RATE))
     return WindowRule(step=step, shortest=shortest, longest=longest, margin=margin)
 
 

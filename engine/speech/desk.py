@@ -20,6 +20,7 @@ from lookhear.engine.messages import (
     TurnFailed,
 )
 from lookhear.engine.speech.live import LiveTurn
+from lookhear.engine.speech.speaker import Speaker
 from lookhear.engine.speech.transcriber import Transcriber, settings_error, too_long
 
 
@@ -30,6 +31,7 @@ class SpeechDesk:
         self._name = name
         self._family = family
         self._max_live_turns = max_live_turns
+        self._speakers: dict[str, Speaker] = {}
 
     def take(self, message: Message, core: EngineCore) -> list[Event]:
         """See `Desk`."""
@@ -40,14 +42,12 @@ class SpeechDesk:
                 return self._append(message, core)
             case EndTurn(session, turn):
                 key = _key(session, turn)
-                if (live := _live(core, key)) is None:
+                if (live := self._turn(session, key)) is None:
                     return []
                 live.end()
-                events = live.settle()
-                core.drop_if_done(key)
-                return events
+                return self._settled(key, live, core)
             case CancelTurn(session, turn):
-                core.drop(_key(session, turn))
+                self._drop(session, _key(session, turn), core)
             case TranscribeFile():
                 return self._start_file(message, core)
             case CancelFile(request):
@@ -58,7 +58,16 @@ class SpeechDesk:
         return []
 
     def close(self, session: str) -> None:
-        """Nothing is kept by session."""
+        """See `Desk`."""
+        self._speakers.pop(session, None)
+
+    def left(self, key: str, session: str, core: EngineCore) -> list[Event]:
+        """See `Desk`: the session's next turn is heard."""
+        speaker = self._speakers.get(session)
+        if speaker is None or speaker.turn(key) is None:
+            return []
+        speaker.remove(key)
+        return self._listen(session, speaker, core)
 
     def stats(self, core: EngineCore) -> dict[str, int]:
         """Turns that are open."""
@@ -67,24 +76,42 @@ class SpeechDesk:
     def _start_turn(self, message: StartTurn, core: EngineCore) -> list[Event]:
         session, turn = message.session, message.turn
         key = _key(session, turn)
-        if core.owner(key) is not None:
+        speaker = self._speakers.setdefault(session, Speaker())
+        if speaker.turn(key) is not None:
             text = f"turn: expected a new name, {turn!r} is open already"
             return [TurnFailed(session, turn, "duplicate_turn", text)]
         error = settings_error(self._family, self._name, message.settings)
-        if error is None and core.count(LiveTurn) >= self._max_live_turns:
+        is_one_more = speaker.head is None
+        if error is None and is_one_more and core.count(LiveTurn) >= self._max_live_turns:
             error = (
                 "too_many_turns",
                 f"this engine listens to {self._max_live_turns} speakers at once; all are taken",
             )
         if error is not None:
             return [TurnFailed(session, turn, *error)]
-        live = self._family.start_turn(session, turn, message.settings)
+        language = speaker.language(message.settings.languages)
+        speaker.add(key, self._family.start_turn(session, turn, message.settings, language))
+        return self._listen(session, speaker, core) if is_one_more else []
+
+    def _listen(self, session: str, speaker: Speaker, core: EngineCore) -> list[Event]:
+        """To the turn that is next, with all that came of it while it waited."""
+        if speaker.head is None:
+            return []
+        key, live = speaker.head
         core.add(key, Priority.LIVE, live, session)
-        return []
+        return self._settled(key, live, core)
+
+    def _settled(self, key: str, live: LiveTurn, core: EngineCore) -> list[Event]:
+        """What needs no request, once the turn's time has come."""
+        if core.owner(key) is None:
+            return []
+        events = live.settle()
+        core.drop_if_done(key)
+        return events
 
     def _append(self, message: AppendAudio, core: EngineCore) -> list[Event]:
         key = _key(message.session, message.turn)
-        live = _live(core, key)
+        live = self._turn(message.session, key)
         if live is None or live.has_ended:
             return []  # failed, cancelled or over; the gateway may not have heard of it yet
         limit = self._family.max_samples
@@ -92,10 +119,21 @@ class SpeechDesk:
             seconds = limit // SAMPLE_RATE
             text = f"the turn is longer than {seconds} s; commit it in shorter pieces"
             events = live.fail("audio_too_long", text)
-            core.drop(key)
+            self._drop(message.session, key, core)
             return events
         live.append(message.samples, message.voiced_until)
-        return live.settle()
+        return self._settled(key, live, core)
+
+    def _drop(self, session: str, key: str, core: EngineCore) -> None:
+        """A turn that is heard, or waits."""
+        if core.owner(key) is not None:
+            core.drop(key)
+        elif session in self._speakers:
+            self._speakers[session].remove(key)
+
+    def _turn(self, session: str, key: str) -> LiveTurn | None:
+        speaker = self._speakers.get(session)
+        return None if speaker is None else speaker.turn(key)
 
     def _start_file(self, message: TranscribeFile, core: EngineCore) -> list[Event]:
         error = settings_error(self._family, self._name, message.settings)
@@ -109,11 +147,6 @@ class SpeechDesk:
         events = job.settle()
         core.drop_if_done(message.request)
         return events
-
-
-def _live(core: EngineCore, key: str) -> LiveTurn | None:
-    owner = core.owner(key)
-    return owner if isinstance(owner, LiveTurn) else None
 
 
 def _key(session: str, turn: str) -> str:

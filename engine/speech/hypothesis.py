@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from lookhear.engine.core.request import Result, StopReason
 from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, Word
@@ -45,13 +45,15 @@ def told_logprobs(tokens: Sequence[TokenLogprob], text: str) -> list[TokenLogpro
 class Hypothesis:
     """tokens: ids. logprobs: one per token. spans: (start, end) seconds from the turn's beginning,
     one per token, or empty when times were not asked for. language: ISO code, None if not known.
-    language_logprob: how sure it is; 0 where that is not known."""
+    language_logprob: how sure it is; 0 where that is not known. languages: log-probability of each
+    by the audio alone, where a checkpoint says so."""
 
     tokens: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     spans: tuple[tuple[float, float], ...] = ()
     language: str | None = None
     language_logprob: float = 0.0
+    languages: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -79,7 +81,9 @@ class Hypothesis:
         """The first count tokens, and the rest."""
 
         def part(at: slice) -> Hypothesis:
-            return Hypothesis(self.tokens[at], self.logprobs[at], self.spans[at], self.language)
+            return replace(
+                self, tokens=self.tokens[at], logprobs=self.logprobs[at], spans=self.spans[at]
+            )
 
         return part(slice(count)), part(slice(count, None))
 

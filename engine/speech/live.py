@@ -15,7 +15,7 @@ Positions are absolute: samples since the turn began.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,9 @@ from lookhear.engine.speech.agreement import agreed_words
 from lookhear.engine.speech.audio_buffer import AudioBuffer, quietest
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.live_config import LiveConfig
+from lookhear.engine.speech.looks import Looks
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
+from lookhear.engine.speech.session_language import SURE, SessionLanguage
 from lookhear.engine.speech.turn_text import TurnText
 from lookhear.engine.speech.words import UNSPACED_LANGUAGES
 
@@ -53,11 +55,13 @@ class LiveTurn:
         settings: TranscriptionSettings,
         recognizer: Recognizer,
         config: LiveConfig,
+        language: SessionLanguage | None = None,
     ) -> None:
         self._session = session
         self._turn = turn
         self._recognizer = recognizer
         self._config = config
+        self._language = language or SessionLanguage()
         self._text = TurnText(session, turn, settings, recognizer)
         # From _segment_start on. Speech that begins with the very first frame is misheard; silence
         # in front is cheap.
@@ -71,7 +75,8 @@ class LiveTurn:
         self._tick_end = 0  # where the last tick's audio ended
         self._commit_end = 0  # where the audio of the last committing tick ended
         self._hypothesis = Hypothesis()  # what the last tick heard beyond the committed tokens
-        self._earlier: tuple[Hypothesis, ...] = ()  # what the ticks before it heard
+        self._looks = Looks()
+        self._heard: Mapping[str, float] = {}  # of the languages, by the last tick
         self._committed: list[int] = []  # tokens of the open segment
         self._closed: list[int] = []  # latest tokens of closed segments, for the prompt
 
@@ -116,13 +121,8 @@ class LiveTurn:
         if self._has_voice() or not self.has_ended:
             at_end = self.has_ended and self._tick_end >= self.num_samples
             return at_end or self._tick_end >= self._voiced_until + self._config.tail
-        # The detector heard nobody in what is left. If it heard nobody at all, let the model
-        # listen once: a quiet speaker must not be lost.
-        return (
-            self.segment_start > 0
-            and self._text.num_tokens > 0
-            or (self.num_samples - self._tick_end < SAMPLE_RATE // 10)
-        )
+        # The detector heard nobody in what is left.
+        return True
 
     @property
     def is_urgent(self) -> bool:
@@ -166,6 +166,7 @@ class LiveTurn:
                 committed=tuple(self._committed),
                 draft=self._hypothesis if self._config.draft else None,
                 earlier=tuple(self._closed),
+                languages=self._language,
             )
         )
 
@@ -176,35 +177,41 @@ class LiveTurn:
         tick, self._in_flight = self._in_flight, None
         assert tick is not None
         new = self._recognizer.hypothesis(result, len(self._committed), tick.start)
-        older = (*self._earlier, self._hypothesis)[1 - self._config.agreeing_ticks :]
-        self._tick_end, self._hypothesis, self._earlier = tick.end, new, older
+        self._tick_end, self._hypothesis = tick.end, new
+        self._heard = new.languages or self._heard
         if tick.is_cut:
             return [*self._close(), *self.settle()]
         num_final = 0
         if self.num_samples - self.segment_start <= self._config.cap:
-            num_final = self._num_final(new, older, tick)
+            num_final = self._num_final(new, tick)
+        self._looks.add(tick.end, new, tick.end - self._config.evidence)
         events = self._commit(num_final)
         return [*events, *self.settle(), *self._provisional()]
 
-    def _num_final(self, new: Hypothesis, older: Sequence[Hypothesis], tick: _Tick) -> int:
-        """Leading tokens of the new hypothesis that will not change any more. older: those of the
-        ticks before, as many as have to agree, beyond the same committed text."""
+    def _num_final(self, new: Hypothesis, tick: _Tick) -> int:
+        """Leading tokens of the new hypothesis that will not change any more."""
         config = self._config
         # From a few syllables a model makes up whole sentences, and may do so twice alike.
-        is_ripe = tick.end - self.segment_start >= config.warm_up
-        is_settled = self._text.language is not None
-        if not is_ripe or not (is_settled or all(h.language == new.language for h in older)):
+        if tick.end - self.segment_start < config.warm_up or not self._knows_language(new):
             return 0
-        # There is silence behind the last word, so it will not grow.
+        # There is silence behind the last word, so it will not grow: one more look is enough.
         is_quiet = tick.end >= self._voiced_until + config.tail
+        older = self._looks.last() if is_quiet else self._looks.since(tick.end - config.evidence)
+        if not older or any(look.language != new.language for look in older):
+            return 0
         return agreed_words(
-            [hypothesis.tokens for hypothesis in older],
+            [look.tokens for look in older],
             new.tokens,
             self._recognizer.token_bytes,
             held_words=0 if is_quiet else config.held_words,
             unspaced=new.language in UNSPACED_LANGUAGES,
             limit=None if is_quiet else new.num_confident(config.least_logprob),
         )
+
+    def _knows_language(self, new: Hypothesis) -> bool:
+        if self._text.language is not None or not new.languages or new.language is None:
+            return True
+        return self._language.posterior(new.languages)[new.language] >= SURE
 
     def settle(self) -> list[Event]:
         """Close what is complete: the turn at its end, the segment at a pause."""
@@ -213,6 +220,7 @@ class LiveTurn:
         if self.has_ended:
             events = [*self._close(), *self._provisional()]
             self.is_done = True
+            self._language.conclude(self._heard)
             return [*events, *self._text.flush(), self._completed()]
         silence = self.num_samples - self._voiced_until
         is_long = self._voiced_until - self.segment_start >= self._config.roll
@@ -231,7 +239,8 @@ class LiveTurn:
         events = self._commit(len(self._hypothesis.tokens))
         carried = self._recognizer.max_carried
         self._closed = (self._closed + self._committed)[-carried:] if carried else []
-        self._committed, self._hypothesis, self._earlier = [], Hypothesis(), ()
+        self._committed, self._hypothesis = [], Hypothesis()
+        self._looks.clear()
         self._text.end_segment()
         self._start_segment(self._tick_end)
         return events
@@ -245,7 +254,7 @@ class LiveTurn:
     def _commit(self, count: int) -> list[Event]:
         """Say the first count tokens of the hypothesis for good."""
         said, self._hypothesis = self._hypothesis.split(count)
-        self._earlier = tuple(hypothesis.split(count)[1] for hypothesis in self._earlier)
+        self._looks.commit(count)
         if not said.tokens:
             return []
         self._commit_end = self._tick_end

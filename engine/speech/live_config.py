@@ -26,7 +26,7 @@ class LiveConfig:
     lead_in: int = SAMPLE_RATE // 10  # silence put in front of every segment
     # Audio of a segment, padding included, before which nothing is committed.
     warm_up: int = SAMPLE_RATE * 7 // 10
-    agreeing_ticks: int = 2  # ticks in a row that must hear a word alike
+    evidence: int = SAMPLE_RATE * 3 // 4
     held_words: int = 1  # words at the edge of the audio that wait all the same
     # Log-probability below which a token, and what follows it, waits for the silence after the
     # speech.

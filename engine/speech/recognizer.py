@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.speech.session_language import SessionLanguage
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,8 @@ class Stretch:
     start: where in the turn its samples begin (negative if silence was put in front); as long as it
     stays the same, samples only grow at their end. language: ISO code that is settled, or None.
     committed: tokens of its text that are settled. draft: what the last tick heard beyond them;
-    None: nothing is to be verified. earlier: tokens said before the segment.
+    None: nothing is to be verified. earlier: tokens said before the segment. languages: what the
+    session is in; of no use where the language is settled.
     """
 
     key: str
@@ -32,6 +34,7 @@ class Stretch:
     committed: tuple[int, ...] = ()
     draft: Hypothesis | None = None
     earlier: tuple[int, ...] = ()
+    languages: SessionLanguage = field(default_factory=SessionLanguage)
 
 
 class Recognizer(Protocol):

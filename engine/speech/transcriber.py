@@ -10,6 +10,7 @@ from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile, TranscriptionS
 from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer
+from lookhear.engine.speech.session_language import SessionLanguage
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,11 @@ class Transcriber:
         """Of one turn or file."""
         return self.live.max_samples
 
-    def start_turn(self, session: str, turn: str, settings: TranscriptionSettings) -> LiveTurn:
-        """Who listens to a turn."""
-        return LiveTurn(session, turn, settings, self.recognizer(settings), self.live)
+    def start_turn(
+        self, session: str, turn: str, settings: TranscriptionSettings, language: SessionLanguage
+    ) -> LiveTurn:
+        """Who listens to a turn. language: of its session."""
+        return LiveTurn(session, turn, settings, self.recognizer(settings), self.live, language)
 
 
 def settings_error(
@@ -44,6 +47,10 @@ def settings_error(
     if settings.language and languages and settings.language not in languages:
         known = ", ".join(languages)
         return "invalid_language", f"language: expected {known}; got {settings.language!r}"
+    unknown = [code for code in settings.languages if languages and code not in languages]
+    if unknown:
+        known = ", ".join(languages)
+        return "invalid_language", f"languages: expected some of {known}; got {unknown[0]!r}"
     if settings.task not in ("transcribe", "translate"):
         return "invalid_task", f"task: expected transcribe or translate; got {settings.task!r}"
     if settings.task == "translate" and not family.translates:

@@ -64,6 +64,7 @@ class CrossCache(FreeList):
         self.data: Tensor = torch.zeros(shape, dtype=dtype, device=device)
         self.lengths: Tensor = torch.zeros(slots + 1, dtype=torch.int64, device=device)
         self.lengths[TRASH_SLOT] = 1  # a softmax over nothing would be NaN
+        self._changed = [positions] * (slots + 1)  # from there on a slot holds what `rest` holds
         self.positions = positions
 
     def free(self, place: int) -> None:
@@ -72,12 +73,18 @@ class CrossCache(FreeList):
         self.lengths[place] = 0
 
     def write(
-        self, slots: Sequence[int], projected: Sequence[Tensor], lengths: Sequence[int]
+        self,
+        slots: Sequence[int],
+        projected: Sequence[Tensor],
+        lengths: Sequence[int],
+        rest: Sequence[Tensor] | None = None,
     ) -> None:
         """Fills slots with the projections of a batch of windows, in the order of the batch.
 
         projected: per layer [batch, 2, heads, positions, head_dim], from `project_cross`.
-        lengths: positions to keep of each window; the rest is not copied.
+        lengths: positions to keep of each window; what is behind them is not copied. rest: per
+        layer [1, 2, heads, all positions, head_dim], which stands behind every window; always the
+        same, so that what a slot has of it needs no copying.
         """
         assert len(slots) == len(lengths) == projected[0].shape[0], (slots, lengths)
         assert len(projected) == self.data.shape[0], len(projected)
@@ -87,6 +94,13 @@ class CrossCache(FreeList):
             for layer, keys_values in enumerate(projected):
                 self.data[layer, slot, :, :, :length] = keys_values[index, :, :, :length]
             self.lengths[slot] = length
+            changed, self._changed[slot] = self._changed[slot], length
+            if rest is None:
+                self._changed[slot] = self.positions
+                continue
+            self.lengths[slot] = self.positions
+            for layer, silent in enumerate(rest):
+                self.data[layer, slot, :, :, length:changed] = silent[0, :, :, length:changed]
 
     def fill(self, slots: Tensor, projected: Sequence[Tensor]) -> None:
         """`write` of whole windows where the slots are known on the device alone, for a graph; the

@@ -6,6 +6,7 @@ Nothing is remembered between calls: caches, rows, slots and lengths are argumen
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -28,6 +29,40 @@ from lookhear.kernels import (
 )
 
 Head = tuple[int, int]  # (decoder layer, head in it)
+
+# Of a window's padding beside speech: the log-mel spectrogram keeps eight decades below the loudest
+# sound, which for speech lies between 10^1 and 10^2; for louder or quieter ones texts are the same.
+SILENT_LOG_MEL = -0.6
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedSilence:
+    """A full window in which nobody speaks, read once: it stands for the padding of short ones,
+    which need not be read then.
+
+    keys_values: of every encoder layer, two of [1, positions, heads, head_dim]. cross: those of
+    every decoder layer, as `WhisperModel.project_cross` gives them for a batch of one.
+    """
+
+    keys_values: list[tuple[Tensor, Tensor]]
+    cross: list[Tensor]
+
+    def behind(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """keys, values: [batch, n, heads, head_dim] of a window -> of the window and, at the
+        positions after it, of the silence: [batch, positions, heads, head_dim]."""
+        batch, n = keys.shape[:2]
+        own = (keys, values)
+        rest = (x[:, n:].expand(batch, -1, -1, -1) for x in self.keys_values[layer])
+        k, v = (torch.cat(pair, dim=1) for pair in zip(own, rest, strict=True))
+        return k, v
+
+    def cross_behind(self, projected: Sequence[Tensor]) -> list[Tensor]:
+        """The same for what `WhisperModel.project_cross` gives."""
+        batch, n = projected[0].shape[0], projected[0].shape[3]
+        return [
+            torch.cat([own, rest[:, :, :, n:].expand(batch, -1, -1, -1, -1)], dim=3)
+            for own, rest in zip(projected, self.cross, strict=True)
+        ]
 
 
 class WhisperModel:
@@ -89,27 +124,62 @@ class WhisperModel:
         return CrossCache(slots, layers, heads, size, dims.head_dim, dtype, self.device)
 
     @torch.inference_mode()
-    def encode(self, log_mel: Tensor) -> Tensor:
+    def encode(self, log_mel: Tensor, silence: EncodedSilence | None = None) -> Tensor:
         """Encodes windows of one length, each attending to all of itself.
 
         log_mel: [batch, mels, frames], any even number of frames up to 2 * audio_positions. A
         window shorter than 30 s takes the first positions: Whisper's are fixed sinusoids.
+        silence: what the checkpoint was trained to hear behind a short window. It is attended to as
+        if it had been read.
         Returns [batch, frames // 2, width].
         """
         dims, weights = self.dims, self.weights
         frames = log_mel.shape[2]
         assert log_mel.shape[1] == dims.num_mels, (log_mel.shape, dims.num_mels)
         assert frames % 2 == 0 and 2 <= frames <= dims.max_frames, frames
+        if frames == dims.max_frames:
+            silence = None
+        if silence is None:
+            return self._encoder(self._convolved(log_mel))
+        # The silence begins as the window ends.
+        x = self._convolved(F.pad(log_mel, (0, 2), mode="replicate"), frames // 2)
+        return self._encoder(x, silence)
+
+    @torch.inference_mode()
+    def encode_silence(self) -> EncodedSilence:
+        """A full window in which nobody speaks."""
+        shape = (1, self.dims.num_mels, self.dims.max_frames)
+        log_mel = torch.full(shape, SILENT_LOG_MEL, device=self.device)
+        keys_values: list[tuple[Tensor, Tensor]] = []
+        encoded = self._encoder(self._convolved(log_mel), kept=keys_values)
+        return EncodedSilence(keys_values, self.project_cross(encoded))
+
+    def _convolved(self, log_mel: Tensor, positions: int | None = None) -> Tensor:
+        """[batch, frames // 2, width], the first so many of them, with their positions added."""
+        weights = self.weights
         x = log_mel.to(self.dtype)[:, :, None]
         x = gelu_(F.conv2d(x, *weights.conv1, padding=(0, 1)))
         x = gelu_(F.conv2d(x, *weights.conv2, stride=(1, 2), padding=(0, 1)))
         # Laid out by position once (on a GPU it is), or every layer would do it again.
-        x = x.squeeze(2).transpose(1, 2).contiguous().add_(weights.encoder_positions[: frames // 2])
-        layers = weights.encoder_layers
-        nexts = [*(layer.attention.norm for layer in layers[1:]), weights.encoder_norm]
+        x = x.squeeze(2)[..., :positions].transpose(1, 2).contiguous()
+        return x.add_(weights.encoder_positions[: x.shape[1]])
+
+    def _encoder(
+        self,
+        x: Tensor,
+        silence: EncodedSilence | None = None,
+        kept: list[tuple[Tensor, Tensor]] | None = None,
+    ) -> Tensor:
+        """x: [batch, positions, width], overwritten. kept: hears keys and values of every layer."""
+        layers = self.weights.encoder_layers
+        nexts = [*(layer.attention.norm for layer in layers[1:]), self.weights.encoder_norm]
         normed = layers[0].attention.norm(x)
-        for layer, next_norm in zip(layers, nexts, strict=True):
-            q, k, v = _heads(layer.attention, normed, dims.encoder_heads)
+        for index, (layer, next_norm) in enumerate(zip(layers, nexts, strict=True)):
+            q, k, v = _heads(layer.attention, normed, self.dims.encoder_heads)
+            if kept is not None:
+                kept.append((k.contiguous(), v.contiguous()))
+            if silence is not None:
+                k, v = silence.behind(index, k, v)
             y = linear(attention(q, k, v, scale=1.0).flatten(2), layer.attention.out)
             normed = layer.ffn.norm.add_(y, x)
             normed = next_norm.add_(layer.ffn(normed), x)

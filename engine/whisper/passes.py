@@ -42,7 +42,8 @@ class WhisperLogits(NamedTuple):
 
 
 class WhisperPasses:
-    """windows: lengths in samples that the encoder is captured for."""
+    """windows: lengths in samples that the encoder is captured for. pads: whether what is missing
+    to a full window is heard as silence."""
 
     def __init__(
         self,
@@ -52,9 +53,11 @@ class WhisperPasses:
         cross_cache: CrossCache,
         *,
         windows: Sequence[int] = (),
+        pads: bool = False,
         acceleration: Acceleration = CPU,
     ) -> None:
         self._model = model
+        self._silence = model.encode_silence() if pads else None
         self._rules = rules
         self._self_cache = self_cache
         self._cross_cache = cross_cache
@@ -120,9 +123,10 @@ class WhisperPasses:
         kind = f"encode {window}"
         shape = self.graphs.fit(kind, len(group))
         if shape is None:
-            encoded = self.graphs.run(kind, None, lambda: model.encode(log_mel.to(model.dtype)))
+            encoded = self.graphs.run(kind, None, lambda: model.encode(log_mel, self._silence))
             lengths = [encoded.shape[1]] * len(group)
-            self._cross_cache.write(slots, model.project_cross(encoded), lengths)
+            rest = None if self._silence is None else self._silence.cross
+            self._cross_cache.write(slots, model.project_cross(encoded), lengths, rest)
             return
         padding = [TRASH_SLOT] * (shape[0] - len(group))
         fields = self.graphs.staging.put(
@@ -131,6 +135,8 @@ class WhisperPasses:
         self._mel_of(window, shape[0])[: len(group)] = log_mel
         self.graphs.run(kind, shape, lambda: None)
         positions = window // HOP // 2
+        if self._silence is not None:
+            positions = self._model.dims.audio_positions
         self._cross_cache.lengths.index_fill_(0, fields["slots"][: len(group)], positions)
 
     def _mel_of(self, window: int, batch: int) -> Tensor:
@@ -139,8 +145,12 @@ class WhisperPasses:
         return self._mel[: batch * mels * frames].view(batch, mels, frames)
 
     def _encode_region(self, window: int, fields: Fields) -> Tensor:
-        encoded = self._model.encode(self._mel_of(window, len(fields["slots"])))
-        self._cross_cache.fill(fields["slots"], self._model.project_cross(encoded))
+        log_mel = self._mel_of(window, len(fields["slots"]))
+        encoded = self._model.encode(log_mel, self._silence)
+        projected = self._model.project_cross(encoded)
+        if self._silence is not None:
+            projected = self._silence.cross_behind(projected)
+        self._cross_cache.fill(fields["slots"], projected)
         return encoded[0, 0].clone()  # nobody's; the whole would stay in memory for every graph
 
     # --- decoding --------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ Large-Scale Weak Supervision", figure 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 
@@ -45,6 +45,10 @@ class WhisperPrompter:
     def language_code(self, token: int | None) -> str | None:
         """ISO code of a language token; None if there is none."""
         return None if token is None else self._codes.get(token)
+
+    def language_tokens(self, of: Mapping[str, float]) -> dict[int, float]:
+        """Numbers of ISO codes, by token id."""
+        return {self._tokenizer.languages[code]: value for code, value in of.items()}
 
     def timestamp_seconds(self, token: int) -> float | None:
         """Seconds that a timestamp token stands for; None for any other token."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lookhear.engine.core.request import Cost, Result
 from lookhear.engine.messages import TranscriptionSettings
@@ -65,9 +65,15 @@ class WhisperRecognizer:
             draft=stretch.draft.tokens if stretch.draft else (),
             max_new_tokens=max_answer(len(stretch.samples)),
             align=settings.words,
+            language_prior=self._prompter.language_tokens(
+                stretch.languages.prior(self._prompter.languages)
+            ),
         )
 
     def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
         """See `Recognizer`."""
         language = self._prompter.language_code(result.language)
-        return Hypothesis.of(result, num_committed, start, language)
+        heard = {self._prompter.language_code(t): p for t, p in result.languages.items()}
+        languages = {code: p for code, p in heard.items() if code is not None}
+        hypothesis = Hypothesis.of(result, num_committed, start, language)
+        return replace(hypothesis, languages=languages)

@@ -11,7 +11,9 @@ The language may be a hole that the first pass fills from the logits after the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -34,7 +36,8 @@ class WhisperRequest:
     """What to encode and what to decode. Immutable; see the module docstring for the layout.
 
     samples: mono float32 at 16 kHz, at most window_samples long; the encoder sees them padded with
-    zeros to window_samples. language: token id, or None to detect (multilingual checkpoints).
+    zeros to window_samples. language: token id, or None to detect (multilingual checkpoints): then
+    the most probable one, its logarithm increased by its language_prior; empty: any.
     """
 
     key: str
@@ -52,13 +55,13 @@ class WhisperRequest:
     temperature: float = 0.0
     seed: int = 0
     align: bool = False
+    language_prior: Mapping[int, float] = field(default_factory=dict)
 
 
 class Purpose(Enum):
     """What the logits of a position are wanted for."""
 
-    NO_SPEECH = "no_speech"  # how probable it is that nobody speaks
-    LANGUAGE = "language"
+    START = "start"  # how probable it is that nobody speaks, and each language
     TOKEN = "token"  # what follows
 
 
@@ -92,6 +95,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
     slot: int = 0
     is_encoded: bool = False
     language: int | None = None
+    languages: Mapping[int, float] = field(default_factory=dict)
     no_speech_prob: float = 0.0
     token_times: tuple[tuple[float, float], ...] | None = None
 
@@ -144,9 +148,9 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         """The positions of `queries` whose logits this step needs, in order."""
         known = self.num_known
         start = len(self.request.head) - 1 - self.fed  # the <|startoftranscript|> position
-        rows = [LogitsRow(start, Purpose.NO_SPEECH)] if start >= 0 else []
+        rows = [LogitsRow(start, Purpose.START)] if start >= 0 else []
         if self.phase is Phase.DETECT:
-            return [*rows, LogitsRow(known - 1, Purpose.LANGUAGE)]
+            return rows
         draft, said = self._draft, self.generated.tokens
         for i in range(len(draft) + 1):
             # Only timestamps depend on what was said before.
@@ -174,12 +178,17 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         self.unread += 1
         self.phase = Phase.DECODE
 
-    def absorb_language(self, token: int) -> None:
-        """The first pass is done: token is the detected language."""
-        assert self.phase is Phase.DETECT
+    def absorb_start(self, no_speech_prob: float, languages: Mapping[int, float]) -> None:
+        """The start token was read: what it says. If the language was to be detected, that is what
+        the first pass was for."""
+        self.no_speech_prob, self.languages = no_speech_prob, languages
+        if self.phase is not Phase.DETECT:
+            return
+        prior = self.request.language_prior
+        scores = {token: prior.get(token, 0.0 if not prior else -math.inf) for token in languages}
         self.fed = len(self.context)
         self._depends = False
-        self.language = token
+        self.language = max(languages, key=lambda token: languages[token] + scores[token])
         self._complete_prompt()
 
     def absorb(self, sampled: list[int], logprobs: list[float]) -> None:
@@ -201,6 +210,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         return replace(
             RequestProgress.result(self),
             language=self.language,
+            languages=self.languages,
             no_speech_prob=self.no_speech_prob,
             token_times=self.token_times,
         )

@@ -23,9 +23,8 @@ class Rule(IntEnum):
     answer, which is no blank."""
 
     PLAIN = 0
-    LANGUAGE = 1
-    TEXT = 2
-    FIRST = 3
+    TEXT = 1
+    FIRST = 2
 
 
 class TokenRules:
@@ -44,9 +43,7 @@ class TokenRules:
         first = text.clone()
         blanks = [t for t in tokenizer.begin_suppress_tokens if 0 <= t < self._eot]
         first[blanks] = float("-inf")
-        languages = torch.full((vocab_size,), float("-inf"), device=device)
-        languages[list(tokenizer.languages.values())] = 0.0
-        self._masks = torch.stack([torch.zeros_like(text), languages, text, first])  # by Rule
+        self._masks = torch.stack([torch.zeros_like(text), text, first])  # by Rule
 
     def masked(self, logits: Tensor, rules: Sequence[Rule]) -> Tensor:
         """logits [n, vocab] under a rule for each row, or one for all: in one operation where they

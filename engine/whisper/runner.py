@@ -32,7 +32,7 @@ from lookhear.kernels.log_mel import HOP
 
 
 class WhisperRunner:
-    """max_rows: requests decoded together at most. windows: see `WhisperPasses`."""
+    """max_rows: requests decoded together at most. windows, pads: see `WhisperPasses`."""
 
     free_tokens = 0  # rows are fixed: nothing is reserved by length
 
@@ -43,12 +43,16 @@ class WhisperRunner:
         max_rows: int,
         *,
         windows: Seq[int] = (),
+        pads: bool = False,
         acceleration: Acceleration = CPU,
     ) -> None:
         self._model = model
         self._tokenizer = tokenizer
         self._max_rows = max_rows
         self._rules = TokenRules(tokenizer, model.dims.vocab, model.device)
+        self._languages = torch.tensor(
+            list(tokenizer.languages.values()), dtype=torch.int64, device=model.device
+        )
         self._alignment_heads = tokenizer.alignment_heads or [
             # Nobody says which heads follow the audio: those of the later layers mostly do.
             (layer, head)
@@ -63,6 +67,7 @@ class WhisperRunner:
             self._self_cache,
             self._cross_cache,
             windows=windows,
+            pads=pads,
             acceleration=acceleration,
         )
 
@@ -129,10 +134,22 @@ class WhisperRunner:
         logits = self.passes.decode(group, wanted)
         tokens, logprobs = self._chosen(group, wanted, logits)
         self.passes.keep(tokens)
+        starts = self._starts(wanted, logits)
         for sequence in group:
             sequence.launch()
         choice = Readback(torch.cat([tokens.double(), logprobs.double()]))
-        return WhisperPass(list(group), wanted, choice)
+        return WhisperPass(list(group), wanted, choice, starts)
+
+    def _starts(self, wanted: Wanted, logits: WhisperLogits) -> Readback | None:
+        """[starts, 1 + languages] log probabilities behind start tokens: of no speech among all
+        tokens, of each language among languages. None if nobody starts."""
+        rows = [n for n, (_, row) in enumerate(wanted) if row.purpose is Purpose.START]
+        if not rows:
+            return None
+        values = logits.values[to_device(rows, torch.int64, self._model.device)]
+        silence = values.log_softmax(-1)[:, self._tokenizer.no_speech, None]
+        languages = values[:, self._languages].log_softmax(-1)
+        return Readback(torch.cat([silence, languages], dim=1))
 
     def _chosen(
         self, group: Seq[WhisperSequence], wanted: Wanted, logits: WhisperLogits
@@ -152,11 +169,6 @@ class WhisperRunner:
         scores = self._scores(group, wanted, logits.values)
         tokens, logprobs = kernels.greedy(scores)
         device = self._model.device
-        silent = [n for n, (_, row) in enumerate(wanted) if row.purpose is Purpose.NO_SPEECH]
-        if silent:
-            index = to_device(silent, torch.int64, device)
-            no_speech = logits.values[index].log_softmax(-1)[:, self._tokenizer.no_speech]
-            logprobs.index_copy_(0, index, no_speech)
         if drawn:
             index = to_device(drawn, torch.int64, device)
             places = [len(requests[n].prefix) + wanted[n][1].num_said for n in drawn]
@@ -187,30 +199,34 @@ class WhisperRunner:
     def _absorb(self, done: WhisperPass) -> list[Failure]:
         """Read what was chosen, and move the sequences on."""
         group, values = done.group, done.choice.read()
+        starts = iter(() if done.starts is None else done.starts.array())
         chosen: list[list[int]] = [[] for _ in group]
         scored: list[list[float]] = [[] for _ in group]
+        told: dict[int, tuple[float, dict[int, float]]] = {}
         bad: set[int] = set()
         count = len(done.wanted)
         for (i, row), token, logprob in zip(
             done.wanted, values[:count], values[count:], strict=True
         ):
+            start = next(starts) if row.purpose is Purpose.START else None
             if group[i].phase in (Phase.ALIGN, Phase.DONE):
                 continue  # it ended while this step was on its way
             if logprob != logprob:
                 bad.add(i)
-            elif row.purpose is Purpose.NO_SPEECH:
-                group[i].no_speech_prob = min(1.0, math.exp(logprob))
+            elif start is not None:
+                heard = zip(self._tokenizer.languages.values(), start[1:].tolist(), strict=True)
+                told[i] = min(1.0, math.exp(start[0])), dict(heard)
             else:
                 chosen[i].append(int(token))
                 scored[i].append(logprob)
         for i, sequence in enumerate(group):
             if i in bad or sequence.phase in (Phase.ALIGN, Phase.DONE):
                 continue
-            picked, logprobs = chosen[i], scored[i]
-            if sequence.phase is Phase.DETECT:
-                sequence.absorb_language(picked[0])
-                continue
-            sequence.absorb(picked, logprobs)
+            is_detecting = sequence.phase is Phase.DETECT
+            if i in told:
+                sequence.absorb_start(*told[i])
+            if not is_detecting:
+                sequence.absorb(chosen[i], scored[i])
         return [Failure(group[i].key, "model_error", NOT_FINITE) for i in sorted(bad)]
 
     def _scores(self, group: Seq[WhisperSequence], wanted: Wanted, logits: Tensor) -> Tensor:
@@ -259,9 +275,7 @@ class WhisperRunner:
 
 def _rule(sequence: WhisperSequence, row: LogitsRow) -> Rule:
     """Where it has timestamps, more than one mask says which may come."""
-    if row.purpose is Purpose.LANGUAGE:
-        return Rule.LANGUAGE
-    if row.purpose is Purpose.NO_SPEECH or sequence.request.timestamps:
+    if row.purpose is Purpose.START or sequence.request.timestamps:
         return Rule.PLAIN
     return Rule.FIRST if _is_first(sequence, row) else Rule.TEXT
 
@@ -285,8 +299,9 @@ def _silences(start_token: int, windows: Seq[int]) -> list[WhisperRequest]:
 @dataclass(frozen=True, slots=True)
 class WhisperPass:
     """One launched decoder pass. wanted: (index into group, position) of each row of logits.
-    choice: a token for each, then the log probabilities."""
+    choice: a token for each, then the log probabilities. starts: see `WhisperRunner._starts`."""
 
     group: list[WhisperSequence]
     wanted: list[tuple[int, LogitsRow]]
     choice: Readback
+    starts: Readback | None

@@ -76,6 +76,7 @@ class SessionSettings:
 
     model: str | None  # the one that transcribes, None if none is served
     language: str | None = None  # of the speech, None: detect it
+    languages: tuple[str, ...] = ()  # the only ones it may be; empty: any
     prompt: str = ""  # what the speech is about, for the model
     format: AudioFormat = AudioFormat()  # of the audio that comes
     turn_detection: TurnDetection | None = TurnDetection()  # None: the client ends turns itself
@@ -102,6 +103,7 @@ class SessionSettings:
         return TranscriptionSettings(
             model=self.model,
             language=self.language,
+            languages=self.languages,
             prompt=self.prompt,
             logprobs=self.logprobs,
             provisional=self.provisional,

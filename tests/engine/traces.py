@@ -37,6 +37,9 @@ class NoDesk:
 
     def close(self, session: str) -> None: ...
 
+    def left(self, key: str, session: str, core: EngineCore) -> list[Event]:
+        return []
+
     def stats(self, core: EngineCore) -> dict[str, int]:
         return {}
 

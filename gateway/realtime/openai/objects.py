@@ -39,6 +39,8 @@ def session(
         transcription: Json = {"model": settings.model}
         if settings.language is not None:
             transcription["language"] = settings.language
+        if settings.languages:
+            transcription["languages"] = list(settings.languages)
         if settings.prompt:
             transcription["prompt"] = settings.prompt
         audio["transcription"] = transcription

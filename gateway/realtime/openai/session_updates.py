@@ -2,8 +2,8 @@
 
 An update is a partial merge: an absent field keeps its value, null clears it, "" clears the prompt
 and the language. It is checked as a whole first, so a refused update changes nothing. Tuning fields
-that we do not have (noise_reduction, delay, keywords, languages, idle_timeout_ms, strength) are
-accepted and ignored.
+that we do not have (noise_reduction, delay, keywords, idle_timeout_ms, strength) are accepted and
+ignored.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from lookhear.gateway.realtime.settings import (
 from lookhear.media.audio.pcm import AudioFormat, AudioFormatError
 
 LOGPROBS = "item.input_audio_transcription.logprobs"
+MAX_LANGUAGES = 100
 MAX_PROMPT = 8192  # characters; a model keeps the last few hundred tokens of it
 
 
@@ -49,6 +50,7 @@ class TranscriptionPatch(WireModel):
 
     model: Text | None = None
     language: Text | None = None
+    languages: Annotated[list[Text], Field(max_length=MAX_LANGUAGES)] | None = None
     prompt: Annotated[Text, Field(max_length=MAX_PROMPT)] | None = None
 
 
@@ -189,7 +191,7 @@ def _with_transcription(
     speech = speech_models(models)
     if patch is None:  # "off", which no session can be: back to the defaults
         first = speech[0].id if speech else None
-        return replace(settings, model=first, language=None, prompt="")
+        return replace(settings, model=first, language=None, languages=(), prompt="")
     new = settings
     given = patch.model_fields_set
     path = "session.audio.input.transcription"
@@ -202,10 +204,15 @@ def _with_transcription(
         new = replace(new, prompt=patch.prompt or "")
     if "language" in given:
         new = replace(new, language=language_code(patch.language))
-    if new.model is not None and new.language is not None:
-        if not given.isdisjoint({"language", "model"}):
-            card = find_model(new.model, speech, f"{path}.model")
+    if "languages" in given:
+        codes = [language_code(language) for language in patch.languages or ()]
+        new = replace(new, languages=tuple(code for code in codes if code))
+    if new.model is not None and not given.isdisjoint({"language", "languages", "model"}):
+        card = find_model(new.model, speech, f"{path}.model")
+        if new.language is not None:
             check_language(new.language, card, f"{path}.language")
+        for code in new.languages:
+            check_language(code, card, f"{path}.languages")
     return new
 
 

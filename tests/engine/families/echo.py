@@ -119,6 +119,9 @@ class EchoDesk:
 
     def close(self, session: str) -> None: ...
 
+    def left(self, key: str, session: str, core: EngineCore) -> list[Event]:
+        return []
+
     def stats(self, core: EngineCore) -> dict[str, int]:
         return {"answers": core.count(EchoAnswer)}
 

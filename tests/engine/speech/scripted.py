@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -40,6 +40,9 @@ class SpeltTokens:
 
     def language_code(self, token: int | None) -> str | None:
         return None if token is None else self.languages[token - 1000]
+
+    def language_tokens(self, of: Mapping[str, float]) -> dict[int, float]:
+        return {1000 + self.languages.index(code): value for code, value in of.items()}
 
     def prompt(
         self, text: str, earlier: Sequence[int], task: str, *, timestamps: bool

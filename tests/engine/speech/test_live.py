@@ -58,7 +58,8 @@ def test_text_comes_while_the_person_still_speaks() -> None:
     run = driver(speech)
     while not run.committed:
         run.feed(0.02)
-    assert run.position < 1.2 * SAMPLE_RATE
+    # The first word is over at 0.35 s; then the evidence for it, and a tick.
+    assert run.position < 1.5 * SAMPLE_RATE
 
 
 def test_silence_costs_nothing() -> None:
@@ -85,13 +86,12 @@ def test_the_end_needs_no_further_pass_after_a_heard_pause() -> None:
     assert len(run.requests) == before
 
 
-def test_a_turn_without_voice_is_listened_to_once() -> None:
-    speech = Speech([], [])
-    run = driver(speech)
+def test_a_turn_without_voice_is_never_listened_to() -> None:
+    run = driver(Speech([], []))
     run.feed(1.0)
     run.feed(1.0)
     assert run.finish().text == ""
-    assert len(run.requests) == 1
+    assert not run.requests
 
 
 def test_an_empty_turn_completes_with_empty_text() -> None:

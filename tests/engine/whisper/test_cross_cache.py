@@ -54,6 +54,22 @@ def test_any_sequence_of_allocate_write_and_free(slots: int, choices: list[int])
         assert cache.num_free == slots - len(held)
 
 
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=12))
+def test_behind_every_window_stands_the_rest(lengths: list[int]) -> None:
+    cache, rest = cache_of(1), windows(1, 5, seed=1)
+    cache.data.fill_(torch.nan)
+    slot = cache.allocate()
+    assert slot is not None
+    for seed, length in enumerate(lengths, 2):
+        projected = windows(1, length, seed)
+        cache.write([slot], projected, [length], rest)
+        assert cache.lengths[slot] == 5
+        for layer in range(2):
+            expected = torch.cat([projected[layer], rest[layer][:, :, :, length:]], dim=3)
+            assert torch.equal(cache.data[layer, slot], expected[0])
+
+
 def test_misuse_is_a_bug() -> None:
     cache = cache_of(2)
     with pytest.raises(AssertionError, match="slot 1 is not allocated"):

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lookhear.engine.whisper.model import WhisperModel
+from lookhear.engine.whisper.model import SILENT_LOG_MEL, WhisperModel
 from lookhear.kernels import pack_conv
 from tools.random_checkpoints.whisper import build_random_whisper
 
@@ -163,6 +163,22 @@ def test_short_window_takes_the_first_positions(pair: Pair) -> None:
             x = y[0] if isinstance(y, tuple) else y
         theirs = encoder.layer_norm(x)
     assert (ours - theirs).abs().max().item() <= TOLERANCE
+
+
+def test_silence_that_was_read_once_stands_for_silence(pair: Pair) -> None:
+    model = pair.ours
+    silence = model.encode_silence()
+    mel = torch.full((2, model.dims.num_mels, 60), SILENT_LOG_MEL)
+    projected = model.project_cross(model.encode(mel, silence))
+    for ours, whole in zip(projected, silence.cross, strict=True):
+        assert (ours - whole[:, :, :, :30]).abs().max().item() <= TOLERANCE
+    for ours, whole in zip(silence.cross_behind(projected), silence.cross, strict=True):
+        assert (ours - whole).abs().max().item() <= TOLERANCE
+
+
+def test_a_full_window_has_no_silence_behind_it(pair: Pair) -> None:
+    whole = pair.ours.encode(pair.mel, pair.ours.encode_silence())
+    assert torch.equal(whole, pair.ours.encode(pair.mel))
 
 
 def test_whole_prompt_at_once(pair: Pair) -> None:

@@ -41,11 +41,11 @@ def run(sequence: WhisperSequence, seed: int) -> int:
         queries = sequence.queries()
         assert queries, "a step must feed something"
         cache[sequence.fed :] = queries
-        rows = [row for row in sequence.logits_rows() if row.purpose is not Purpose.NO_SPEECH]
+        rows = [row for row in sequence.logits_rows() if row.purpose is not Purpose.START]
         base = sequence.fed
         sampled = [next_token(tuple(cache[: base + row.index + 1]), seed) for row in rows]
         if sequence.phase is Phase.DETECT:
-            sequence.absorb_language(101)
+            sequence.absorb_start(0.0, {100: -1.0, 101: -0.5})
         else:
             for row in rows:
                 assert row.history == tuple(

@@ -222,7 +222,7 @@ async def test_tuning_that_we_do_not_have_is_ignored(shared: Running) -> None:
                 "audio": {
                     "input": {
                         "noise_reduction": {"type": "near_field", "strength": 2},
-                        "transcription": {"delay": "low", "keywords": ["x"], "languages": ["en"]},
+                        "transcription": {"delay": "low", "keywords": ["x"]},
                         "turn_detection": {
                             "type": "server_vad",
                             "idle_timeout_ms": 6000,

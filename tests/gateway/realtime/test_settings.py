@@ -107,6 +107,16 @@ def test_a_language_must_suit_the_model_it_ends_up_with() -> None:
         transcription(odd, model="fake/whisper")
 
 
+def test_candidates_are_languages_of_the_model() -> None:
+    two = transcription(START, languages=["de-DE", "en"])
+    assert two.transcription().languages == ("de", "en")
+    shown = objects.session(two, "s", None)["audio"]["input"]["transcription"]
+    assert shown["languages"] == ["de", "en"]
+    assert transcription(two, languages=None) == transcription(two, languages=[]) == START
+    with pytest.raises(ProtocolError, match=r"languages: .*xx"):
+        transcription(START, languages=["de", "xx"])
+
+
 def test_logprobs_and_extensions() -> None:
     include = ["item.input_audio_transcription.logprobs"]
     on = changed(START, {"type": "transcription", "include": include})

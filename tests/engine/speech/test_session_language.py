@@ -1,0 +1,83 @@
+"""A session's language: inherited by what is short, changed by what is clear."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lookhear.engine.speech.session_language import SURE, SessionLanguage
+
+CODES = ("de", "en", "es", "it", "pt")
+
+
+def heard(**probabilities: float) -> dict[str, float]:
+    """The rest is shared among the others."""
+    others = [code for code in CODES if code not in probabilities]
+    rest = (1.0 - sum(probabilities.values())) / len(others)
+    return {code: math.log(probabilities.get(code, rest)) for code in CODES}
+
+
+def likeliest(language: SessionLanguage, turn: dict[str, float]) -> str:
+    posterior = language.posterior(turn)
+    return max(posterior, key=posterior.__getitem__)
+
+
+def after(*turns: dict[str, float]) -> SessionLanguage:
+    language = SessionLanguage()
+    for turn in turns:
+        language.conclude(turn)
+    return language
+
+
+def test_a_short_turn_inherits_what_was_heard_before() -> None:
+    mumbled = heard(it=0.5, es=0.3)
+    assert likeliest(SessionLanguage(), mumbled) == "it"
+    assert likeliest(after(heard(es=0.7), heard(es=0.6)), mumbled) == "es"
+
+
+def test_many_unsure_turns_make_a_sure_session() -> None:
+    language = SessionLanguage()
+    for _ in range(4):
+        assert likeliest(language, heard(es=0.4, it=0.3)) == "es"
+        language.conclude(heard(es=0.6, it=0.3))
+    assert language.posterior(heard(es=0.4, it=0.3))["es"] >= SURE
+
+
+def test_a_change_that_is_clearly_heard_is_followed() -> None:
+    language = after(*[heard(es=0.95)] * 50)
+    assert likeliest(language, heard(en=0.9999)) == "en"
+    language.conclude(heard(en=0.9999))
+    assert likeliest(language, heard(en=0.6, es=0.3)) == "en"
+
+
+def test_only_candidates_are_believed() -> None:
+    language = SessionLanguage(["de", "es"])
+    turn = heard(en=0.9, es=0.05, de=0.01)
+    assert set(language.posterior(turn)) == {"de", "es"}
+    assert likeliest(language, turn) == "es"
+    assert set(language.prior(CODES)) == {"de", "es"}
+
+
+def test_candidates_that_a_checkpoint_has_not_are_no_candidates() -> None:
+    assert set(SessionLanguage(["xx"]).prior(CODES)) == set(CODES)
+
+
+@given(st.lists(st.tuples(*[st.floats(1e-9, 1.0)] * len(CODES)), min_size=1, max_size=40))
+def test_a_belief_is_a_distribution(turns: list[tuple[float, ...]]) -> None:
+    language = SessionLanguage()
+    for turn in turns:
+        now = {code: math.log(p / sum(turn)) for code, p in zip(CODES, turn, strict=True)}
+        posterior = language.posterior(now)
+        assert sum(posterior.values()) == pytest.approx(1.0)
+        assert all(value >= 0.0 for value in posterior.values())
+        language.conclude(now)
+
+
+def test_a_turn_that_says_nothing_of_languages_changes_nothing() -> None:
+    language = after(heard(es=0.9))
+    before = language.prior(CODES)
+    language.conclude({})
+    assert language.prior(CODES) == before
