@@ -56,9 +56,9 @@ class Segment:
 class TranscriptionSettings:
     """How a session's speech is to be turned into text.
 
-    language: ISO-639-1 code, or None to detect it. languages: the only ones that it may be, if it is
-    detected; empty: any. task: "transcribe" or "translate"
-    (into English). prompt: text given to the model as what was said before.
+    language: ISO-639-1 code, or None to detect it. languages: the only ones that may be detected;
+    empty: any. task: "transcribe" or "translate" (into English). prompt: text given to the model as
+    what was said before.
     """
 
     model: str

@@ -133,7 +133,7 @@ class WhisperModel:
         if it had been read.
         Returns [batch, frames // 2, width].
         """
-        dims, weights = self.dims, self.weights
+        dims = self.dims
         frames = log_mel.shape[2]
         assert log_mel.shape[1] == dims.num_mels, (log_mel.shape, dims.num_mels)
         assert frames % 2 == 0 and 2 <= frames <= dims.max_frames, frames
