@@ -16,6 +16,7 @@ from lookhear.engine.speech.transcriber import Transcriber
 # Seconds of audio encoded in one step at most: running decodes wait no longer than that takes.
 ENCODER_BUDGET_SECONDS = 32
 GPU_ENCODER_BUDGET_SECONDS = 128  # four windows of 30 s and some
+DOUBT_SECONDS = 0.5  # of evidence that a token wants in addition, of which a model is not sure
 
 
 def live_config(config: EngineConfig, cap: float, roll: float, probability: float) -> LiveConfig:
@@ -29,6 +30,7 @@ def live_config(config: EngineConfig, cap: float, roll: float, probability: floa
         roll=round(roll * seconds),
         max_samples=round(config.max_audio_seconds * seconds),
         evidence=round(config.evidence_seconds * seconds),
+        in_doubt=round((config.evidence_seconds + DOUBT_SECONDS) * seconds),
         held_words=config.held_words,
         least_logprob=math.log(probability) if probability > 0 else -math.inf,
         draft=config.draft_verification,

@@ -20,6 +20,7 @@ from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 from lookhear.engine.whisper.runner import WhisperRunner
 
+COMMIT_PROBABILITY = 0.7  # below, a word is in doubt
 MAX_CARRIED = 64  # tokens of earlier text in a prompt
 MAX_CAPTURED_WINDOWS = 32  # of the encoder
 
@@ -42,7 +43,9 @@ def build(
     window = _window_rule(config, traits, longest, is_short=is_short, pads=pads)
     # An open segment may grow by the search for a quiet place before it is cut.
     room = (window.longest - LiveConfig().search) / SAMPLE_RATE - 1
-    live = live_config(config, min(config.max_segment_seconds or 14.0, room), 0.0, 0.0)
+    live = live_config(
+        config, min(config.max_segment_seconds or 14.0, room), 0.0, COMMIT_PROBABILITY
+    )
     # Timestamps are said by those who learned to hear full windows.
     cap = window.longest - window.margin if is_short and not pads else None
     transcriber = Transcriber(

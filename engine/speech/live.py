@@ -15,7 +15,7 @@ Positions are absolute: samples since the turn began.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -184,7 +184,7 @@ class LiveTurn:
         num_final = 0
         if self.num_samples - self.segment_start <= self._config.cap:
             num_final = self._num_final(new, tick)
-        self._looks.add(tick.end, new, tick.end - self._config.evidence)
+        self._looks.add(tick.end, new, tick.end - self._config.in_doubt)
         events = self._commit(num_final)
         return [*events, *self.settle(), *self._provisional()]
 
@@ -196,16 +196,31 @@ class LiveTurn:
             return 0
         # There is silence behind the last word, so it will not grow: one more look is enough.
         is_quiet = tick.end >= self._voiced_until + config.tail
-        older = self._looks.last() if is_quiet else self._looks.since(tick.end - config.evidence)
+        if is_quiet:
+            return self._num_agreed(new, self._looks.last(), held_words=0)
+        sure = new.num_confident(config.least_logprob)
+        looks = self._looks.since(tick.end - config.evidence)
+        num_final = self._num_agreed(new, looks, held_words=config.held_words, limit=sure)
+        looks = self._looks.since(tick.end - config.in_doubt)
+        return max(num_final, self._num_agreed(new, looks, held_words=config.held_words))
+
+    def _num_agreed(
+        self,
+        new: Hypothesis,
+        older: Sequence[Hypothesis],
+        *,
+        held_words: int,
+        limit: int | None = None,
+    ) -> int:
         if not older or any(look.language != new.language for look in older):
             return 0
         return agreed_words(
             [look.tokens for look in older],
             new.tokens,
             self._recognizer.token_bytes,
-            held_words=0 if is_quiet else config.held_words,
+            held_words=held_words,
             unspaced=new.language in UNSPACED_LANGUAGES,
-            limit=None if is_quiet else new.num_confident(config.least_logprob),
+            limit=limit,
         )
 
     def _knows_language(self, new: Hypothesis) -> bool:

@@ -26,10 +26,12 @@ class LiveConfig:
     lead_in: int = SAMPLE_RATE // 10  # silence put in front of every segment
     # Audio of a segment, padding included, before which nothing is committed.
     warm_up: int = SAMPLE_RATE * 7 // 10
+    # New audio during which a word must have been heard alike: a look at almost the same audio
+    # makes almost the same mistakes. More of it where a token is in doubt.
     evidence: int = SAMPLE_RATE * 3 // 4
+    in_doubt: int = SAMPLE_RATE * 5 // 4
     held_words: int = 1  # words at the edge of the audio that wait all the same
-    # Log-probability below which a token, and what follows it, waits for the silence after the
-    # speech.
+    # Log-probability below which a token, and what follows it, is in doubt.
     least_logprob: float = -math.inf
     max_samples: int = SAMPLE_RATE * 3600  # longest turn or file, for whoever feeds it
     draft: bool = True  # whether the last hypothesis is verified in one pass

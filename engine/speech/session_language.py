@@ -29,7 +29,7 @@ class SessionLanguage:
     def prior(self, codes: Sequence[str]) -> dict[str, float]:
         """Log-probability of each language before a turn is heard. codes: of the checkpoint."""
         possible = [code for code in codes if code in self.candidates] or list(codes)
-        switched = SWITCH / len(possible) if self._belief else 1.0 / len(possible)
+        switched = (SWITCH if self._belief else 1.0) / max(1, len(possible))
         return {code: math.log(self._belief.get(code, 0.0) + switched) for code in possible}
 
     def posterior(self, heard: Heard) -> dict[str, float]:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lookhear.engine.messages import Event, TextCommitted, TextProvisional, TranscriptionSettings
-from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.messages import (
+    Event,
+    TextCommitted,
+    TextProvisional,
+    TokenLogprob,
+    TranscriptionSettings,
+)
+from lookhear.engine.speech.hypothesis import Hypothesis, told_logprobs
 from lookhear.engine.speech.recognizer import Recognizer
 from lookhear.engine.speech.words import UNSPACED_LANGUAGES
 from lookhear.engine.tokenizers.detokenizer import IncrementalDetokenizer
@@ -25,6 +31,7 @@ class TurnText:
         self._detokenizer = IncrementalDetokenizer(recognizer.token_bytes)
         self._shown = ""  # provisional text the client sees
         self._is_apart = False  # the next text wants a space in front
+        self._untold: list[TokenLogprob] = []  # of characters that are not complete
         self.text = ""
         self.language = settings.language
         self.num_tokens = 0
@@ -56,17 +63,20 @@ class TurnText:
 
     def _emit(self, text: str, said: Hypothesis | None = None) -> list[Event]:
         text = self._joined(text)
+        wanted = self._settings
+        if said and wanted.logprobs:
+            self._untold += said.token_logprobs(self._recognizer.token_bytes)
         if not text:
             return []
         self._is_apart = False
         self.text += text
-        bytes_of, wanted = self._recognizer.token_bytes, self._settings
+        told, self._untold = told_logprobs(self._untold, text), []
         return [
             TextCommitted(
                 self._session,
                 self._turn,
                 text,
-                said.token_logprobs(bytes_of) if said and wanted.logprobs else None,
+                told if wanted.logprobs else None,
                 said.words(self._recognizer.decode_bytes, self.language)
                 if said and wanted.words
                 else None,

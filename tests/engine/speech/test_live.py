@@ -156,7 +156,8 @@ def test_words_carry_times_from_the_turns_beginning() -> None:
     assert [w.word for w in words] == ["one", "two", "three"]
     for word, (start, end) in zip(words, speech.times, strict=True):
         assert abs(word.start - start) < 0.01 and abs(word.end - end) < 0.01
-    assert all(len(e.logprobs or []) for e in said)
+    told = b"".join(bytes(p.bytes) for e in said for p in e.logprobs or [])
+    assert told.decode() == "".join(e.text for e in said) == "one two three"
 
 
 def test_a_failed_request_ends_the_turn_with_its_reason() -> None:

@@ -65,6 +65,10 @@ def test_candidates_that_a_checkpoint_has_not_are_no_candidates() -> None:
     assert set(SessionLanguage(["xx"]).prior(CODES)) == set(CODES)
 
 
+def test_a_checkpoint_of_one_language_has_nothing_to_guess() -> None:
+    assert SessionLanguage().prior([]) == {}
+
+
 @given(st.lists(st.tuples(*[st.floats(1e-9, 1.0)] * len(CODES)), min_size=1, max_size=40))
 def test_a_belief_is_a_distribution(turns: list[tuple[float, ...]]) -> None:
     language = SessionLanguage()
