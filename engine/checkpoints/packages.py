@@ -19,6 +19,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 
 from lookhear.engine.checkpoints.cache import filling
 from lookhear.engine.checkpoints.loader import CheckpointError
@@ -200,7 +201,8 @@ def _bytes_in(folder: Path) -> int:
     total = 0
     for path in folder.rglob("*"):
         try:
-            total += path.stat().st_size
+            stat = path.stat()
+            total += stat.st_size if S_ISREG(stat.st_mode) else 0
         except OSError:  # moved away in between
             continue
     return total
