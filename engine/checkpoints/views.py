@@ -44,7 +44,7 @@ def as_huggingface(source: Path, progress: Progress) -> Path:
     progress hears of a vocabulary that is downloaded for it. Raises `CheckpointError`.
     """
     if source.is_dir():
-        if not (source / FILE).is_file() or has_safetensors(source):
+        if not (source / FILE).is_file() or has_safetensors(source) or _is_named(source):
             return source
         weights, folder = source / FILE, source
     else:
@@ -58,6 +58,11 @@ def as_huggingface(source: Path, progress: Progress) -> Path:
     except (OSError, ValueError) as error:
         raise CheckpointError(str(error)) from error
     return target
+
+
+def _is_named(folder: Path) -> bool:
+    """Whether its config.json is Hugging Face's, as that of a view is."""
+    return "architectures" in read_json(folder / "config.json", required=False)
 
 
 def _state(*paths: Path) -> str:

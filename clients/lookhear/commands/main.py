@@ -29,6 +29,7 @@ COMMANDS = "lookhear.commands"  # the entry-point group: `name(argv) -> exit sta
 PLUGINS = {
     "serve": "start a server",
     "models": "list what is packaged, downloaded or served",
+    "check": "try a model here: does it agree with transformers, what does it cost",
     "bench": "measure a server: errors, latencies, capacity",
     "tune": "measure this GPU's kernels and keep the fastest",
 }

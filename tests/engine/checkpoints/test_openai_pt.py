@@ -87,6 +87,7 @@ def test_every_weight_is_theirs(theirs: Path, tmp_path: Path) -> None:
         assert torch.equal(reader.take(name, *tensor.shape), tensor), name
     reader.finish()
     assert (view / "model.pt").resolve() == tmp_path / "their" / "tiny.pt"
+    assert resolve_checkpoint(view) == view
 
 
 def test_the_model_says_the_same(theirs: Path, tmp_path: Path) -> None:

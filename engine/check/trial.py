@@ -1,0 +1,172 @@
+"""A loaded engine at work: a recording, live sessions side by side, a question about a picture."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    AnswerCompleted,
+    AnswerFailed,
+    AnswerSettings,
+    AnswerStarted,
+    AnswerText,
+    AppendAudio,
+    ChatMessage,
+    CloseSession,
+    Event,
+    FileFailed,
+    FileTranscribed,
+    HoldPicture,
+    ImagePart,
+    Message,
+    StartAnswer,
+    StartTurn,
+    TextPart,
+    TranscribeFile,
+    TranscriptionSettings,
+    TurnFailed,
+)
+
+CROWD = 4  # sessions side by side, for what each one more costs
+UPDATE_SECONDS = 1.0  # of new audio in each update of the live trial
+PATIENCE_SECONDS = 20.0  # with a live trial
+
+
+class TrialFailed(Exception):
+    """The engine could not do what was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A whole recording. took: seconds for all of it."""
+
+    text: str
+    language: str | None
+    took: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lived:
+    """Sessions that get `UPDATE_SECONDS` of audio at once, again and again. rounds: seconds until
+    the engine had nothing more to do with it, each time."""
+
+    sessions: int
+    rounds: list[float]
+
+    @property
+    def median(self) -> float:
+        """Seconds of a round."""
+        return statistics.median(self.rounds)
+
+    @property
+    def slowest(self) -> float:
+        """Seconds."""
+        return max(self.rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """first: seconds to the first token; per_second: tokens after it."""
+
+    text: str
+    first: float
+    per_second: float
+
+
+def hear(core: EngineCore, model: str, samples: NDArray[np.float32]) -> Heard:
+    """samples: [n], 16 kHz. Raises TrialFailed."""
+    began = time.perf_counter()
+    for event in _work(core, TranscribeFile("check", TranscriptionSettings(model), samples)):
+        if isinstance(event, FileTranscribed):
+            return Heard(event.text, event.language, time.perf_counter() - began)
+        if isinstance(event, FileFailed):
+            raise TrialFailed(event.message)
+    raise AssertionError("a file is answered")
+
+
+def live(core: EngineCore, model: str, samples: NDArray[np.float32], sessions: int) -> Lived:
+    """All hear the same, as if all of it were speech. A slow machine does not get to its end, but
+    through at least one round. samples: at least `UPDATE_SECONDS`. Raises TrialFailed."""
+    step = round(UPDATE_SECONDS * SAMPLE_RATE)
+    names = [f"check-{number}" for number in range(sessions)]
+    for name in names:
+        _run(core, StartTurn(name, "t", TranscriptionSettings(model)))
+    rounds: list[float] = []
+    for end in range(step, len(samples) + 1, step):
+        piece = samples[end - step : end]
+        began = time.perf_counter()
+        _run(core, *(AppendAudio(name, "t", piece, end) for name in names))
+        rounds.append(time.perf_counter() - began)
+        if sum(rounds) > PATIENCE_SECONDS:
+            break
+    for name in names:
+        _run(core, CloseSession(name))
+    return Lived(sessions, rounds)
+
+
+def capacity(alone: Lived, crowd: Lived) -> int:
+    """Sessions that can all be updated each `UPDATE_SECONDS`: a straight line through the medians
+    of one and of several."""
+    each = (crowd.median - alone.median) / (crowd.sessions - alone.sessions)
+    if each <= 0:  # within the noise: several cost what one does
+        return int(crowd.sessions * UPDATE_SECONDS / crowd.median)
+    return max(0, int(1 + (UPDATE_SECONDS - alone.median) / each))
+
+
+def ask(core: EngineCore, model: str, question: str, *, sees: bool) -> Answered:
+    """sees: about a red circle and a blue square. Raises TrialFailed."""
+    parts: list[TextPart | ImagePart] = [TextPart(question)]
+    if sees:
+        _run(core, HoldPicture("check", model, "p", picture()))
+        parts.insert(0, ImagePart("p"))
+    settings = AnswerSettings(model, max_tokens=48, temperature=0.0)
+    text, first, tokens = "", 0.0, 0
+    began = time.perf_counter()
+    for event in _work(
+        core,
+        StartAnswer("check", "a", settings, [ChatMessage("user", [*parts])]),
+    ):
+        match event:
+            case AnswerStarted():
+                first = time.perf_counter() - began
+            case AnswerText() if not event.is_reasoning:
+                text += event.text
+            case AnswerCompleted():
+                tokens = event.usage.output
+            case AnswerFailed():
+                raise TrialFailed(event.message)
+    took = time.perf_counter() - began - first
+    _run(core, CloseSession("check"))
+    return Answered(text.strip(), first, max(0, tokens - 1) / took if took else 0.0)
+
+
+def picture() -> NDArray[np.uint8]:
+    """[224, 320, 3] RGB: a red circle on the left, a blue square on the right, on white."""
+    pixels = np.full((224, 320, 3), 255, np.uint8)
+    down, across = np.mgrid[:224, :320]
+    pixels[(down - 112) ** 2 + (across - 80) ** 2 < 50**2] = (220, 30, 30)
+    pixels[64:160, 192:288] = (30, 60, 220)
+    return pixels
+
+
+def _work(core: EngineCore, *messages: Message) -> Iterator[Event]:
+    for message in messages:
+        core.submit(message)
+    while True:
+        yield from core.step()
+        if not core.has_work:
+            return
+
+
+def _run(core: EngineCore, *messages: Message) -> None:
+    for event in _work(core, *messages):
+        if isinstance(event, TurnFailed):
+            raise TrialFailed(event.message)

@@ -1,0 +1,130 @@
+"""`lookhear check`: it agrees with transformers where the two are the same, and says where not."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from safetensors.torch import load_file, save_file
+
+from lookhear.engine.check import parity
+from lookhear.engine.check.command import check
+from lookhear.engine.check.parity import NotCompared, compare
+from lookhear.engine.check.trial import Lived, capacity
+from lookhear.engine.checkpoints.hub import resolve_checkpoint
+from lookhear.engine.families.registry import family_of
+from lookhear.engine.whisper.model import WhisperModel
+from tests.engine.checkpoints.ctranslate2_folders import write
+from tools.random_checkpoints.qwen3 import build_served_qwen3_asr
+from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
+from tools.random_checkpoints.whisper import build_random_whisper
+
+
+@pytest.fixture(scope="module")
+def whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_random_whisper(tmp_path_factory.mktemp("whisper") / "model")
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seconds of noise."""
+    path = tmp_path_factory.mktemp("sound") / "noise.wav"
+    soundfile.write(path, np.random.default_rng(0).normal(0, 0.1, 88_200), 44_100)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def noise() -> np.ndarray:
+    return np.random.default_rng(0).normal(0, 0.1, 32_000).astype(np.float32)
+
+
+def test_one_command(whisper: Path, sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check([str(whisper), "--audio", str(sound), "--threads", "1"]) == 0
+    out = capsys.readouterr().out
+    heads = [line.split(maxsplit=1)[0] for line in out.splitlines()]
+    assert heads == [
+        "model", "loaded", "hears", "file", "live", "live", "sessions", "memory", "transformers",
+    ]  # fmt: skip
+    assert "2.0 s of audio" in out and "agrees: " in out and "DOES NOT" not in out
+
+
+@pytest.mark.parametrize("form", ["huggingface", "ct2"])
+def test_every_format_is_compared(whisper: Path, tmp_path: Path, form: str) -> None:
+    folder = (
+        whisper if form == "huggingface" else resolve_checkpoint(write(tmp_path / "c", whisper))
+    )
+    found = compare(folder, "WhisperForConditionalGeneration", noise())
+    assert found.agrees and found.same == found.tokens > 0
+
+
+@pytest.mark.parametrize("build", [build_served_qwen3_asr, build_served_qwen3_vl])
+def test_decoders_are_compared_by_text(tmp_path: Path, build: Callable[[Path], object]) -> None:
+    folder = tmp_path / "model"
+    build(folder)
+    found = compare(folder, family_of(folder)[1], noise())
+    assert found.agrees and found.tokens == parity.TOKENS
+
+
+def test_what_is_not_the_same_is_told(
+    whisper: Path, sound: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that reads one matrix wrong."""
+    load = WhisperModel.from_folder
+
+    def spoilt(folder: Path, *, trim_head: bool) -> WhisperModel:
+        model = load(folder, trim_head=trim_head)
+        model.weights.decoder_positions.mul_(1.5)
+        return model
+
+    monkeypatch.setattr(WhisperModel, "from_folder", spoilt)
+    found = compare(whisper, "WhisperForConditionalGeneration", noise())
+    assert not found.agrees and found.gap > parity.TOLERANCE
+
+
+def test_not_compared(whisper: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NotCompared, match="has no SomethingNew"):
+        compare(whisper, "SomethingNew", noise())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(NotCompared, match="not installed"):
+        compare(whisper, "WhisperForConditionalGeneration", noise())
+
+
+def test_exit_status(
+    whisper: Path, sound: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual = ["--audio", str(sound), "--threads", "1"]
+    assert check([str(whisper), *usual, "--no-compare"]) == 3
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for path in whisper.iterdir():
+        (broken / path.name).write_bytes(path.read_bytes())
+    weights = load_file(broken / "model.safetensors")
+    weights["model.encoder.conv1.weight"][0] = torch.nan
+    save_file(weights, broken / "model.safetensors")
+    (tmp_path / "text.wav").write_text(json.dumps({}))
+    capsys.readouterr()
+    for argv, message in (
+        ([str(broken), *usual], "expected finite numbers"),
+        (["no/such", *usual[2:], "--audio", str(tmp_path / "text.wav")], "expected a recording"),
+        ([str(whisper), *usual, "--device", "cuda:9"], "expected a CUDA device"),
+    ):
+        assert check(argv) == 2
+        error = capsys.readouterr().err.splitlines()[-1]
+        assert error.startswith("lookhear check: ") and message in error
+
+
+def test_capacity_is_where_the_line_meets_the_second() -> None:
+    assert capacity(Lived(1, [0.1]), Lived(4, [0.25])) == 19
+    assert capacity(Lived(1, [0.1]), Lived(4, [0.1])) == 40
+    assert capacity(Lived(1, [1.2]), Lived(4, [4.2])) == 0
+    assert capacity(Lived(1, [1.0, 9.0, 1.0]), Lived(4, [4.0])) == 1
