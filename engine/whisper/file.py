@@ -110,7 +110,7 @@ class WhisperFile(FileTranscription):
         """What the model says of this window; returns how many of its samples are done with."""
         heard, begin = chosen.heard, self._position
         end = begin + num_samples
-        if self._language is None:
+        if self._language is None and heard.tokens:  # silence has no language
             self._language = chosen.language
         # Nobody speaks on where the window ends: its last segment is complete.
         is_whole = (
