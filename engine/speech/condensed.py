@@ -93,6 +93,15 @@ class CondensedAudio:
         distance, before, after = min(near, default=(NEAR + 1, at, at))
         return (before, after) if distance <= NEAR else (at, at)
 
+    def next_pause(self, low: int, least: int) -> int | None:
+        """The middle of the first pause that begins at or after low and is that long; None if there
+        is none."""
+        for index in range(bisect_left(self._ends, low), len(self._ends) - 1):
+            begins, ends = self._ends[index], self.speech[index + 1][0]
+            if ends - begins >= least:
+                return (begins + ends) // 2
+        return None
+
     def last_pause(self, low: int, high: int) -> int | None:
         """The middle of the last pause that begins in [low, high), or of what of it lies there;
         None if somebody speaks on and on."""

@@ -28,6 +28,7 @@ SecondsOf = Callable[[int], float | None]  # seconds of a timestamp token, None 
 
 # Speech behind the last word of a window that is worth another look.
 UNHEARD = SAMPLE_RATE
+SENTENCE_PAUSE = SAMPLE_RATE // 2
 # A text that was sampled this freely is no prompt for the next one (openai/whisper).
 MOST_CARRIED_TEMPERATURE = 0.5
 
@@ -61,7 +62,9 @@ class WhisperFile(FileTranscription):
 
     def _plan_end(self) -> int:
         if not self._slides:
-            return super()._plan_end()
+            # A short window costs what it is long, so it may hold a sentence.
+            pause = self._audio.next_pause(self._position, SENTENCE_PAUSE)
+            return min(super()._plan_end(), pause or self._position + self._cap)
         end = min(self._position + self._cap, len(self._audio.samples))
         if end == len(self._audio.samples):
             return end
@@ -107,7 +110,7 @@ class WhisperFile(FileTranscription):
         """What the model says of this window; returns how many of its samples are done with."""
         heard, begin = chosen.heard, self._position
         end = begin + num_samples
-        if self._language is None:
+        if self._language is None and heard.tokens:  # silence has no language
             self._language = chosen.language
         # Nobody speaks on where the window ends: its last segment is complete.
         is_whole = (

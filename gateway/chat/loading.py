@@ -112,8 +112,7 @@ class _Loader:
             request=gateway.ids("file"),
             settings=TranscriptionSettings(model=card.id),
             samples=samples,
-            timestamps=False,
-            temperature=0.0,
+            speech=await gateway.speech(samples),
         )
         try:
             async with gateway.file_slots:

@@ -23,7 +23,6 @@ from lookhear.gateway.http.errors import ApiError, wrong
 from lookhear.gateway.http.requests import limited, until_gone
 from lookhear.gateway.services.services import Engine, Services, served, services
 from lookhear.media.audio.decode import Audio, MediaError, decode_audio
-from lookhear.media.voice.stretches import speech_stretches
 from lookhear.media.voice.vad import VadConfig
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
@@ -72,10 +71,8 @@ async def _transcribe(
 ) -> FileTranscribed:
     audio = await _decode(gateway, asked.file)
     gateway.metrics.audio_seconds.labels("file").inc(audio.duration_s)
-    speech = None
-    if (voices := asked.voices) is not None:
-        samples, silero = audio.samples, gateway.silero
-        speech = await gateway.in_thread(lambda: speech_stretches(silero, samples, voices))
+    voices = asked.voices
+    speech = None if voices is None else await gateway.speech(audio.samples, voices)
     message = TranscribeFile(
         request=gateway.ids("file"),
         settings=asked.settings,

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from starlette.requests import HTTPConnection
 
 from lookhear.engine.client.client import EngineState
@@ -30,6 +32,8 @@ from lookhear.gateway.sockets.gathering import Gathering
 from lookhear.gateway.telemetry.ids import Ids
 from lookhear.gateway.telemetry.metrics import Metrics
 from lookhear.media.voice.silero import SileroModel
+from lookhear.media.voice.stretches import FILE_CONFIG, speech_stretches
+from lookhear.media.voice.vad import VadConfig
 
 T = TypeVar("T")
 
@@ -133,6 +137,12 @@ class Services:
         """Run `work` in a media thread: the event loop must never wait for it. Who asks waits, and
         so does what it reads from: the threads' queue holds one piece of work of each."""
         return await asyncio.get_running_loop().run_in_executor(self.threads, work)
+
+    async def speech(
+        self, samples: NDArray[np.float32], config: VadConfig = FILE_CONFIG
+    ) -> list[tuple[int, int]]:
+        """Where somebody speaks in a recording: see `speech_stretches`."""
+        return await self.in_thread(lambda: speech_stretches(self.silero, samples, config))
 
     async def close_sessions(self) -> None:
         """Say goodbye (1001) to every session and wait until they are gone."""

@@ -92,6 +92,11 @@ def test_one_file(server: FileServer, files: list[str], capsys: pytest.CaptureFi
     assert b'name="prompt"\r\n\r\nnames' in server.bodies[0]
     assert transcribe(server, "a.wav", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"text": "said a", "duration": 1.0}
+    assert b"vad_filter" not in server.bodies[-1]
+    assert transcribe(server, "a.wav", "--no-vad") == 0
+    assert b'name="vad_filter"\r\n\r\nfalse' in server.bodies[-1]
+    assert transcribe(server, "a.wav", "--live", "--no-vad") == 2
+    assert "--no-vad" in capsys.readouterr().err
 
 
 def test_several_files_and_one_that_is_no_audio(

@@ -62,6 +62,9 @@ def test_spoken_counts_samples_of_speech(
         is_speech[first:last] = True
     a, b = sorted(data.draw(st.tuples(*[st.integers(0, len(audio.samples))] * 2)))
     assert audio.spoken(a, b) == is_speech[a:b].sum()
+    following = audio.next_pause(a, 1)
+    if following is not None:
+        assert following >= a and not is_speech[following : following + 1].any()
     pause = audio.last_pause(a, b)
     if pause is not None:
         assert a <= pause <= b and not is_speech[pause : pause + 1].any()

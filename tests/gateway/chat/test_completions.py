@@ -257,6 +257,7 @@ async def test_videos_and_recordings(http: httpx.AsyncClient, seeing: Running) -
         TextPart("transcribe 0.5 seconds."),
     )
     assert {file.settings.model for file in seeing.engine.files} == {"fake/whisper"}
+    assert [file.speech for file in seeing.engine.files] == [[], []]  # nobody speaks in tones
     usage = answer.json()["usage"]["prompt_tokens_details"]
     assert (usage["image_tokens"], usage["video_tokens"], usage["audio_tokens"]) == (0, 6, 0)
 
