@@ -91,6 +91,8 @@ def _converter(hint: Any) -> _Convert:
     if origin is np.ndarray:
         kind = np.dtype(typing.get_args(args[1])[0]).newbyteorder("<")
         return lambda shape, payload: np.frombuffer(payload, dtype=kind).reshape(shape)
+    if origin is tuple:
+        return lambda value, payload: tuple(value)
     if origin is list:
         inner = _converter(args[0])
         return lambda value, payload: [inner(v, payload) for v in value]

@@ -40,7 +40,8 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of text with its place in the turn or file, in seconds."""
+    """A stretch of text with its place in the turn or file, in seconds. temperature: at which it
+    was sampled."""
 
     text: str
     start: float
@@ -48,6 +49,7 @@ class Segment:
     tokens: list[int]
     avg_logprob: float
     no_speech_prob: float
+    temperature: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +108,19 @@ class CancelTurn:
 @dataclass(frozen=True, slots=True)
 class TranscribeFile:
     """A whole recording at once (the HTTP endpoint): answered by `FileTranscribed` or `FileFailed`.
-    The work is of class `batch`: live turns go first."""
+    The work is of class `batch`: live turns go first.
+
+    speech: where a voice detector heard somebody, as (first sample, end), in order and apart; what
+    is far from all of it is not transcribed. None: nobody listened for voices, so all of it is.
+    temperature: 0 for the likeliest text, and sampling where that fails.
+    """
 
     request: str
     settings: TranscriptionSettings
     samples: NDArray[np.float32]
     timestamps: bool = False
     temperature: float = 0.0
+    speech: list[tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +174,8 @@ class TurnFailed:
 
 @dataclass(frozen=True, slots=True)
 class FileTranscribed:
-    """The whole recording. language, duration, num_tokens: as in `TurnCompleted`."""
+    """The whole recording. language, duration, num_tokens: as in `TurnCompleted`. logprobs: of the
+    text's tokens, if they were asked for."""
 
     request: str
     text: str
@@ -175,6 +184,7 @@ class FileTranscribed:
     segments: list[Segment] = field(default_factory=list)
     words: list[Word] = field(default_factory=list)
     num_tokens: int = 0
+    logprobs: list[TokenLogprob] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,17 @@ from lookhear.engine.qwen3_asr.recognizer import AsrConfig, AsrRecognizer
 from lookhear.engine.speech.file import FileTranscription
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Stretch
+from lookhear.engine.speech.sentences import sentences
 from lookhear.engine.speech.transcriber import Transcriber
 from lookhear.engine.speech.words import UNSPACED_LANGUAGES
 
 
 class AsrFile(FileTranscription):
-    """A piece is one segment, from its first sample to its last."""
+    """A sentence is a segment. The model tells no times, so when one ended is guessed from its
+    length among the others of its piece, and from where nobody spoke."""
 
     def __init__(self, message: TranscribeFile, recognizer: AsrRecognizer, cap: int) -> None:
-        super().__init__(message, cap)
+        super().__init__(message, cap, recognizer.decode_bytes)
         self._recognizer = recognizer
         self._language = message.settings.language
 
@@ -49,12 +51,30 @@ class AsrFile(FileTranscription):
     def _hear(self, result: Result, num_samples: int) -> int:
         heard = self._recognizer.hypothesis(result, 0, self._position)
         self._language = self._language or heard.language
-        text = self._recognizer.decode_bytes(heard.tokens).decode("utf-8", "replace")
-        if text.strip():
-            if self._segments and self._language not in UNSPACED_LANGUAGES:
-                text = " " + text.lstrip()
-            start, end = self._position, self._position + num_samples
-            self._add(text, heard.tokens, heard.logprobs, start / SAMPLE_RATE, end / SAMPLE_RATE)
+        start, end = self._position, self._position + num_samples
+        texts = [
+            (
+                heard.split(last)[0].split(first)[1],
+                self._recognizer.decode_bytes(heard.tokens[first:last]),
+            )
+            for first, last in sentences(
+                heard.tokens, self._recognizer.decode_bytes, self._language
+            )
+        ]
+        total = sum(len(data) for _, data in texts)
+        said, begins = 0, start
+        for part, data in texts:
+            said += len(data)
+            is_last = said == total
+            over, following = (
+                (end, end) if is_last else self._audio.spoken_until(start, end, said / total)
+            )
+            text = data.decode("utf-8", "replace")
+            if text.strip():
+                if self._segments and self._language not in UNSPACED_LANGUAGES:
+                    text = " " + text.lstrip()
+                self._add(part, text, begins / SAMPLE_RATE, max(begins, over) / SAMPLE_RATE)
+            begins = max(begins, following)
         return num_samples
 
 

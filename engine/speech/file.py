@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,30 +16,43 @@ from lookhear.engine.messages import (
     FileFailed,
     FileTranscribed,
     Segment,
+    TokenLogprob,
     TranscribeFile,
     Word,
 )
 from lookhear.engine.speech.audio_buffer import quietest
+from lookhear.engine.speech.condensed import CondensedAudio
+from lookhear.engine.speech.hypothesis import DecodeBytes, Hypothesis, told_logprobs
+from lookhear.engine.speech.word_times import loud_stretches, voiced_span, voiced_words
 
 SHORTEST = SAMPLE_RATE // 50  # samples; what is left of a recording and not worth hearing
 
 
 class FileTranscription(ABC):
     """Turns `TranscribeFile` into `FileTranscribed`; satisfies `Owner`. How a piece is asked about,
-    and how much of it an answer covers, is the checkpoint's business.
+    and how much of it an answer covers, is the checkpoint's business. Positions and times are those
+    of the audio without its long pauses, until `_add` puts them back.
 
-    cap: longest piece in samples, cut at the quietest place of its second half.
+    cap: longest piece in samples, cut in the last pause of its second half, or at the quietest
+    place. decode_bytes: UTF-8 bytes of several tokens.
     """
 
     is_urgent = False  # nobody waits for a file as for an answer
 
-    def __init__(self, message: TranscribeFile, cap: int) -> None:
+    def __init__(self, message: TranscribeFile, cap: int, decode_bytes: DecodeBytes) -> None:
         self._message = message
         self._cap = cap
+        self._decode_bytes = decode_bytes
+        self._audio = CondensedAudio(message.samples, message.speech)
+        # Where words may be, as far as it can be known.
+        self._voiced = self._audio.speech
+        if message.speech is None and message.settings.words:
+            self._voiced = loud_stretches(message.samples)
         self._position = 0  # samples that are done with
         self._end: int | None = None  # of the piece in flight
         self._segments: list[Segment] = []
         self._words: list[Word] = []
+        self._logprobs: list[TokenLogprob] = []
         self.is_done = False
 
     @property
@@ -69,7 +82,7 @@ class FileTranscription(ABC):
         """About the next piece."""
         assert self._end is None and not self.is_done
         self._end = self._plan_end()
-        return self._request(self._message.samples[self._position : self._end])
+        return self._request(self._audio.samples[self._position : self._end])
 
     def absorb(self, result: Result) -> list[Event]:
         """The piece in flight was heard."""
@@ -83,15 +96,18 @@ class FileTranscription(ABC):
         if self.is_done or self._end is not None or self._remaining() >= SHORTEST:
             return []
         self.is_done = True
+        text = "".join(segment.text for segment in self._segments).strip()
+        wanted = self._message.settings.logprobs
         return [
             FileTranscribed(
                 self._message.request,
-                "".join(segment.text for segment in self._segments).strip(),
+                text,
                 self.language,
                 len(self._message.samples) / SAMPLE_RATE,
                 self._segments,
                 self._words,
                 sum(len(segment.tokens) for segment in self._segments),
+                told_logprobs(self._logprobs, text) if wanted else None,
             )
         ]
 
@@ -103,25 +119,43 @@ class FileTranscription(ABC):
     # --- pieces ----------------------------------------------------------------------------------
 
     def _remaining(self) -> int:
-        return len(self._message.samples) - self._position
+        return len(self._audio.samples) - self._position
 
     def _plan_end(self) -> int:
-        """Where the next piece ends, in samples of the recording."""
+        """Where the next piece ends, in samples."""
         if self._remaining() <= self._cap:
-            return len(self._message.samples)
+            return len(self._audio.samples)
         low, high = self._position + self._cap // 2, self._position + self._cap
-        return low + quietest(self._message.samples[low:high])
+        pause = self._audio.last_pause(low, high)
+        return low + quietest(self._audio.samples[low:high]) if pause is None else pause
 
     def _add(
         self,
+        said: Hypothesis,
         text: str,
-        tokens: Sequence[int],
-        logprobs: Sequence[float],
         start: float,
         end: float,
         no_speech_prob: float = 0.0,
+        temperature: float = 0.0,
     ) -> None:
-        """A segment. start, end: seconds of the recording."""
+        """A segment, its words, its log-probabilities. text: of said. start, end: seconds."""
+        audio = self._audio
+        start, end = voiced_span(start, end, audio.speech)
+        mean = sum(said.logprobs) / len(said.logprobs)
         self._segments.append(
-            Segment(text, start, end, list(tokens), sum(logprobs) / len(logprobs), no_speech_prob)
+            Segment(
+                text,
+                audio.start_time(start),
+                audio.end_time(end),
+                list(said.tokens),
+                mean,
+                no_speech_prob,
+                temperature,
+            )
         )
+        if self._message.settings.logprobs:
+            told = said.token_logprobs(lambda token: self._decode_bytes([token]))
+            self._logprobs += told_logprobs(told, text)
+        for w in voiced_words(said.words(self._decode_bytes, self.language), self._voiced):
+            begun, over = audio.start_time(w.start), audio.end_time(w.end)
+            self._words.append(replace(w, start=begun, end=max(begun, over)))

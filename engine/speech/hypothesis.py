@@ -18,6 +18,29 @@ NO_SPEECH_PROB = 0.6
 NO_SPEECH_LOGPROB = -1.0
 
 
+def token_logprob(data: bytes, logprob: float) -> TokenLogprob:
+    """data: UTF-8 of one token, perhaps no whole characters."""
+    return TokenLogprob(data.decode("utf-8", errors="replace"), logprob, list(data))
+
+
+def told_logprobs(tokens: Sequence[TokenLogprob], text: str) -> list[TokenLogprob]:
+    """The tokens of a text as it is told: their bytes joined are the text's. What a model writes
+    begins with a blank, a transcript does not; a later segment's may have been given one."""
+    pieces = [(bytes(token.bytes), token.logprob) for token in tokens]
+    joined = b"".join(data for data, _ in pieces)
+    # Bytes too many in front (or too few), and behind.
+    front = len(joined) - len(joined.lstrip()) - (len(text) - len(text.lstrip()))
+    back = len(joined) - len(joined.rstrip()) - (len(text) - len(text.rstrip()))
+    told: list[TokenLogprob] = []
+    at = 0
+    for data, logprob in pieces:
+        kept = data[max(0, front - at) : max(0, len(joined) - back - at)]
+        at += len(data)
+        if kept:
+            told.append(token_logprob(b" " * -front + kept if not told else kept, logprob))
+    return told
+
+
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
     """tokens: ids. logprobs: one per token. spans: (start, end) seconds from the turn's beginning,
@@ -71,8 +94,10 @@ class Hypothesis:
 
     def token_logprobs(self, token_bytes: Callable[[int], bytes]) -> list[TokenLogprob]:
         """The tokens as they go on the wire."""
-        pieces = [(token_bytes(t), p) for t, p in zip(self.tokens, self.logprobs, strict=True)]
-        return [TokenLogprob(b.decode("utf-8", errors="replace"), p, list(b)) for b, p in pieces]
+        return [
+            token_logprob(token_bytes(token), logprob)
+            for token, logprob in zip(self.tokens, self.logprobs, strict=True)
+        ]
 
     def words(self, decode_bytes: DecodeBytes, language: str | None) -> list[Word]:
         """Tokens joined to words with their times. language: ISO code (some have no spaces)."""

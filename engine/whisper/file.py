@@ -1,8 +1,10 @@
 """A whole recording for Whisper, one window after another. Pure.
 
 With full windows, the sliding window of openai/whisper (`transcribe.py`): decode 30 s with
-timestamp tokens, take the segments they delimit, move on to the end of the last complete one. A
-checkpoint for short windows hears less at once and all of it: the recording is cut at quiet places.
+timestamp tokens, take the segments they delimit, move on to the end of the last complete one. Where
+it is known when somebody speaks, windows end in pauses, and a window whose text ends while somebody
+still speaks is heard again from there. A checkpoint for short windows hears less at once and all of
+it: the recording is cut at quiet places.
 """
 
 from __future__ import annotations
@@ -17,11 +19,17 @@ from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
 from lookhear.engine.speech.file import FileTranscription
 from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.whisper.attempts import Attempt, Attempts
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
 
 SecondsOf = Callable[[int], float | None]  # seconds of a timestamp token, None for any other
+
+# Speech behind the last word of a window that is worth another look.
+UNHEARD = SAMPLE_RATE
+# A text that was sampled this freely is no prompt for the next one (openai/whisper).
+MOST_CARRIED_TEMPERATURE = 0.5
 
 
 class WhisperFile(FileTranscription):
@@ -34,12 +42,13 @@ class WhisperFile(FileTranscription):
         window: WindowRule,
         cap: int | None,
     ) -> None:
-        super().__init__(message, cap or window.longest)
+        super().__init__(message, cap or window.longest, prompter.decode_bytes)
         self._prompter = prompter
         self._window = window
         self._slides = cap is None
         self._language = prompter.language_token(message.settings.language)
         self._closed: list[int] = []  # the last tokens, for the prompt
+        self._attempts = Attempts(message.temperature)
 
     @property
     def language(self) -> str | None:
@@ -51,9 +60,12 @@ class WhisperFile(FileTranscription):
         return Cost(self._window.window(self._plan_end() - self._position))
 
     def _plan_end(self) -> int:
-        if self._slides:
-            return min(self._position + self._cap, len(self._message.samples))
-        return super()._plan_end()
+        if not self._slides:
+            return super()._plan_end()
+        end = min(self._position + self._cap, len(self._audio.samples))
+        if end == len(self._audio.samples):
+            return end
+        return self._audio.last_pause(self._position + self._cap * 2 // 3, end) or end
 
     def _request(self, samples: NDArray[np.float32]) -> WhisperRequest:
         settings = self._message.settings
@@ -70,32 +82,73 @@ class WhisperFile(FileTranscription):
             detect_language=self._prompter.detects_language,
             tail=tail,
             timestamps=True,
-            temperature=self._message.temperature,
+            temperature=self._attempts.temperature,
+            seed=self._attempts.count,
             align=settings.words,
         )
 
     def _hear(self, result: Result, num_samples: int) -> int:
-        if self._language is None:
-            self._language = result.language
         heard = Hypothesis.of(result, 0, self._position)
-        # Nothing of this window will be heard again: take all of it.
-        is_whole = not self._slides or num_samples == self._remaining()
+        words = [t for t in heard.tokens if self._prompter.timestamp_seconds(t) is None]
+        attempt = Attempt.of(
+            result,
+            heard,
+            words,
+            self._prompter.decode_bytes(words).decode("utf-8", "replace"),
+            self._attempts.temperature,
+            is_speech=self._message.speech is not None,
+        )
+        chosen = self._attempts.take(attempt)
+        if chosen is None:
+            return 0  # once more, less greedily
+        return self._keep(chosen, num_samples)
+
+    def _keep(self, chosen: Attempt, num_samples: int) -> int:
+        """What the model says of this window; returns how many of its samples are done with."""
+        heard, begin = chosen.heard, self._position
+        end = begin + num_samples
+        if self._language is None:
+            self._language = chosen.language
+        # Nobody speaks on where the window ends: its last segment is complete.
+        is_whole = (
+            not self._slides
+            or end == len(self._audio.samples)
+            or self._audio.spoken(end - 1, end + 1) == 0
+        )
         pieces, moved = split_segments(
             heard.tokens, self._prompter.timestamp_seconds, keep_open=is_whole
         )
-        offset, longest = self._position / SAMPLE_RATE, num_samples / SAMPLE_RATE
-        for first, last, start, end in pieces:
-            tokens, logprobs = heard.tokens[first:last], heard.logprobs[first:last]
-            text = self._prompter.decode_bytes(tokens).decode("utf-8", "replace")
+        offset, longest = begin / SAMPLE_RATE, num_samples / SAMPLE_RATE
+        if chosen.temperature > MOST_CARRIED_TEMPERATURE:
+            self._closed = []
+        last_end = 0.0
+        for first, last, start_s, end_s in pieces:
+            part = heard.split(last)[0].split(first)[1]
+            text = self._prompter.decode_bytes(part.tokens).decode("utf-8", "replace")
             if not text.strip():
                 continue
-            start = min(start, longest)
-            end = max(start, min(end, longest))
-            self._add(text, tokens, logprobs, offset + start, offset + end, result.no_speech_prob)
-            part = heard.split(last)[0].split(first)[1]
-            self._words.extend(part.words(self._prompter.decode_bytes, self.language))
-            self._closed = (self._closed + list(tokens))[-self._prompter.max_prompt :]
-        advance = num_samples if moved is None or is_whole else round(moved * SAMPLE_RATE)
+            start_s = min(start_s, longest)
+            end_s = last_end = max(start_s, min(end_s, longest))
+            self._add(
+                part,
+                text,
+                offset + start_s,
+                offset + end_s,
+                chosen.no_speech,
+                chosen.temperature,
+            )
+            # With its timestamps: after plain text a model stops to write them.
+            said = heard.tokens[max(0, first - 1) : last + 1]
+            self._closed = (self._closed + list(said))[-self._prompter.max_prompt :]
+        if self._slides and self._message.speech is not None and last_end:
+            rest = begin + round(last_end * SAMPLE_RATE)
+            if self._audio.spoken(rest, end) >= UNHEARD:
+                moved = last_end
+            elif is_whole:
+                moved = None
+        elif not self._slides:
+            moved = None
+        advance = num_samples if moved is None else round(moved * SAMPLE_RATE)
         # A window that claims to end where it began would never let us get on.
         return num_samples if advance < SAMPLE_RATE // 2 else min(advance, num_samples)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from lookhear.engine.messages import FileTranscribed, Segment
@@ -72,11 +73,13 @@ def plain_json(result: FileTranscribed) -> dict[str, Any]:
     body: dict[str, Any] = {"text": result.text, "usage": usage(result)}
     if result.language is not None:
         body["languages"] = [{"code": result.language}]
+    if result.logprobs is not None:
+        body["logprobs"] = [asdict(token) for token in result.logprobs]
     return body
 
 
 def verbose_json(
-    result: FileTranscribed, *, task: str, temperature: float, segments: bool, words: bool
+    result: FileTranscribed, *, task: str, segments: bool, words: bool
 ) -> dict[str, Any]:
     """Write the format `verbose_json`."""
     body: dict[str, Any] = {
@@ -94,7 +97,7 @@ def verbose_json(
                 "end": _seconds(s.end),
                 "text": s.text,
                 "tokens": list(s.tokens),
-                "temperature": temperature,
+                "temperature": s.temperature,
                 "avg_logprob": s.avg_logprob,
                 "compression_ratio": compression_ratio(s.text),
                 "no_speech_prob": s.no_speech_prob,

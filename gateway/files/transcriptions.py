@@ -17,16 +17,20 @@ from lookhear.engine.messages import FileTranscribed, TranscribeFile, Transcript
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.checks.models import language_code
 from lookhear.gateway.files import subtitles
+from lookhear.gateway.files.form import boolean, text
+from lookhear.gateway.files.voices import read_voices
 from lookhear.gateway.http.errors import ApiError, wrong
 from lookhear.gateway.http.requests import limited, until_gone
 from lookhear.gateway.services.services import Engine, Services, served, services
 from lookhear.media.audio.decode import Audio, MediaError, decode_audio
+from lookhear.media.voice.stretches import speech_stretches
+from lookhear.media.voice.vad import VadConfig
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("segment", "word")
 # The field of the form for each setting that an engine's refusal may name.
 PARAMS = {name: name for name in ("file", "language", "prompt", "temperature")} | {
-    "words": "timestamp_granularities[]"
+    "words": "timestamp_granularities[]",
 }
 
 
@@ -40,6 +44,7 @@ class FileRequest:
     temperature: float
     granularities: frozenset[str]
     stream: bool
+    voices: VadConfig | None  # how voices are sought; None: all of the file is speech
 
 
 async def transcriptions(request: Request) -> Response:
@@ -67,12 +72,17 @@ async def _transcribe(
 ) -> FileTranscribed:
     audio = await _decode(gateway, asked.file)
     gateway.metrics.audio_seconds.labels("file").inc(audio.duration_s)
+    speech = None
+    if (voices := asked.voices) is not None:
+        samples, silero = audio.samples, gateway.silero
+        speech = await gateway.in_thread(lambda: speech_stretches(silero, samples, voices))
     message = TranscribeFile(
         request=gateway.ids("file"),
         settings=asked.settings,
         samples=audio.samples,
         timestamps=asked.format in ("srt", "vtt", "verbose_json"),
         temperature=asked.temperature,
+        speech=speech,
     )
     try:
         return await until_gone(request, engine.transcribe_file(message))
@@ -111,7 +121,6 @@ def _answer(asked: FileRequest, result: FileTranscribed) -> Response:
             body = subtitles.verbose_json(
                 result,
                 task=asked.settings.task,
-                temperature=asked.temperature,
                 segments="segment" in asked.granularities or not asked.granularities,
                 words="word" in asked.granularities,
             )
@@ -156,11 +165,12 @@ async def _read(request: Request, gateway: Services, engine: Engine, task: str) 
             settings, format = _settings(form, engine, task), _format(form)
             asked = FileRequest(
                 file=await _file(form),
-                settings=settings,
+                settings=replace(settings, logprobs=_wants_logprobs(form, format)),
                 format=format,
                 temperature=_temperature(form),
                 granularities=_granularities(form, format),
-                stream=_boolean(form, "stream"),
+                stream=boolean(form, "stream"),
+                voices=read_voices(form),
             )
     except (MultipartParseError, HTTPException) as error:
         detail = error.detail if isinstance(error, HTTPException) else error
@@ -184,38 +194,31 @@ async def _file(form: FormData) -> bytes:
     return await file.read()
 
 
-def _text(form: FormData, name: str) -> str | None:
-    value = form.get(name)
-    if value is not None and not isinstance(value, str):
-        raise wrong(name, "text", "a file")
-    return value
-
-
 def _settings(form: FormData, engine: Engine, task: str) -> TranscriptionSettings:
-    card = served(_text(form, "model") or None, engine, task)
-    language = language_code(_text(form, "language")) if task == "transcribe" else None
+    card = served(text(form, "model") or None, engine, task)
+    language = language_code(text(form, "language")) if task == "transcribe" else None
     if language is not None and card.languages and language not in card.languages:
         known = f"one of {', '.join(card.languages)}"
         raise wrong("language", known, repr(language), "invalid_language")
-    prompt = _text(form, "prompt") or ""
+    prompt = text(form, "prompt") or ""
     return TranscriptionSettings(model=card.id, language=language, task=task, prompt=prompt)
 
 
 def _format(form: FormData) -> str:
-    format = _text(form, "response_format") or "json"
+    format = text(form, "response_format") or "json"
     if format not in FORMATS:
         raise wrong("response_format", f"one of {', '.join(FORMATS)}", repr(format))
     return format
 
 
 def _temperature(form: FormData) -> float:
-    text = _text(form, "temperature") or "0"
+    given = text(form, "temperature") or "0"
     try:
-        temperature = float(text)
+        temperature = float(given)
     except ValueError:
         temperature = -1.0
     if not 0 <= temperature <= 1:
-        raise wrong("temperature", "a number from 0 to 1", repr(text))
+        raise wrong("temperature", "a number from 0 to 1", repr(given))
     return temperature
 
 
@@ -230,8 +233,12 @@ def _granularities(form: FormData, format: str) -> frozenset[str]:
     return frozenset(str(value) for value in values)
 
 
-def _boolean(form: FormData, name: str) -> bool:
-    text = (_text(form, name) or "false").lower()
-    if text not in ("true", "false", "1", "0"):
-        raise wrong(name, "true or false", repr(text))
-    return text in ("true", "1")
+def _wants_logprobs(form: FormData, format: str) -> bool:
+    name = "include[]"
+    values = [*form.getlist(name), *form.getlist("include")]
+    for value in values:
+        if value != "logprobs":
+            raise wrong(name, "logprobs", repr(value))
+    if values and format != "json":
+        raise wrong(name, "response_format json with it", format)
+    return bool(values)

@@ -172,7 +172,11 @@ class FakeEngine:
         segments = [Segment(f" {text}", 0.0, duration, [1, 2], -0.25, 0.01)] if text else []
         words = [Word(" seconds.", 0.0, duration, 0.9)] if message.settings.words else []
         language = message.settings.language or "en"
-        return FileTranscribed(message.request, text, language, duration, segments, words, 5)
+        logprobs = [TokenLogprob(text, -0.5, list(text.encode()))]
+        wanted = logprobs if message.settings.logprobs else None
+        return FileTranscribed(
+            message.request, text, language, duration, segments, words, 5, wanted
+        )
 
     async def close(self) -> None:
         self.closed = True

@@ -39,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--language", metavar="CODE", help="default: found by the model")
     parser.add_argument("--prompt", metavar="TEXT", help="names and terms to expect")
+    parser.add_argument(
+        "--no-vad", action="store_true", help="write what no voice detector hears, too (singing)"
+    )
     parser.add_argument("--format", choices=list(_WIRE), help="default: as --out says, or text")
     parser.add_argument(
         "--json", dest="format", action="store_const", const="json", help="same as --format json"
@@ -129,6 +132,7 @@ def _whole(parsed: argparse.Namespace) -> int:
                         model=model,
                         language=parsed.language,
                         prompt=parsed.prompt,
+                        fields=[("vad_filter", "false")] if parsed.no_vad else None,
                     )
                 )
             except (InvalidRequest, SourceError) as error:
@@ -168,6 +172,8 @@ def _live(parsed: argparse.Namespace) -> int:
     """Stream at the speed of speech; text as it is committed."""
     if len(parsed.files) > 1 or parsed.files == ["-"]:
         raise UsageError("transcribe --live: expected one FILE; `lookhear listen -` reads stdin")
+    if parsed.no_vad:
+        raise UsageError("transcribe --live: expected no --no-vad, it is for whole files")
     form = parsed.format or "text"
     out = None if parsed.out is None else TranscriptFile(parsed.out)
     with chosen_server(parsed, Console(stderr=True)) as (url, model):

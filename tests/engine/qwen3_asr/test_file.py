@@ -23,11 +23,14 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> QwenTokenizer:
 
 
 def recording(
-    tokenizer: QwenTokenizer, samples: np.ndarray, **changes: object
+    tokenizer: QwenTokenizer,
+    samples: np.ndarray,
+    speech: list[tuple[int, int]] | None = None,
+    **changes: object,
 ) -> tuple[AsrFile, Ear]:
     ear = Ear(tokenizer)
     wanted = Settings(model="m", **changes)  # type: ignore[arg-type]
-    return AsrFile(TranscribeFile("f", wanted, samples), ear, CAP), ear
+    return AsrFile(TranscribeFile("f", wanted, samples, speech=speech), ear, CAP), ear
 
 
 def listen(job: AsrFile, ear: Ear, answers: list[str]) -> FileTranscribed:
@@ -119,3 +122,30 @@ def test_a_failure_ends_the_file_with_its_reason(tokenizer: QwenTokenizer) -> No
     (event,) = job.fail("server_error", "why")
     assert event == FileFailed("f", "server_error", "why")
     assert job.is_done and not job.wants_request()
+
+
+def test_cues_are_sentences_that_end_where_nobody_speaks(tokenizer: QwenTokenizer) -> None:
+    speech = [(8_000, 24_000), (32_000, 60_000)]  # 0.5 to 1.5 s, 2 to 3.75 s
+    job, ear = recording(tokenizer, np.ones(CAP, np.float32), speech)
+    done = listen(job, ear, ["language English<asr_text>One two. Three four five, six."])
+    assert [s.text.strip() for s in done.segments] == ["One two.", "Three four five, six."]
+    assert [(s.start, s.end) for s in done.segments] == [(0.5, 1.5), (2.0, 3.75)]
+    assert done.text == "One two. Three four five, six."
+
+
+def test_nothing_is_heard_where_nobody_speaks(tokenizer: QwenTokenizer) -> None:
+    far = [(30 * SAMPLE_RATE, 31 * SAMPLE_RATE)]
+    job, ear = recording(tokenizer, np.ones(60 * SAMPLE_RATE, np.float32), far)
+    done = listen(job, ear, ["language English<asr_text>yes"])
+    assert sum(len(stretch.samples) for stretch in ear.stretches) < 2 * SAMPLE_RATE
+    [segment] = done.segments
+    assert (segment.start, segment.end) == (30.0, 31.0) and done.duration == 60.0
+    job, ear = recording(tokenizer, np.ones(60 * SAMPLE_RATE, np.float32), [])
+    assert listen(job, ear, ["never asked"]).text == "" and not ear.stretches
+
+
+def test_log_probabilities_join_to_the_text(tokenizer: QwenTokenizer) -> None:
+    job, ear = recording(tokenizer, np.ones(9 * SAMPLE_RATE, np.float32), logprobs=True)
+    done = listen(job, ear, ["language English<asr_text>one two. three", "four"])
+    assert done.logprobs is not None
+    assert b"".join(bytes(t.bytes) for t in done.logprobs).decode() == done.text

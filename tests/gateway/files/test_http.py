@@ -430,3 +430,54 @@ async def test_the_sample_recording(
     for folder in (None, tmp_path):
         monkeypatch.setattr(browser, "packaged_folder", lambda folder=folder: folder)
         assert (await http.get("/sample.opus")).status_code == 404
+
+
+async def test_voices_are_sought_in_files_unless_that_is_switched_off(
+    http: httpx.AsyncClient, shared: Running
+) -> None:
+    engine: FakeEngine = shared.engine
+    await post(http)
+    assert engine.files[-1].speech == []  # nobody speaks in a tone
+    await post(http, vad_filter="false")
+    assert engine.files[-1].speech is None
+    for strategy in (
+        {"chunking_strategy": "auto"},
+        {"chunking_strategy": '{"type": "server_vad", "threshold": 0.3}'},
+        {"chunking_strategy[type]": "server_vad", "chunking_strategy[prefix_padding_ms]": "0"},
+    ):
+        assert (await post(http, **strategy)).status_code == 200
+        assert engine.files[-1].speech == []
+    [whole] = [{"chunking_strategy": '{"type": "server_vad", "threshold": 0}'}]
+    await post(http, **whole)
+    assert engine.files[-1].speech == [(0, 16_000)]  # at this threshold everything is a voice
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"vad_filter": "maybe"}, "vad_filter"),
+        ({"vad_filter": "false", "chunking_strategy": '{"type":"server_vad"}'}, "vad_filter"),
+        ({"chunking_strategy": "manual"}, "chunking_strategy"),
+        ({"chunking_strategy": '{"type": "semantic_vad"}'}, "chunking_strategy.type"),
+        ({"chunking_strategy": '{"type": "server_vad", "speed": 1}'}, "chunking_strategy.speed"),
+        ({"chunking_strategy": '{"type": "server_vad", "threshold": 2}'}, "chunking_strategy"),
+        ({"chunking_strategy[type]": "server_vad", "chunking_strategy[threshold]": "loud"},
+         "chunking_strategy"),
+    ],
+)  # fmt: skip
+async def test_what_cannot_be_a_voice_detectors_setting_is_named(
+    http: httpx.AsyncClient, fields: dict[str, Any], param: str
+) -> None:
+    answer = await post(http, **fields)
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == param
+
+
+async def test_log_probabilities_of_the_tokens_come_with_json(http: httpx.AsyncClient) -> None:
+    asked: dict[str, Any] = {"include[]": "logprobs"}
+    body = (await post(http, **asked)).json()
+    [token] = body["logprobs"]
+    assert bytes(token["bytes"]).decode() == token["token"] == body["text"]
+    assert token["logprob"] == -0.5
+    for wrong in ({"include[]": "words"}, {**asked, "response_format": "srt"}):
+        answer = await post(http, "transcriptions", None, **wrong)
+        assert answer.status_code == 400 and answer.json()["error"]["param"] == "include[]"

@@ -1,0 +1,116 @@
+"""A recording without its long pauses: what a model hears of it, and when that was. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookhear.engine.messages import SAMPLE_RATE
+
+Samples = NDArray[np.float32]
+Span = tuple[int, int]  # first sample, end
+
+PADDING = SAMPLE_RATE * 2 // 5  # kept on both sides of speech
+# Pauses up to this length are kept as they are: they tell where a sentence ends.
+PAUSE = 2 * SAMPLE_RATE
+# How far a guess of where a sentence ended may be off: a pause so near is where it did.
+NEAR = SAMPLE_RATE
+
+
+class CondensedAudio:
+    """samples: of the recording, those around its stretches of speech, one after another. speech:
+    these stretches, counted in `samples`; if nobody knows where somebody speaks, all of them."""
+
+    def __init__(self, recording: Samples, speech: Sequence[Span] | None) -> None:
+        """recording: mono float32 at 16 kHz. speech: (first sample, end), in order, apart."""
+        length = len(recording)
+        if speech is None:
+            kept = [(0, length)]
+            speech = kept
+        else:
+            kept = _padded(speech, length)
+        self._kept = kept
+        sizes = [end - start for start, end in kept]
+        # Where each kept piece begins among the samples, and where all end.
+        self._offsets: list[int] = [0, *np.cumsum(sizes, dtype=np.int64).tolist()]
+        whole = len(kept) == 1 and sizes[0] == length
+        pieces = [recording[start:end] for start, end in kept]
+        self.samples: Samples = (
+            recording if whole else np.concatenate([*pieces, np.zeros(0, np.float32)])
+        )
+        firsts = [start for start, _ in kept]
+        self.speech: list[Span] = []
+        for start, end in speech:
+            piece = bisect_right(firsts, start) - 1
+            moved = self._offsets[piece] - firsts[piece]
+            self.speech.append((start + moved, end + moved))
+        self._ends = [end for _, end in self.speech]
+
+    def start_time(self, seconds: float) -> float:
+        """Of what begins there in `samples`: seconds of the recording."""
+        return self._time(seconds, bisect_right(self._offsets, round(seconds * SAMPLE_RATE)) - 1)
+
+    def end_time(self, seconds: float) -> float:
+        """Of what ends there: the same, but for the seams."""
+        return self._time(seconds, bisect_left(self._offsets, round(seconds * SAMPLE_RATE)) - 1)
+
+    def _time(self, seconds: float, piece: int) -> float:
+        if not self._kept:
+            return seconds
+        piece = min(max(piece, 0), len(self._kept) - 1)
+        return seconds + (self._kept[piece][0] - self._offsets[piece]) / SAMPLE_RATE
+
+    def spoken(self, start: int, end: int) -> int:
+        """How many of the samples in [start, end) belong to stretches of speech."""
+        total = 0
+        for first, last in self.speech[bisect_right(self._ends, start) :]:
+            if first >= end:
+                break
+            total += min(last, end) - max(first, start)
+        return total
+
+    def spoken_until(self, start: int, end: int, share: float) -> tuple[int, int]:
+        """Where a share of the speech in [start, end) has been said: (end of what was before, start
+        of what follows). They differ if there is a pause within NEAR."""
+        left = round(share * self.spoken(start, end))
+        at = start
+        for first, last in self.speech[bisect_right(self._ends, start) :]:
+            first, last = max(first, start), min(last, end)
+            if left <= last - first:
+                at = first + left
+                break
+            left -= last - first
+            at = last
+        pauses = [
+            (last, self.speech[i + 1][0])
+            for i, last in enumerate(self._ends[:-1])
+            if start < last and self.speech[i + 1][0] < end
+        ]
+        near = [(min(abs(at - a), abs(at - b)), a, b) for a, b in pauses]
+        distance, before, after = min(near, default=(NEAR + 1, at, at))
+        return (before, after) if distance <= NEAR else (at, at)
+
+    def last_pause(self, low: int, high: int) -> int | None:
+        """The middle of the last pause that begins in [low, high), or of what of it lies there;
+        None if somebody speaks on and on."""
+        index = bisect_left(self._ends, high) - 1
+        if index < 0 or self._ends[index] < low:
+            return None
+        begins = self._ends[index]
+        ends = self.speech[index + 1][0] if index + 1 < len(self.speech) else len(self.samples)
+        return (begins + min(ends, high)) // 2
+
+
+def _padded(speech: Sequence[Span], length: int) -> list[Span]:
+    """With padding, and joined where a pause is short."""
+    kept: list[Span] = []
+    for start, end in speech:
+        start, padded = max(0, start - PADDING), min(length, end + PADDING)
+        if kept and start - kept[-1][1] <= PAUSE - 2 * PADDING:
+            kept[-1] = (kept[-1][0], padded)
+        else:
+            kept.append((start, padded))
+    return kept

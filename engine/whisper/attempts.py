@@ -1,0 +1,108 @@
+"""When a window is decoded again, and which of its texts is believed. Pure.
+
+Source: openai/whisper `transcribe.py` (decode_with_fallback): a text that repeats itself or that
+the model hardly believes is sampled again, ever more freely. One difference: people repeat
+themselves too (announcements do little else), so where it is known that somebody speaks a text that
+compresses well is suspicious only if it goes on and on, or says one phrase several times in a row.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lookhear.engine.core.request import Result, StopReason
+from lookhear.engine.speech.hypothesis import Hypothesis
+
+TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+MOST_COMPRESSION = 2.4
+LEAST_LOGPROB = -1.0
+
+
+def compression_ratio(text: str) -> float:
+    """How much zlib makes of it: high for text that repeats itself."""
+    data = text.encode()
+    return len(data) / len(zlib.compress(data)) if data else 0.0
+
+
+def has_loop(tokens: Sequence[int]) -> bool:
+    """Whether some phrase is said over and over: four times in a row, one token eight times."""
+    said = np.asarray(tokens)
+    for n in range(1, len(said) // 4 + 1):
+        longest = n * (7 if n == 1 else 3)
+        run = 0
+        for same in said[n:] == said[:-n]:
+            run = run + 1 if same else 0
+            if run >= longest:
+                return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One text of a window. heard: its tokens, less loops and what is said of silence. loops:
+    whether it repeats itself. avg_logprob: of a token, natural log. language: token id."""
+
+    heard: Hypothesis
+    loops: bool
+    avg_logprob: float
+    no_speech: float
+    language: int | None
+    temperature: float
+
+    @classmethod
+    def of(
+        cls,
+        result: Result,
+        heard: Hypothesis,
+        words: Sequence[int],
+        text: str,
+        temperature: float,
+        *,
+        is_speech: bool,
+    ) -> Attempt:
+        """words: of heard, without its timestamps; text: what they are. is_speech: whether it is
+        known that somebody speaks."""
+        is_cut = result.stop is StopReason.LENGTH
+        loops = result.stop is StopReason.REPETITION or has_loop(words)
+        if is_cut or not is_speech:
+            loops = loops or compression_ratio(text) > MOST_COMPRESSION
+        mean = sum(result.logprobs) / len(result.logprobs) if result.logprobs else 0.0
+        return cls(heard, loops, mean, result.no_speech_prob, result.language, temperature)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it may be kept as it is. Silence is."""
+        return not self.loops and (self.avg_logprob >= LEAST_LOGPROB or not self.heard.tokens)
+
+
+class Attempts:
+    """At the windows of one recording. temperature: that was asked for; with 0 there are others."""
+
+    def __init__(self, temperature: float) -> None:
+        self._temperatures = (temperature,) if temperature > 0 else TEMPERATURES
+        self._failed: list[Attempt] = []
+
+    @property
+    def count(self) -> int:
+        """Texts of this window that were no good."""
+        return len(self._failed)
+
+    @property
+    def temperature(self) -> float:
+        """Of the next request."""
+        return self._temperatures[self.count]
+
+    def take(self, attempt: Attempt) -> Attempt | None:
+        """The text of the window that is kept; None: try again."""
+        if not attempt.is_good:
+            self._failed.append(attempt)
+            if self.count < len(self._temperatures):
+                return None
+            # None is good. Rather one that does not repeat itself, rather a likely one.
+            attempt = max(self._failed, key=lambda one: (not one.loops, one.avg_logprob))
+        self._failed = []
+        return attempt

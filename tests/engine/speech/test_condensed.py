@@ -1,0 +1,78 @@
+"""A recording without its long pauses: nothing spoken is lost, and all times lead back."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.speech.condensed import PADDING, PAUSE, CondensedAudio
+
+LENGTH = 40 * SAMPLE_RATE
+RECORDING = np.arange(LENGTH, dtype=np.float32)
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> list[tuple[int, int]]:
+    marks = sorted(draw(st.sets(st.integers(0, LENGTH), max_size=16)))
+    return list(zip(marks[::2], marks[1::2], strict=False))
+
+
+@settings(max_examples=60, deadline=None)
+@given(speech=spans())
+def test_speech_is_kept_whole_with_padding_and_pauses_are_bounded(
+    speech: list[tuple[int, int]],
+) -> None:
+    audio = CondensedAudio(RECORDING, speech)
+    assert np.all(np.diff(audio.samples) > 0), "in the order of the recording, nothing twice"
+    for (start, end), (first, last) in zip(speech, audio.speech, strict=True):
+        assert np.array_equal(audio.samples[first:last], RECORDING[start:end])
+        assert first >= min(start, PADDING) and len(audio.samples) - last >= min(
+            LENGTH - end, PADDING
+        )
+    gaps = [b - a for (_, a), (b, _) in zip(audio.speech, audio.speech[1:], strict=False)]
+    assert all(gap <= PAUSE for gap in gaps)
+
+
+@settings(max_examples=60, deadline=None)
+@given(speech=spans(), data=st.data())
+def test_times_lead_back_to_the_recording(
+    speech: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    audio = CondensedAudio(RECORDING, speech)
+    for (start, end), (first, last) in zip(speech, audio.speech, strict=True):
+        assert abs(audio.start_time(first / SAMPLE_RATE) - start / SAMPLE_RATE) < 1e-6
+        assert abs(audio.end_time(last / SAMPLE_RATE) - end / SAMPLE_RATE) < 1e-6
+    if len(audio.samples):
+        a, b = sorted(data.draw(st.tuples(*[st.integers(0, len(audio.samples))] * 2)))
+        start_s, end_s = audio.start_time(a / SAMPLE_RATE), audio.end_time(b / SAMPLE_RATE)
+        assert 0 <= start_s <= LENGTH / SAMPLE_RATE and 0 <= end_s <= LENGTH / SAMPLE_RATE
+        assert a == b or start_s <= end_s
+
+
+@settings(max_examples=60, deadline=None)
+@given(speech=spans(), data=st.data())
+def test_spoken_counts_samples_of_speech(
+    speech: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    audio = CondensedAudio(RECORDING, speech)
+    is_speech = np.zeros(len(audio.samples), bool)
+    for first, last in audio.speech:
+        is_speech[first:last] = True
+    a, b = sorted(data.draw(st.tuples(*[st.integers(0, len(audio.samples))] * 2)))
+    assert audio.spoken(a, b) == is_speech[a:b].sum()
+    pause = audio.last_pause(a, b)
+    if pause is not None:
+        assert a <= pause <= b and not is_speech[pause : pause + 1].any()
+
+
+def test_where_nobody_listened_for_voices_all_is_kept() -> None:
+    audio = CondensedAudio(RECORDING, None)
+    assert audio.samples is RECORDING and audio.speech == [(0, LENGTH)]
+    assert audio.start_time(12.5) == audio.end_time(12.5) == 12.5
+
+
+def test_where_nobody_speaks_nothing_is_kept() -> None:
+    audio = CondensedAudio(RECORDING, [])
+    assert len(audio.samples) == 0 and audio.speech == []

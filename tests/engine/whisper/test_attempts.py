@@ -1,0 +1,98 @@
+"""Which text of a window is believed, and when there is another try."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lookhear.engine.core.request import Result, StopReason, is_looping
+from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.whisper.attempts import TEMPERATURES, Attempt, Attempts, has_loop
+
+LIKELY, UNLIKELY = -0.1, -1.5
+
+
+def attempt(
+    words: tuple[int, ...] = (1, 2, 3),
+    logprob: float = LIKELY,
+    *,
+    stop: StopReason = StopReason.END,
+    text: str = "some words",
+    no_speech: float = 0.0,
+    temperature: float = 0.0,
+    is_speech: bool = True,
+) -> Attempt:
+    result = Result("k", words, (logprob,) * len(words), 0, stop, no_speech_prob=no_speech)
+    heard = Hypothesis.of(result, 0, 0)
+    return Attempt.of(result, heard, heard.tokens, text, temperature, is_speech=is_speech)
+
+
+def test_a_likely_text_is_kept_at_once() -> None:
+    attempts, first = Attempts(0.0), attempt()
+    assert attempts.take(first) is first and attempts.count == 0
+
+
+def test_an_unlikely_text_is_sampled_ever_more_freely_until_one_is_good() -> None:
+    attempts = Attempts(0.0)
+    seen = [attempts.temperature]
+    for _ in range(3):
+        assert attempts.take(attempt(logprob=UNLIKELY)) is None
+        seen.append(attempts.temperature)
+    good = attempt()
+    assert attempts.take(good) is good
+    assert tuple(seen) == TEMPERATURES[:4]
+    assert attempts.temperature == 0.0, "the next window begins anew"
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(-5, -1.01)), min_size=6, max_size=6))
+def test_if_none_is_good_the_likeliest_without_a_loop_is_kept(
+    made: list[tuple[bool, float]],
+) -> None:
+    attempts = Attempts(0.0)
+    tried = [
+        attempt((7,) * 8 if loops else (1, 2), logprob, stop=StopReason.END)
+        for loops, logprob in made
+    ]
+    kept = [attempts.take(one) for one in tried]
+    assert kept[:-1] == [None] * 5 and kept[-1] in tried
+    assert kept[-1] == max(tried, key=lambda one: (not one.loops, one.avg_logprob))
+
+
+def test_a_temperature_that_was_asked_for_is_the_only_one() -> None:
+    attempts, bad = Attempts(0.7), attempt(logprob=UNLIKELY)
+    assert attempts.temperature == 0.7 and attempts.take(bad) is bad
+
+
+def test_what_a_model_says_of_silence_is_nothing_and_that_is_good() -> None:
+    silent = attempt(logprob=UNLIKELY, no_speech=0.9)
+    assert silent.heard.tokens == () and silent.is_good
+    assert attempt((), text="").is_good
+
+
+def test_a_text_that_compresses_well_may_be_an_announcement_but_not_of_silence() -> None:
+    text = "Please enter your number. " * 12
+    assert attempt(text=text).is_good
+    assert not attempt(text=text, is_speech=False).is_good
+    assert not attempt(text=text, stop=StopReason.LENGTH).is_good
+    assert not attempt(stop=StopReason.REPETITION).is_good
+
+
+@given(
+    st.lists(st.integers(0, 3), max_size=5),
+    st.lists(st.integers(4, 9), min_size=1, max_size=30),
+    st.lists(st.integers(0, 3), max_size=5),
+)
+def test_a_phrase_four_times_in_a_row_is_a_loop_wherever_it_is(
+    before: list[int], phrase: list[int], after: list[int]
+) -> None:
+    times = 8 if len(phrase) == 1 else 4
+    assert has_loop([*before, *phrase * times, *after])
+
+
+@given(st.lists(st.integers(0, 2), max_size=40))
+def test_what_stops_a_decoder_is_a_loop_here_too(tokens: list[int]) -> None:
+    assert has_loop(tokens) or not is_looping(tokens)
+
+
+def test_people_repeat_themselves() -> None:
+    assert not has_loop([1] * 7) and not has_loop([1, 2, 3] * 3) and not has_loop([])
