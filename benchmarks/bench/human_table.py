@@ -72,7 +72,9 @@ def _latency(entries: list[dict[str, Any]]) -> Table:
 
 
 def _share(turns: dict[str, int], code: str) -> str:
-    """Turns in which the language was found, of those with words."""
+    """Turns in which the language was found, of those with words; - of a model that names none."""
+    if not turns.keys() - {"None"}:
+        return "-"
     return f"{turns.get(code, 0)} of {sum(turns.values())}"
 
 
