@@ -38,6 +38,7 @@ from lookhear.gateway.realtime.openai.parsing import parse_client_event
 from lookhear.gateway.realtime.protocol.outputs import Output, ResetIntake, Send, Submit, Tune
 from lookhear.gateway.realtime.session.machine import RealtimeProtocol
 from lookhear.media.audio.resample import resample
+from lookhear.media.voice.stretches import speech_stretches
 from lookhear.media.voice.vad import SileroModel
 from lookhear.wer import total, word_errors
 
@@ -105,10 +106,11 @@ class Simulation:
         return trace
 
     def offline(self, pcm: NDArray[np.int16]) -> str:
-        """What the same engine makes of the utterance when it hears it as a file."""
+        """What the same engine makes of the utterance when it hears it as a file: voices first."""
         samples = resample(pcm.astype(np.float32) / 32768.0, RATE, SAMPLE_RATE)
         settings = TranscriptionSettings(model=self._card.id)
-        self._core.submit(TranscribeFile("file", settings, samples, timestamps=True))
+        speech = speech_stretches(self._silero, samples)
+        self._core.submit(TranscribeFile("file", settings, samples, timestamps=True, speech=speech))
         text = ""
         while self._core.has_work:
             for event in self._core.step():

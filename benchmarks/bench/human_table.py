@@ -54,7 +54,7 @@ def _wer(numbers: dict[str, Any]) -> tuple[str, str]:
 
 def _latency(entries: list[dict[str, Any]]) -> Table:
     """Seconds, p50 and p95; then promises."""
-    columns = "first text", "commit lag", "final text", "written as in the file"
+    columns = "first text", "commit lag", "final text", "written as in the file", "language right"
     table = _table("", "live", *columns, "out of turn", "broken promises", "drops")
     for entry in entries:
         live = entry["live"]
@@ -63,11 +63,19 @@ def _latency(entries: list[dict[str, Any]]) -> Table:
             f"{entry['condition']} {entry['language']}",
             *(_quantiles(numbers) for numbers in seconds),
             f"{live['sentences_alike']} of {live['sentences']}",
+            _share(live["languages"], entry["language"]),
             str(live["overtakings"]),
             str(live["violation_count"]),
             str(live["drops"]),
         )
     return table
+
+
+def _share(turns: dict[str, int], code: str) -> str:
+    """Turns in which the language was found, of those with words; - of a model that names none."""
+    if not turns.keys() - {"None"}:
+        return "-"
+    return f"{turns.get(code, 0)} of {sum(turns.values())}"
 
 
 def _quantiles(numbers: dict[str, Any]) -> str:
