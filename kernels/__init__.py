@@ -6,7 +6,7 @@ Shapes are written `[batch, queries, heads, dim]`; lengths and indices are int64
 """
 
 from lookhear.kernels.activations import gelu_, swiglu
-from lookhear.kernels.attention import attention, windowed_attention
+from lookhear.kernels.attention import attention, biased_attention, windowed_attention
 from lookhear.kernels.attention_inputs import norm_rope_write
 from lookhear.kernels.cached_attention import (
     cross_attention_cached,
@@ -38,6 +38,7 @@ __all__ = [
     "add_rms_norm",
     "allow_bits_",
     "attention",
+    "biased_attention",
     "cross_attention_cached",
     "cross_attention_weights",
     "default_cpu_dtype",

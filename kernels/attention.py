@@ -55,6 +55,17 @@ def attention(
     return F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=scale).transpose(1, 2)
 
 
+def biased_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, *, scale: float) -> Tensor:
+    """softmax(scale * q k^T + bias) v per head, of all queries over all keys.
+
+    q, k, v: as for `attention`. bias: [keys]; the logarithm of how often a key counts.
+    Returns [batch, queries, heads, dim].
+    """
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    mask = bias.to(q.dtype)[None, None, None]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale).transpose(1, 2)
+
+
 @has_triton
 def windowed_attention(
     q: Tensor, k: Tensor, v: Tensor, bounds: Tensor, *, scale: float | None = None

@@ -26,7 +26,7 @@ class EngineConfig:
     device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one
     # "float32", "bfloat16", "float16", or "auto": what this machine is fastest in.
     dtype: str = "auto"
-    threads: int = 0  # torch intra-op threads; 0: one for a small model, else torch's choice
+    threads: int = 0  # torch intra-op threads; 0: one for a small model, else all but one
     max_live_turns: int = 0  # turns that may be open at once, over all sessions; 0: the device's
     max_rows: int = 0  # requests decoded together in one step; 0: the device's
     max_audio_seconds: float = 3600.0  # of one turn or file

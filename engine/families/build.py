@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -68,6 +69,9 @@ def build_core(
         # What is left to the processor beside a GPU is log-mel of a second at a time: too little to
         # be shared, and the threads would wait for it in a loop.
         torch.set_num_threads(1)
+    elif "OMP_NUM_THREADS" not in os.environ:
+        # A core is left to the gateway: threads that share one wait for each other in a loop.
+        torch.set_num_threads(max(1, torch.get_num_threads() - 1))
     if device == "cpu" and parts.num_parameters >= SMALL_MODEL and torch.cuda.is_available():
         log.warning(
             "device: %s is here and is not used; --device cuda does", torch.cuda.get_device_name()

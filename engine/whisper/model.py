@@ -6,7 +6,6 @@ Nothing is remembered between calls: caches, rows, slots and lengths are argumen
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
 from lookhear.engine.models.layers import SelfAttention
 from lookhear.engine.whisper.caches import CrossCache, SelfCache
+from lookhear.engine.whisper.silence import SILENT_LOG_MEL, EncodedSilence
 from lookhear.engine.whisper.weights import WhisperDims, WhisperWeights, read_weights
 from lookhear.kernels import (
     attention,
@@ -29,40 +29,6 @@ from lookhear.kernels import (
 )
 
 Head = tuple[int, int]  # (decoder layer, head in it)
-
-# Of a window's padding beside speech: the log-mel spectrogram keeps eight decades below the loudest
-# sound, which for speech lies between 10^1 and 10^2; for louder or quieter ones texts are the same.
-SILENT_LOG_MEL = -0.6
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedSilence:
-    """A full window in which nobody speaks, read once: it stands for the padding of short ones,
-    which need not be read then.
-
-    keys_values: of every encoder layer, two of [1, positions, heads, head_dim]. cross: those of
-    every decoder layer, as `WhisperModel.project_cross` gives them for a batch of one.
-    """
-
-    keys_values: list[tuple[Tensor, Tensor]]
-    cross: list[Tensor]
-
-    def behind(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """keys, values: [batch, n, heads, head_dim] of a window -> of the window and, at the
-        positions after it, of the silence: [batch, positions, heads, head_dim]."""
-        batch, n = keys.shape[:2]
-        own = (keys, values)
-        rest = (x[:, n:].expand(batch, -1, -1, -1) for x in self.keys_values[layer])
-        k, v = (torch.cat(pair, dim=1) for pair in zip(own, rest, strict=True))
-        return k, v
-
-    def cross_behind(self, projected: Sequence[Tensor]) -> list[Tensor]:
-        """The same for what `WhisperModel.project_cross` gives."""
-        batch, n = projected[0].shape[0], projected[0].shape[3]
-        return [
-            torch.cat([own, rest[:, :, :, n:].expand(batch, -1, -1, -1, -1)], dim=3)
-            for own, rest in zip(projected, self.cross, strict=True)
-        ]
 
 
 class WhisperModel:
@@ -146,13 +112,13 @@ class WhisperModel:
         return self._encoder(x, silence)
 
     @torch.inference_mode()
-    def encode_silence(self) -> EncodedSilence:
-        """A full window in which nobody speaks."""
+    def encode_silence(self, group: int = 1) -> EncodedSilence:
+        """A full window in which nobody speaks. group: see `EncodedSilence.of`."""
         shape = (1, self.dims.num_mels, self.dims.max_frames)
         log_mel = torch.full(shape, SILENT_LOG_MEL, device=self.device)
         keys_values: list[tuple[Tensor, Tensor]] = []
         encoded = self._encoder(self._convolved(log_mel), kept=keys_values)
-        return EncodedSilence(keys_values, self.project_cross(encoded))
+        return EncodedSilence.of(keys_values, self.project_cross(encoded), group)
 
     def _convolved(self, log_mel: Tensor, positions: int | None = None) -> Tensor:
         """[batch, frames // 2, width], the first so many of them, with their positions added."""
@@ -178,9 +144,11 @@ class WhisperModel:
             q, k, v = _heads(layer.attention, normed, self.dims.encoder_heads)
             if kept is not None:
                 kept.append((k.contiguous(), v.contiguous()))
-            if silence is not None:
-                k, v = silence.behind(index, k, v)
-            y = linear(attention(q, k, v, scale=1.0).flatten(2), layer.attention.out)
+            if silence is None:
+                y = attention(q, k, v, scale=1.0)
+            else:
+                y = silence.attention(index, q, k, v)
+            y = linear(y.flatten(2), layer.attention.out)
             normed = layer.ffn.norm.add_(y, x)
             normed = next_norm.add_(layer.ffn(normed), x)
         return normed

@@ -23,6 +23,7 @@ from lookhear.engine.whisper.caches import TRASH_ROW, TRASH_SLOT, CrossCache, Se
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.request import LogitsRow, WhisperSequence
 from lookhear.engine.whisper.rules import Rule, TokenRules
+from lookhear.engine.whisper.silence import GROUP
 from lookhear.kernels.log_mel import HOP
 
 Wanted = Sequence[tuple[int, LogitsRow]]  # index into the group, position
@@ -57,7 +58,8 @@ class WhisperPasses:
         acceleration: Acceleration = CPU,
     ) -> None:
         self._model = model
-        self._silence = model.encode_silence() if pads else None
+        group = GROUP if model.device.type == "cpu" else 1
+        self._silence = model.encode_silence(group) if pads else None
         self._rules = rules
         self._self_cache = self_cache
         self._cross_cache = cross_cache

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lookhear.engine.whisper.model import SILENT_LOG_MEL, WhisperModel
+from lookhear.engine.whisper.model import WhisperModel
+from lookhear.engine.whisper.silence import SILENT_LOG_MEL
 from lookhear.kernels import pack_conv
 from tools.random_checkpoints.whisper import build_random_whisper
 
