@@ -86,7 +86,8 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--device", default=engine.device, help="cpu, cuda, cuda:1, auto (default: %(default)s)")
     add("--dtype", default=engine.dtype, choices=["auto", "float32", "bfloat16", "float16"],
         help="auto: what this machine is fastest in (default: %(default)s)")  # fmt: skip
-    add("--threads", type=int, default=engine.threads, help="0: all cores but one, or one for a small model")
+    add("--threads", type=int, default=engine.threads,
+        help="0: all cores but one, or one for a small model")  # fmt: skip
     add("--tick", type=float, default=engine.tick_seconds, metavar="S", dest="tick_seconds",
         help="least new audio between two updates of a turn (default: %(default)s)")  # fmt: skip
     add("--window", default=engine.window, choices=["auto", "full", "short"],
