@@ -89,27 +89,16 @@ class Spoken:
 
 
 @pytest.fixture(scope="module")
-def spoken(
-    theirs: Any, checkpoint: Path, tokenizer: Tokenizer, utterances: list[Session]
-) -> Spoken:
+def spoken(theirs: Any, checkpoint: Path, utterances: list[Session]) -> Spoken:
     from transformers import GenerationConfig
 
     sessions = utterances[:COMPARED]
     mel = features(theirs.config.num_mel_bins, sessions)
-    end = tokenizer.token_to_id("<|endoftext|>")
-    plain = tokenizer.token_to_id("<|notimestamps|>")
-    special: dict[str, Any] = {  # a view of what others store may not say
-        "decoder_start_token_id": tokenizer.token_to_id("<|startoftranscript|>"),
-        "no_timestamps_token_id": plain,
-        "forced_decoder_ids": [[1, plain]],
-        "eos_token_id": end,
-        "pad_token_id": end,
-        "is_multilingual": False,
-    }
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("ignore")
-        theirs.generation_config = GenerationConfig.from_pretrained(checkpoint, **special)
+        theirs.generation_config = GenerationConfig.from_pretrained(checkpoint)
         rows = theirs.generate(mel, num_beams=1, do_sample=False).tolist()
+    end = theirs.generation_config.eos_token_id
     return Spoken(sessions, mel, [[token for token in row if token < end] for row in rows])
 
 
