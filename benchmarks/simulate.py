@@ -55,9 +55,18 @@ class Simulation:
         self._silero = SileroModel()
         self._options = options
 
-    def run(self, utterance: Utterance, pcm: NDArray[np.int16]) -> Trace:
+    def run(
+        self,
+        utterance: Utterance,
+        pcm: NDArray[np.int16],
+        commit_every: float | None = None,
+    ) -> Trace:
         """The session of one utterance ([n] samples at 24 kHz), from its first packet to its last
-        event."""
+        event.
+
+        commit_every: seconds between the commits of a client that finds the turns itself; None: the
+        server's voice detector finds them, and what is left at the end is committed.
+        """
         numbers = itertools.count()
 
         def ids(prefix: str) -> str:
@@ -90,8 +99,10 @@ class Simulation:
                     carry_out(protocol.engine(event, now=now), now)
 
         carry_out(protocol.start(), 0.0)
-        for frame in self._settings():
+        for frame in self._settings(server_vad=commit_every is None):
             carry_out(protocol.receive(parse_client_event(json.dumps(frame)), now=0.0), 0.0)
+        commit = parse_client_event('{"type": "input_audio_buffer.commit"}')
+        turn = int(commit_every * RATE) if commit_every else 0
         samples = np.concatenate([pcm, np.zeros(TAIL, "<i2")])
         for start in range(0, len(samples), CHUNK):
             chunk = samples[start : start + CHUNK]
@@ -101,7 +112,8 @@ class Simulation:
             [found] = self._silero.judge([hearing.voice], [hearing.windows(heard_samples)])
             for heard in hearing.judge(heard_samples, found.tolist()):
                 carry_out(protocol.hear(heard, now=now), now)
-        commit = parse_client_event('{"type": "input_audio_buffer.commit"}')
+            if turn and start // turn < (start + len(chunk)) // turn:
+                carry_out(protocol.receive(commit, now=now), now)
         carry_out(protocol.receive(commit, now=trace.seconds), trace.seconds)
         return trace
 
@@ -117,9 +129,9 @@ class Simulation:
                 text = event.text if isinstance(event, FileTranscribed) else text
         return text
 
-    def _settings(self) -> Iterator[dict[str, Any]]:
-        detection: dict[str, Any] = {"type": "server_vad"}
-        if self._options.silence_ms:
+    def _settings(self, *, server_vad: bool) -> Iterator[dict[str, Any]]:
+        detection: dict[str, Any] | None = {"type": "server_vad"} if server_vad else None
+        if detection is not None and self._options.silence_ms:
             detection["silence_duration_ms"] = self._options.silence_ms
         yield {
             "type": "session.update",

@@ -25,6 +25,8 @@ from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.request import WhisperRequest
 from lookhear.engine.whisper.runner import WhisperRunner
 from lookhear.kernels import default_cpu_dtype
+from lookhear.media.voice.silero import SileroModel
+from lookhear.media.voice.stretches import speech_stretches
 
 WINDOW = 30 * 16_000
 
@@ -60,13 +62,15 @@ def load(folder: Path, mode: str) -> Transcribe:
 
 
 def load_reader(options: Options) -> Read:
-    """Files of any length: the engine core, as behind /v1/audio/transcriptions."""
+    """Files of any length: voices first, then the engine core, as /v1/audio/transcriptions."""
     config = EngineConfig(model=options.folder, dtype=options.mode, threads=options.threads)
     core = build_core(config, lambda stage, share: None).core
     settings = TranscriptionSettings(model=options.folder, language=options.language)
+    silero = SileroModel()
 
     def read(audio: NDArray[np.float32]) -> str:
-        core.submit(TranscribeFile("file", settings, audio))
+        speech = speech_stretches(silero, audio)
+        core.submit(TranscribeFile("file", settings, audio, speech=speech))
         while True:
             for event in core.step():
                 match event:

@@ -26,7 +26,7 @@ from lookhear.engine.checkpoints.vocabulary import (
 )
 from lookhear.engine.config.caches import our_cache
 
-_FORM = 1  # of the files written here; another one makes older views obsolete
+_FORM = 2  # of the files written here; another one makes older views obsolete
 # What Hugging Face's files say of every Whisper.
 _WHISPER = {
     "model_type": "whisper",
@@ -35,6 +35,25 @@ _WHISPER = {
     "scale_embedding": False,
     "tie_word_embeddings": True,
 }
+# For transformers' processor alone: the log-mel of every Whisper, and its special tokens.
+_PREPROCESSOR = {
+    "feature_extractor_type": "WhisperFeatureExtractor",
+    "processor_class": "WhisperProcessor",
+    "sampling_rate": 16_000,
+    "chunk_length": 30,
+    "hop_length": 160,
+    "n_fft": 400,
+    "n_samples": 480_000,
+    "nb_max_frames": 3000,
+    "padding_side": "right",
+    "padding_value": 0.0,
+    "return_attention_mask": False,
+}
+_TOKENS = {
+    "tokenizer_class": "WhisperTokenizer",
+    "processor_class": "WhisperProcessor",
+    "errors": "replace",
+} | {f"{role}_token": "<|endoftext|>" for role in ("bos", "eos", "unk", "pad")}
 _TOKENIZER = "tokenizer.json"
 
 
@@ -95,9 +114,13 @@ def _write(draft: Path, weights: Path, progress: Progress) -> None:
     if is_ct2:
         rules |= _listed(folder / "config.json", ids, size)
     rules.setdefault("alignment_heads", list(_upper_heads(dims)))
+    ends, length = _ends(ids, tokens), dims["max_target_positions"]
+    rules |= ends | _generation(ids, tokens, size) | {"max_length": length}
     for name, content in (
-        ("config.json", _WHISPER | dims | _ends(ids, tokens)),
+        ("config.json", _WHISPER | dims | ends),
         ("generation_config.json", rules),
+        ("preprocessor_config.json", _PREPROCESSOR | {"feature_size": dims["num_mel_bins"]}),
+        ("tokenizer_config.json", _TOKENS | {"model_max_length": length}),
     ):
         (draft / name).write_text(json.dumps(content), encoding="utf-8")
     if (folder / "lookhear.json").is_file():
@@ -135,16 +158,35 @@ def _special_ids(path: Path) -> dict[str, int]:
 
 
 def _ends(ids: dict[str, int], path: Path) -> dict[str, int]:
-    try:
-        end, start = ids["<|endoftext|>"], ids["<|startoftranscript|>"]
-    except KeyError as error:
-        raise ValueError(f"{path}: expected a token {error.args[0]}, found none") from None
+    end = _id_of("endoftext", ids, path)
     return {
         "bos_token_id": end,
         "eos_token_id": end,
         "pad_token_id": end,
-        "decoder_start_token_id": start,
+        "decoder_start_token_id": _id_of("startoftranscript", ids, path),
     }
+
+
+def _generation(ids: dict[str, int], path: Path, vocab_size: int) -> dict[str, Any]:
+    """What transformers' `generate` wants to be told beyond what we read ourselves."""
+    plain = _id_of("notimestamps", ids, path)
+    rules: dict[str, Any] = {
+        "no_timestamps_token_id": plain,
+        "prev_sot_token_id": _id_of("startofprev", ids, path),
+        "max_initial_timestamp_index": 50,
+        "return_timestamps": False,
+    }
+    if is_multilingual(vocab_size):
+        tasks = ("transcribe", "translate")
+        return rules | {"task_to_id": {task: _id_of(task, ids, path) for task in tasks}}
+    return rules | {"forced_decoder_ids": [[1, plain]]}
+
+
+def _id_of(name: str, ids: dict[str, int], path: Path) -> int:
+    try:
+        return ids[f"<|{name}|>"]
+    except KeyError as error:
+        raise ValueError(f"{path}: expected a token {error.args[0]}, found none") from None
 
 
 def _listed(path: Path, ids: dict[str, int], vocab_size: int) -> dict[str, Any]:
@@ -159,7 +201,8 @@ def _listed(path: Path, ids: dict[str, int], vocab_size: int) -> dict[str, Any]:
         "alignment_heads": listed["alignment_heads"],
         "is_multilingual": is_multilingual(vocab_size),
     }
-    if languages := set(listed.get("lang_ids") or ()):
+    languages = set(listed.get("lang_ids") or ())  # those of English models are made up
+    if languages and is_multilingual(vocab_size):
         rules["lang_to_id"] = {text: id for text, id in ids.items() if id in languages}
     return rules
 

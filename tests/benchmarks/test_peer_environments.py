@@ -1,4 +1,4 @@
-"""The recipes of the peers' environments, and checkpoints in their formats."""
+"""The recipes of the peers' environments, checkpoints in their formats, and our own engine."""
 
 from __future__ import annotations
 
@@ -25,9 +25,17 @@ from benchmarks.peers.environments import (
     main,
 )
 from benchmarks.peers.files import OFFLINE
+from benchmarks.peers.lookhear_engine import load_reader
 from benchmarks.peers.servers import PEERS
+from benchmarks.peers.worker import Options, Read
+from lookhear.bench.measures.trace import RATE
+from lookhear.bench.recordings.dataset import DATA, Audio, held_out
+from lookhear.bench.recordings.sounds import NOBODY
+from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.errors import NotInstalled, SourceError, UsageError
+from lookhear.media.audio.resample import resample
+from lookhear.wer import word_errors
 
 
 def test_every_recipe_is_exact_and_every_peer_has_one() -> None:
@@ -126,3 +134,20 @@ def test_the_vocabulary_is_written_as_openai_whisper_reads_it(tmp_path: Path) ->
 def test_a_folder_without_weights_is_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"expected a checkpoint with model.safetensors"):
         ctranslate2_folder(tmp_path, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def read() -> Read:
+    return load_reader(Options(str(DEMO_WHISPER), "float32", "en", threads=1))
+
+
+def test_speech_is_read(read: Read) -> None:
+    said = next(utterance for utterance in held_out(DATA) if utterance.language == "en")
+    samples = Audio(DATA).of(said).astype(np.float32) / np.float32(32768)
+    assert word_errors(said.text, read(resample(samples, RATE, SAMPLE_RATE))).rate <= 0.2
+
+
+@pytest.mark.parametrize("sound", NOBODY)
+def test_where_nobody_speaks_there_is_no_text(read: Read, sound: str) -> None:
+    make, level = NOBODY[sound]
+    assert read((4 * level * make(4.0, np.random.default_rng(0))).astype(np.float32)) == ""

@@ -89,27 +89,16 @@ class Spoken:
 
 
 @pytest.fixture(scope="module")
-def spoken(
-    theirs: Any, checkpoint: Path, tokenizer: Tokenizer, utterances: list[Session]
-) -> Spoken:
+def spoken(theirs: Any, checkpoint: Path, utterances: list[Session]) -> Spoken:
     from transformers import GenerationConfig
 
     sessions = utterances[:COMPARED]
     mel = features(theirs.config.num_mel_bins, sessions)
-    end = tokenizer.token_to_id("<|endoftext|>")
-    plain = tokenizer.token_to_id("<|notimestamps|>")
-    special: dict[str, Any] = {  # a view of what others store may not say
-        "decoder_start_token_id": tokenizer.token_to_id("<|startoftranscript|>"),
-        "no_timestamps_token_id": plain,
-        "forced_decoder_ids": [[1, plain]],
-        "eos_token_id": end,
-        "pad_token_id": end,
-        "is_multilingual": False,
-    }
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("ignore")
-        theirs.generation_config = GenerationConfig.from_pretrained(checkpoint, **special)
+        theirs.generation_config = GenerationConfig.from_pretrained(checkpoint)
         rows = theirs.generate(mel, num_beams=1, do_sample=False).tolist()
+    end = theirs.generation_config.eos_token_id
     return Spoken(sessions, mel, [[token for token in row if token < end] for row in rows])
 
 
@@ -171,3 +160,29 @@ def test_where_nobody_speaks_a_file_has_no_words(simulation: Simulation, sound: 
     make, level = NOBODY[sound]
     samples = pcm(make(10.0, np.random.default_rng(0)) * level)
     assert simulation.offline(samples) == ""
+
+
+@pytest.mark.parametrize("commit_every", [None, 1.0], ids=["server VAD", "a commit each second"])
+@pytest.mark.parametrize("sound", ["silence", "hum", "white noise", "clicks", "chords"])
+def test_where_nobody_speaks_a_session_has_no_words(
+    simulation: Simulation, sound: str, commit_every: float | None
+) -> None:
+    make, level = NOBODY[sound]
+    samples = pcm(make(10.0, np.random.default_rng(0)) * level)
+    nobody = Utterance(sound, "", 0.0, 0.0, "", "en", False, ())
+    trace = simulation.run(nobody, samples, commit_every)
+    assert metrics.invariant_violations(trace) == []
+    turns = metrics.turns(trace)
+    if commit_every:
+        assert len(turns) >= 10
+    told = [text for turn in turns for _, text in (*turn.deltas, *turn.provisional)]
+    assert "".join([*told, *(turn.text for turn in turns)]) == ""
+
+
+def test_a_session_committed_each_second_hears_people(
+    simulation: Simulation, utterances: list[Session]
+) -> None:
+    [session] = minutes_long(utterances[31:32], 1e9, name="live")
+    traced = Utterance(session.name, "", 0.0, 0.0, session.text, "en", False, session.words)
+    heard = metrics.hypothesis(simulation.run(traced, session.pcm, commit_every=1.0))
+    assert set(heard.lower().split()) & set(session.text.lower().split()), heard
