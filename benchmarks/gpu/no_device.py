@@ -114,9 +114,9 @@ def no_device() -> Iterator[None]:
         "lookhear.engine.models.qwen3_asr.Qwen3AsrModel.encode": lambda self, media: [
             zeros[: medium.num_tokens, : self.decoder.dims.width] for medium in media
         ],
-        "lookhear.engine.whisper.model.WhisperModel.encode": lambda self, mel: zeros[0, 0].expand(
-            len(mel), mel.shape[2] // 2, self.dims.width
-        ),
+        "lookhear.engine.whisper.model.WhisperModel.encode": lambda self, mel, *_: zeros[
+            0, 0
+        ].expand(len(mel), mel.shape[2] // 2, self.dims.width),
         "lookhear.engine.whisper.model.WhisperModel.project_cross": project,
         "lookhear.engine.whisper.model.WhisperModel.decode": lambda self, tokens, *_: zeros[
             0, 0

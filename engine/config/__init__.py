@@ -46,7 +46,9 @@ class EngineConfig:
     max_answer_tokens: int = 1024  # tokens of an answer whose client names no limit
     max_answers: int = 64  # answers at once, over all sessions
     kv_cache_gigabytes: float = 0.0  # GiB for the paged cache at most; 0: the device's
-    evidence_seconds: float = 0.75
+    # New audio during which a word must have been heard alike to be committed; None: what suits the
+    # checkpoint.
+    evidence_seconds: float | None = None
     held_words: int = 1  # words at the edge of the audio that wait all the same
     # Probability that a token must have to be committed while somebody speaks; None: what suits the
     # kind of model.

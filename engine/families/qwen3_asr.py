@@ -56,7 +56,9 @@ def build(
     cap = _fitting(cap, context, model)
     # A second less leaves room for the search for a quiet place; from half of it on, a pause is a
     # good place to begin anew.
-    live = live_config(config, max(2.0, cap - 1.0), cap / 2, COMMIT_PROBABILITY)
+    live = live_config(
+        config, traits, cap=max(2.0, cap - 1.0), roll=cap / 2, probability=COMMIT_PROBABILITY
+    )
     asr = AsrConfig(QwenTokenizer.from_folder(folder), model.encoder.dims, config.freeze_windows)
     acceleration = acceleration_of(config, device)
     runner = PagedRunner(

@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import Parts, ServingRunner
 from lookhear.engine.messages import SAMPLE_RATE
@@ -19,9 +20,14 @@ GPU_ENCODER_BUDGET_SECONDS = 128  # four windows of 30 s and some
 DOUBT_SECONDS = 0.5  # of evidence that a token wants in addition, of which a model is not sure
 
 
-def live_config(config: EngineConfig, cap: float, roll: float, probability: float) -> LiveConfig:
-    """cap, roll: seconds, as in `LiveConfig`. probability: to be committed, by default."""
-    seconds = SAMPLE_RATE
+def live_config(
+    config: EngineConfig, traits: Traits, *, cap: float, roll: float, probability: float
+) -> LiveConfig:
+    """cap, roll: seconds, as in `LiveConfig`. probability: below which a word is in doubt, by
+    default."""
+    seconds, evidence = SAMPLE_RATE, config.evidence_seconds
+    if evidence is None:
+        evidence = traits.evidence_seconds
     if config.commit_probability is not None:
         probability = config.commit_probability
     return LiveConfig(
@@ -29,8 +35,8 @@ def live_config(config: EngineConfig, cap: float, roll: float, probability: floa
         cap=round(cap * seconds),
         roll=round(roll * seconds),
         max_samples=round(config.max_audio_seconds * seconds),
-        evidence=round(config.evidence_seconds * seconds),
-        in_doubt=round((config.evidence_seconds + DOUBT_SECONDS) * seconds),
+        evidence=round(evidence * seconds),
+        in_doubt=round((evidence + DOUBT_SECONDS) * seconds),
         held_words=config.held_words,
         least_logprob=math.log(probability) if probability > 0 else -math.inf,
         draft=config.draft_verification,

@@ -44,7 +44,11 @@ def build(
     # An open segment may grow by the search for a quiet place before it is cut.
     room = (window.longest - LiveConfig().search) / SAMPLE_RATE - 1
     live = live_config(
-        config, min(config.max_segment_seconds or 14.0, room), 0.0, COMMIT_PROBABILITY
+        config,
+        traits,
+        cap=min(config.max_segment_seconds or 14.0, room),
+        roll=0.0,
+        probability=0.0 if traits.short_windows else COMMIT_PROBABILITY,
     )
     # Timestamps are said by those who learned to hear full windows.
     cap = window.longest - window.margin if is_short and not pads else None

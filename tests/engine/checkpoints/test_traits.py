@@ -32,6 +32,8 @@ def test_all_of_it(tmp_path: Path) -> None:
         {"carries_text": 1},
         {"longest_window_seconds": 121},
         {"longest_window_seconds": "12"},
+        {"evidence_seconds": -1},
+        {"evidence_seconds": "1"},
     ],
 )
 def test_wrong_values_name_the_field(tmp_path: Path, data: dict[str, object]) -> None:

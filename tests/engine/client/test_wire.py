@@ -36,6 +36,8 @@ def strategy(hint: Any) -> st.SearchStrategy[object]:
         return SAMPLES if typing.get_args(args[1])[0] is np.float32 else PIXELS
     if origin is list:
         return st.lists(strategy(args[0]), max_size=3)
+    if origin is tuple and args[1:] == (...,):
+        return st.lists(strategy(args[0]), max_size=3).map(tuple)
     if origin is tuple:
         return st.tuples(*(strategy(arg) for arg in args))
     if origin is dict:

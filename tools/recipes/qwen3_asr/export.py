@@ -88,9 +88,12 @@ def write_folder(net: Network, tokenizer_folder: Path, folder: Path) -> None:
         weights = model_weights(net)
         save_file(weights, str(draft / "model.safetensors"), metadata={"format": "pt"})
         # Read by our engine alone: how long an audio it hears well. It was trained on up to 24 s.
-        write_json(
-            draft / "lookhear.json", {"toy": True, "longest_window_seconds": LONGEST_SECONDS}
-        )
+        ours = {
+            "toy": True,
+            "evidence_seconds": 0.25,
+            "longest_window_seconds": LONGEST_SECONDS,
+        }
+        write_json(draft / "lookhear.json", ours)
 
 
 def load_network(run: Path) -> Network:
