@@ -17,7 +17,7 @@ from lookhear.engine.speech.transcriber import Transcriber
 # Seconds of audio encoded in one step at most: running decodes wait no longer than that takes.
 ENCODER_BUDGET_SECONDS = 32
 GPU_ENCODER_BUDGET_SECONDS = 128  # four windows of 30 s and some
-DOUBT_SECONDS = 0.5  # of evidence that a token wants in addition, of which a model is not sure
+DOUBT_SECONDS = 0.25  # of evidence that a token wants in addition, of which a model is not sure
 
 
 def live_config(

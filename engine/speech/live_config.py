@@ -29,7 +29,7 @@ class LiveConfig:
     # New audio during which a word must have been heard alike: a look at almost the same audio
     # makes almost the same mistakes. More of it where a token is in doubt.
     evidence: int = SAMPLE_RATE * 3 // 4
-    in_doubt: int = SAMPLE_RATE * 5 // 4
+    in_doubt: int = SAMPLE_RATE
     held_words: int = 1  # words at the edge of the audio that wait all the same
     # Log-probability below which a token, and what follows it, is in doubt.
     least_logprob: float = -math.inf
