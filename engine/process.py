@@ -18,18 +18,22 @@ import time
 
 from lookhear.engine.client.channel import Channel
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.config.log import logging_to_stderr
 from lookhear.engine.device.allocator import keep_freed_memory
 from lookhear.engine.messages import EngineFailed, Pong, Ready, Shutdown, Starting
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("lookhear.engine.process")  # its __name__ is __main__
 
-EXIT_CANNOT_START = 3
+# Statuses. 0 means that the gateway ended it.
+EXIT_STOPPED, EXIT_CANNOT_START = 1, 3
 
 
 def serve(config: EngineConfig, channel: Channel) -> int:
-    """Load, say `Ready`, and step until the gateway hangs up. Returns the exit status."""
+    """Load, say `Ready`, and step until the gateway hangs up. Returns the exit status; raises
+    what nothing can be done about."""
     # Imported here: torch takes seconds, and the gateway wants to show that something happens.
     channel.send(Starting("loading torch", 0.0))
+    from lookhear.engine.admission.rehearsal import rehearse
     from lookhear.engine.checkpoints.loader import CheckpointError
     from lookhear.engine.families.build import build_core
 
@@ -38,23 +42,41 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     except (CheckpointError, OSError, ValueError, RuntimeError) as error:
         channel.send(EngineFailed("model_not_loaded", str(error)))
         return EXIT_CANNOT_START
-    core = built.core
+    core, admission = built.core, built.admission
+    if admission is not None:
+        channel.send(Starting("measuring updates", 1.0))
+        if (rehearsal := rehearse(core, built.config.name, time.perf_counter)) is not None:
+            admission.rehearsed(rehearsal)
+    log.info("ready on %s in %s", built.device, built.dtype)
     channel.send(Ready([built.card], built.config.max_live_turns, built.device, built.dtype))
     gc.collect()
     gc.freeze()  # what is loaded now stays for good; the collector need not walk it again
     keep_freed_memory()
-    busy_seconds = 0.0
+    busy_seconds = longest_step = 0.0
     while True:
-        for message in channel.inbox.take(wait=not core.has_work):
+        messages = channel.inbox.take(wait=not core.has_work)
+        began = time.perf_counter()
+        if admission is not None:
+            admission.now = began
+        for message in messages:
+            if message is None and channel.failure is not None:
+                raise channel.failure
             if message is None or isinstance(message, Shutdown):
                 return 0
             core.submit(message)
-        began = time.perf_counter()
+        submitted = time.perf_counter()
         events = core.step()
-        busy_seconds += time.perf_counter() - began
+        now = time.perf_counter()
+        busy_seconds += now - submitted
+        longest_step = max(longest_step, now - began)
+        if admission is not None:
+            admission.stepped(core.last_step, now - began)
         for event in events:
             if isinstance(event, Pong):  # the core has no clock
-                event = dataclasses.replace(event, busy_seconds=busy_seconds)
+                load = admission.load() if admission is not None else None
+                event = dataclasses.replace(
+                    event, busy_seconds=busy_seconds, load=load, longest_step=longest_step
+                )
             channel.send(event)
 
 
@@ -64,17 +86,20 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--config", required=True)
     arguments = parser.parse_args(argv)
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     config = EngineConfig(**json.loads(arguments.config))
     channel = Channel(socket.socket(fileno=arguments.fd))
-    try:
-        return serve(config, channel)
-    except Exception as error:
-        log.exception("the engine stopped")
-        channel.send(EngineFailed("engine_died", f"the engine stopped: {error}"))
-        return 1
-    finally:
-        channel.close()
+    with logging_to_stderr(config.log_level, config.log_format, engine=config.name):
+        try:
+            return serve(config, channel)
+        except Exception as error:
+            log.exception("the engine stopped")
+            # Python's own MemoryError says nothing.
+            is_full = isinstance(error, MemoryError)
+            reason = str(error) or ("out of memory" if is_full else repr(error))
+            channel.send(EngineFailed("engine_died", f"the engine stopped: {reason}"))
+            return EXIT_STOPPED
+        finally:
+            channel.close()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from lookhear.engine.config import ConfigError
 from lookhear.media.fetching.addresses import Network
 
+KEY_FORM = "printable ASCII without spaces"
+
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig:
@@ -23,6 +25,7 @@ class GatewayConfig:
     host: str = "127.0.0.1"
     port: int = 8000
     api_keys: tuple[str, ...] = ()
+    api_key_file: Path | None = None  # more of them, one per line; read again on SIGHUP
     allow_unauthenticated: bool = False
     allow_origins: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
@@ -35,10 +38,25 @@ class GatewayConfig:
     max_inbox_bytes: int = 32 * 1024 * 1024  # received and not worked on; beyond it: not read
     max_outbox_bytes: int = 4 * 1024 * 1024  # waiting for a slow reader; beyond it: closed
     max_upload_bytes: int = 100 * 1024 * 1024  # of one HTTP request body
-    media_threads: int = 2
+    drain_seconds: float = 20.0  # for what is under way when the server is to end; 0: none
+    max_json_bytes: int = 4 * 1024 * 1024  # of one request or message, but for long strings in it
+    max_bodies_bytes: int = 512 * 1024 * 1024  # of all HTTP requests, received and not done with
+    max_connections: int = 4096  # open sockets; fewer where the process may not open so many files
+    max_client_connections: int = 1024  # of one address; at most half of all
+    max_client_sessions: int = (
+        0  # realtime sessions of one key, or without keys one address; 0: all
+    )
+    head_seconds: float = 10.0  # for the head of an HTTP request
+    body_seconds: float = 30.0  # without a byte of a body
+    first_message_seconds: float = 60.0  # for a session's first message; 0: no limit
+    idle_seconds: float = 900.0  # of a session in which nothing is said by anybody; 0: no limit
+    media_workers: int = 3  # processes that decode files, pictures and videos
+    media_memory_bytes: int = 1024 * 1024 * 1024  # of each of them
+    media_seconds: float = 120.0  # of processor time, for one file
     allow_networks: tuple[Network, ...] = ()  # special ones that media may be fetched from
     media_folder: Path | None = None  # file: URLs may name what is below it
     fetch_timeout_seconds: float = 10.0  # of one URL, redirects included
+    fetch_wait_seconds: float = 30.0  # until it is fetched, while others are
     max_media_bytes: int = 32 * 1024 * 1024  # of one image, video or recording
     max_image_pixels: int = 50_000_000  # of one image, and of one frame of a video
     max_request_pixels: int = 80_000_000  # of all pictures of one question
@@ -47,13 +65,14 @@ class GatewayConfig:
     video_fps: float = 2.0  # frames looked at per second, if they are not too many
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
+    otlp_endpoint: str = ""  # base URL of a collector of traces; empty: what OTEL_* say
 
     def __post_init__(self) -> None:
         _require(0 <= self.port <= 65535, "port", self.port, "0 to 65535")
         _require(bool(self.host), "host", self.host, "an address or name to listen on")
         for key in self.api_keys:
-            usable = bool(key) and key.isascii() and key.isprintable() and " " not in key
-            _require(usable, "api-key", "(not shown)", "printable ASCII without spaces")
+            _require(is_usable(key), "api-key", "(not shown)", KEY_FORM)
+        self.read_keys()
         for origin in self.allow_origins:
             _require(_is_origin(origin), "allow-origin", origin, 'like "https://example.org" or *')
         for name, low in (
@@ -66,8 +85,21 @@ class GatewayConfig:
             ("max_inbox_bytes", 1024),
             ("max_outbox_bytes", 1024),
             ("max_upload_bytes", 1024),
-            ("media_threads", 1),
+            ("drain_seconds", 0),
+            ("max_json_bytes", 1024),
+            ("max_bodies_bytes", 1024),
+            ("max_connections", 2),
+            ("max_client_connections", 1),
+            ("max_client_sessions", 0),
+            ("head_seconds", 0.001),
+            ("body_seconds", 0.001),
+            ("first_message_seconds", 0),
+            ("idle_seconds", 0),
+            ("media_workers", 1),
+            ("media_memory_bytes", 256 * 1024 * 1024),  # 60 MB before there is any file
+            ("media_seconds", 1),
             ("fetch_timeout_seconds", 0.001),
+            ("fetch_wait_seconds", 0.001),
             ("max_media_bytes", 1024),
             ("max_image_pixels", 1),
             ("max_request_pixels", 2),
@@ -94,10 +126,10 @@ class GatewayConfig:
             "both or none",
         )
         _require(
-            bool(self.api_keys) or self.allow_unauthenticated or self.loopback,
+            self.has_keys or self.allow_unauthenticated or self.loopback,
             "host",
             self.host,
-            "a loopback address, or an API key (--api-key or LOOKHEAR_API_KEY), or "
+            "a loopback address, or an API key (--api-key-file, --api-key or LOOKHEAR_API_KEY), or "
             "--allow-unauthenticated: without a key anyone who reaches the address may use it",
         )
 
@@ -107,10 +139,38 @@ class GatewayConfig:
         return is_loopback(self.host)
 
     @property
+    def has_keys(self) -> bool:
+        """Whether a client needs one."""
+        return bool(self.api_keys) or self.api_key_file is not None
+
+    def read_keys(self) -> tuple[str, ...]:
+        """All of now: those given, and those in the file, which has at least one; its empty lines
+        and those that begin with `#` are none. Raises ConfigError."""
+        if self.api_key_file is None:
+            return self.api_keys
+        try:
+            lines = self.api_key_file.read_text().splitlines()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "not UTF-8"
+            raise ConfigError(
+                f"api-key-file: expected a readable file, got {str(self.api_key_file)!r} ({reason})"
+            ) from None
+        keys = [line for line in map(str.strip, lines) if line and not line.startswith("#")]
+        _require(bool(keys), "api-key-file", str(self.api_key_file), "at least one key, one a line")
+        for key in keys:
+            _require(is_usable(key), "api-key-file", "(not shown)", KEY_FORM)
+        return (*self.api_keys, *keys)
+
+    @property
     def checks_host(self) -> bool:
         """A keyless loopback server trusts whoever reaches it, so a web page that rebinds its
         DNS name to 127.0.0.1 must not: it is told apart by its Host header."""
-        return self.loopback and not self.api_keys
+        return self.loopback and not self.has_keys
+
+
+def is_usable(key: str) -> bool:
+    """Whether a client can send it in a header."""
+    return bool(key) and key.isascii() and key.isprintable() and " " not in key
 
 
 def is_loopback(host: str) -> bool:

@@ -9,6 +9,7 @@ from lookhear.kernels.activations import gelu_, swiglu
 from lookhear.kernels.attention import attention, biased_attention, windowed_attention
 from lookhear.kernels.attention_inputs import norm_rope_write
 from lookhear.kernels.cached_attention import (
+    biased_cross_attention,
     cross_attention_cached,
     cross_attention_weights,
     self_attention_cached,
@@ -39,6 +40,7 @@ __all__ = [
     "allow_bits_",
     "attention",
     "biased_attention",
+    "biased_cross_attention",
     "cross_attention_cached",
     "cross_attention_weights",
     "default_cpu_dtype",

@@ -100,12 +100,28 @@ def cross_attention_cached(
     values, only read. slots, lengths: [batch] int64; positions from lengths[b] on do not exist.
     scale: default dim ** -0.5. Returns [batch, queries, heads, dim] in q's dtype.
     """
+    return biased_cross_attention(q, cache, slots, lengths, None, scale=scale)
+
+
+def biased_cross_attention(
+    q: Tensor,
+    cache: Tensor,
+    slots: Tensor,
+    lengths: Tensor,
+    bias: Tensor | None,
+    *,
+    scale: float | None = None,
+) -> Tensor:
+    """`cross_attention_cached` of positions that count more than once. bias: [slots, positions],
+    the logarithms of how often; None: once."""
     query = _scaled(q, scale, cache.dtype).transpose(1, 2)  # [batch, heads, queries, dim]
     out = []
     for b, (slot, length) in enumerate(zip(slots.tolist(), lengths.tolist(), strict=True)):
         keys, values = cache[slot, :, :, :length].unbind(0)  # [heads, length, dim]
-        weights = torch.softmax(torch.bmm(query[b], keys.transpose(1, 2)), -1)
-        out.append(torch.bmm(weights, values))
+        scores = torch.bmm(query[b], keys.transpose(1, 2))
+        if bias is not None:
+            scores += bias[slot, :length]
+        out.append(torch.bmm(torch.softmax(scores, -1), values))
     return _joined(out).to(q.dtype)
 
 

@@ -23,7 +23,8 @@ class MediaError(Exception):
 
     `reason` is one of "empty", "not_audio", "not_image", "not_video", "no_audio_track",
     "no_video_track", "truncated", "unsupported", "too_long", "too_short", "too_large",
-    "bad_base64", or one of `FetchError`; `detail` is for people.
+    "bad_base64", "too_much_memory", "too_much_time", or one of `FetchError`; `detail` is for
+    people.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -39,13 +40,13 @@ class FetchError(MediaError):
     """A URL that is not allowed, or whose bytes did not arrive.
 
     `reason` is one of "bad_url", "refused", "too_many_redirects", "too_large", "truncated",
-    "unsupported", "bad_status" (the URL is at fault), and "timeout", "unreachable", "unavailable"
-    (the same URL may work later).
+    "unsupported", "bad_status" (the URL is at fault), and "timeout", "unreachable", "unavailable",
+    "busy" (the same URL may work later).
     """
 
     @property
     def retryable(self) -> bool:
-        return self.reason in ("timeout", "unreachable", "unavailable")
+        return self.reason in ("timeout", "unreachable", "unavailable", "busy")
 
 
 @dataclass(frozen=True, eq=False)

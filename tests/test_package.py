@@ -25,7 +25,8 @@ NEIGHBOURS = ("kernels", "media", "engine", "gateway", "benchmarks")
 # What an installation without extras does not have.
 ABSENT = (
     "av h11 huggingface_hub jinja2 librosa llguidance lookhear_demo msgpack PIL prometheus_client "
-    "psutil pydantic python_multipart safetensors starlette tokenizers torch transformers uvicorn"
+    "psutil pydantic python_multipart safetensors starlette tokenizers torch transformers uvicorn "
+    "yaml"
 ).split()  # fmt: skip
 
 
@@ -187,6 +188,8 @@ def test_the_light_client_is_light(site: Path, tmp_path: Path) -> None:
     for argv, said in (
         ("--version", f"lookhear {lookhear.__version__}\n"),
         ("transcribe --help", "usage: lookhear transcribe"),
+        ("env", "torch: "),
+        ("completion bash", "--max-sessions"),
         ("bench --help", "in a checkout of the repository"),
     ):
         done = run(site, COMMAND, *argv.split(), cwd=tmp_path, without=tuple(ABSENT))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import importlib.util
 import sys
@@ -14,6 +15,7 @@ SUBCOMMANDS = {
     "live": ("lookhear.bench.live", "WER, latencies and memory of live sessions"),
     "capacity": ("lookhear.bench.prober", "the most live sessions within stated bounds"),
     "offline": ("lookhear.bench.offline", "speed, WER and memory for whole files"),
+    "abuse": ("lookhear.bench.abuse.command", "what good sessions notice of attacks"),
     "human": ("lookhear.bench.human", "people's voices, by file and live, for real models"),
 }
 # Modules of benchmarks/ in the repository, that no wheel has.
@@ -46,6 +48,13 @@ def bench(argv: list[str]) -> int:
         return _refuse(f"expected one of {', '.join(known)}, got {argv[0]!r}")
     print(_usage(), file=sys.stderr)
     return WRONG_USE
+
+
+def parser() -> argparse.ArgumentParser:
+    """Of the first word alone: each subcommand has its own. For completion."""
+    parser = argparse.ArgumentParser(prog="lookhear bench", add_help=False)
+    parser.add_argument("subcommand", choices=[*SUBCOMMANDS, *IN_REPOSITORY])
+    return parser
 
 
 def _usage() -> str:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,7 +34,8 @@ from lookhear.bench.measures.wording import written_alike
 from lookhear.bench.numbers import Json, live_numbers, wer_numbers
 from lookhear.bench.offline import over_http
 from lookhear.bench.processes import Watch
-from lookhear.bench.recordings.composed import minutes_long, noisy, pcm, telephone
+from lookhear.bench.recordings.composed import pcm
+from lookhear.bench.recordings.conditions import CONDITIONS
 from lookhear.bench.recordings.human import HUMAN
 from lookhear.bench.recordings.session import Session, audio_seconds
 from lookhear.bench.recordings.sounds import NOBODY
@@ -52,37 +53,8 @@ from lookhear.client import AsyncClient
 from lookhear.errors import UsageError
 from lookhear.wer import WordErrors
 
-WITHOUT_PAUSES = (0.02, 0.02)
 BURST = 1e6  # times the speed of speech: as fast as the socket takes it
 NOBODY_SECONDS = 30.0  # of each sound, per --minutes
-Compose = Callable[[Sequence[Session], float, int], list[Session]]
-
-
-def _long(
-    change: Callable[[Session], Session] = lambda session: session,
-    pauses: tuple[float, float] | None = None,
-    interludes: bool = False,
-) -> Compose:
-    def compose(utterances: Sequence[Session], seconds: float, seed: int) -> list[Session]:
-        options = {} if pauses is None else {"pauses": pauses}
-        name = utterances[0].language
-        made = minutes_long(
-            utterances, seconds, name=name, interludes=interludes, seed=seed, **options
-        )
-        return [change(session) for session in made]
-
-    return compose
-
-
-CONDITIONS: dict[str, Compose] = {
-    "utterances": lambda utterances, seconds, seed: list(utterances),
-    "pauses": _long(),
-    "joined": _long(pauses=WITHOUT_PAUSES),
-    "interludes": _long(interludes=True),
-    "noise-20": _long(noisy(20.0)),
-    "noise-10": _long(noisy(10.0)),
-    "telephone": _long(telephone),
-}
 USUAL = ["pauses", "nobody"]
 
 

@@ -28,6 +28,7 @@ from lookhear.bench.measures import metrics
 from lookhear.bench.measures.trace import RATE
 from lookhear.bench.numbers import Json, wer_by_group, wer_numbers
 from lookhear.bench.processes import Watch
+from lookhear.bench.recordings.conditions import composed
 from lookhear.bench.recordings.session import Session, audio_seconds
 from lookhear.bench.recordings.speech import held_out_sessions
 from lookhear.bench.repository import from_repository
@@ -172,6 +173,15 @@ def main(argv: list[str]) -> int:
     add_engine_arguments(parser)
     parser.add_argument("--limit", type=int, metavar="N", help="utterances per language and split")
     parser.add_argument("--language", metavar="CODE", help="only these recordings, and say so")
+    parser.add_argument(
+        "--condition",
+        default="utterances",
+        metavar="NAME",
+        help="what they are made into, as of `bench human`; default: utterances",
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=1.0, metavar="M", help="of each recording; default: 1"
+    )
     parser.add_argument("--concurrency", type=int, default=4, metavar="N", help="default: 4")
     add_result_arguments(parser)
     options = parser.parse_args(argv)
@@ -209,12 +219,12 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(options: argparse.Namespace) -> list[Session]:
-    """The utterances that --limit and --language leave. UsageError."""
+    """The utterances that --limit and --language leave, as --condition makes them. UsageError."""
     found = held_out_sessions(options.data, options.limit)
     kept = [s for s in found if options.language in (None, s.language)]
     if not kept:
         raise UsageError(f"--language: no recordings in {options.language!r}")
-    return kept
+    return composed(options.condition, kept, options.minutes, options.seed)
 
 
 def _http(options: argparse.Namespace, sessions: Sequence[Session], console: Console) -> Run:

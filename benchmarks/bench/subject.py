@@ -23,6 +23,7 @@ from lookhear.bench.wires.registry import WIRES
 from lookhear.commands.private_server import ServerProcess, server_installed
 from lookhear.errors import NotInstalled
 from lookhear.terminal.progress import progress
+from lookhear.transport.address import KEY_VARIABLE, SERVER_VARIABLE, usual_server
 
 WARM_UP_SECONDS = 6.0
 TOY = "demo-whisper"  # served where --serve names no model
@@ -32,7 +33,10 @@ Json = dict[str, Any]
 
 def add_server_arguments(parser: argparse.ArgumentParser, *, live: bool = True) -> None:
     """Which server is measured and how it is spoken to. live: over a WebSocket."""
-    parser.add_argument("--server", metavar="URL", help="measure this one, do not start any")
+    parser.add_argument(
+        "--server", metavar="URL", default=usual_server(),
+        help=f"measure this one, do not start any; or set {SERVER_VARIABLE}",
+    )  # fmt: skip
     parser.add_argument(
         "--model", metavar="ID", help="of the server; without --server: what ours is to load"
     )
@@ -73,7 +77,7 @@ def target(options: argparse.Namespace, console: Console) -> Iterator[Target]:
 
     AddressError, ServerFailed, NotInstalled.
     """
-    key = options.api_key or os.environ.get("LOOKHEAR_API_KEY")
+    key = options.api_key or os.environ.get(KEY_VARIABLE)
     provisional = not options.no_provisional
     if options.server is not None:
         url = options.server if options.wire != "openai" else realtime_url(options.server)
@@ -93,12 +97,13 @@ def target(options: argparse.Namespace, console: Console) -> Iterator[Target]:
 @contextlib.contextmanager
 def private_server(options: argparse.Namespace, console: Console) -> Iterator[ServerProcess]:
     """`lookhear serve` with --model and the arguments of --serve, as a child that ends with us.
+    Unless they say so it refuses nobody: how it is with too many is to be measured.
 
     Unless a model is named it is the toy for the toy's recordings, for people's what serve takes.
     """
     if not server_installed():
         raise NotInstalled('no --server URL given: name one, or pip install "lookhear[server]"')
-    arguments = options.serve.split()
+    arguments = ["--max-lag", "0", *options.serve.split()]
     if options.model:
         arguments += ["--model", options.model]
     elif options.data != HUMAN and not any(a.partition("=")[0] == "--model" for a in arguments):

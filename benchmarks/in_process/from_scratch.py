@@ -27,9 +27,10 @@ class FromScratch(AsrRecognizer):
         """Without what is committed and without a draft."""
         return super().request(replace(stretch, committed=(), draft=None))
 
-    def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
+    def hypothesis(self, result: Result, stretch: Stretch) -> Hypothesis:
         """The whole text, of which the committed words are cut off."""
-        return super().hypothesis(result, 0, start).split(num_committed)[1]
+        whole = super().hypothesis(result, replace(stretch, committed=()))
+        return whole.split(len(stretch.committed))[1]
 
 
 def from_scratch(core: EngineCore, settings: TranscriptionSettings, speech: Speech) -> Listener:

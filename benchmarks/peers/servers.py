@@ -116,6 +116,7 @@ PEERS: dict[str, Peer] = {
                 "--model {huggingface}": "the same checkpoint",
                 "--max-sessions 1000": "where it saturates is to be measured",
                 "--max-live-turns 1000": "the same",
+                "--max-lag 0": "the same",
             },
         ),
         Peer(

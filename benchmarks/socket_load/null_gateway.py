@@ -86,7 +86,7 @@ def quantiles(values: Sequence[float]) -> dict[str, float]:
 
 async def serve() -> None:
     """Until it is interrupted."""
-    config = GatewayConfig(port=0, max_sessions=100_000, media_threads=2)
+    config = GatewayConfig(port=0, max_sessions=100_000, media_workers=2)
     engine = EngineClient([EngineConfig(model="null")], module="benchmarks.socket_load.null_engine")
     with bind("127.0.0.1", 0) as listening:
         listening.listen(4096)

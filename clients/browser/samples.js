@@ -1,17 +1,21 @@
-// What a newcomer may try first where the packaged toys are served: a recording and a picture that
-// they understand. With other models it is not seen, nor once there is text.
+// What a newcomer may try first: a recording, of a person or as a toy understands it, and where the
+// packaged toy is served a picture that it understands. Not seen once there is text.
 
 import { $ } from "./shared/dom.js";
 import { pictureOfAddress } from "./media/pictures.js";
 
 const QUESTION = "What do you see?";
+const PERSON = "kennedy.opus";
+const SYNTHESISED = "hello.opus"; // a toy cannot hear people
 const NEXT = "Ask more, for example: Where is the star?";
 
 export class Samples {
+  #recording = PERSON;
+
   // onRecording(file); onQuestion(text, pictures); onProblem(text).
   constructor({ onRecording, onQuestion, onProblem }) {
     onPress("play-sample", onProblem, async () => {
-      const file = await recording();
+      const file = await recording(this.#recording);
       $("hearing-sample")?.remove();
       $("toggle").focus(); // it stops what is played
       onRecording(file);
@@ -29,11 +33,14 @@ export class Samples {
 
   // speech, chat: cards of the chosen models, or undefined.
   offer({ speech, chat }) {
-    for (const [id, card] of [
-      ["hearing-sample", speech],
-      ["seeing-sample", chat],
-    ])
-      if ($(id)) $(id).hidden = !card?.toy; // else it was used
+    this.#recording = speech?.toy ? SYNTHESISED : PERSON;
+    // What is not there was used.
+    if ($("hearing-sample")) {
+      $("hearing-sample").hidden = !speech;
+      $("toy-note").hidden = !speech?.toy;
+      $("person-note").hidden = Boolean(speech?.toy);
+    }
+    if ($("seeing-sample")) $("seeing-sample").hidden = !chat?.toy;
   }
 }
 
@@ -52,8 +59,8 @@ function onPress(id, onProblem, act) {
   });
 }
 
-async function recording() {
-  const answer = await fetch("sample.opus").catch(() => null);
+async function recording(name) {
+  const answer = await fetch(`recordings/${name}`).catch(() => null);
   if (!answer) throw new Error("The server is away.");
   if (!answer.ok) throw new Error("This server was installed without the sample recording.");
   return new File([await answer.blob()], "sample recording", { type: "audio/ogg" });

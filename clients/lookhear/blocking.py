@@ -16,7 +16,7 @@ from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from lookhear.chat.answers import Answer, AnswerCompleted, AnswerEvent
 from lookhear.chat.conversation import Conversation
-from lookhear.client import DEFAULT_URL, AsyncClient
+from lookhear.client import AsyncClient
 from lookhear.live.events import Event
 from lookhear.transport.retry import Retry
 
@@ -212,7 +212,7 @@ class Client(_Blocking[AsyncClient]):
 
     def __init__(
         self,
-        base_url: str = DEFAULT_URL,
+        base_url: str | None = None,
         api_key: str | None = None,
         *,
         retry: Retry = Retry(),  # noqa: B008 (frozen)

@@ -25,27 +25,33 @@ from lookhear.live.stream import LiveStream, StreamOptions, TranscribeOptions
 from lookhear.results import Model, Transcript
 from lookhear.sources.audio import Source
 from lookhear.sources.files import Medium, read_medium
-from lookhear.transport.address import Server, multipart
+from lookhear.transport.address import (
+    DEFAULT_URL,
+    KEY_VARIABLE,
+    Server,
+    multipart,
+    usual_server,
+)
 from lookhear.transport.realtime import without_none
 from lookhear.transport.retry import Retry
-
-DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 class AsyncClient:
     """Talks to one server. Holds no connection between calls.
 
-    api_key: None reads LOOKHEAR_API_KEY. retry: how a lost live connection is sought again.
+    base_url: None reads LOOKHEAR_SERVER, and is http://127.0.0.1:8000 if that is not set. api_key:
+    None reads LOOKHEAR_API_KEY. retry: how a lost live connection is sought again.
     """
 
     def __init__(
         self,
-        base_url: str = DEFAULT_URL,
+        base_url: str | None = None,
         api_key: str | None = None,
         *,
         retry: Retry = Retry(),  # noqa: B008 (frozen)
     ) -> None:
-        self.server = Server(base_url, api_key or os.environ.get("LOOKHEAR_API_KEY"))
+        address = base_url if base_url is not None else usual_server() or DEFAULT_URL
+        self.server = Server(address, api_key or os.environ.get(KEY_VARIABLE))
         self._retry = retry
 
     def transcribe(

@@ -43,7 +43,10 @@ class ProtocolError(LookhearError):
 
 
 class ServerError(LookhearError):
-    """The server refused or failed. code and param are its machine words, None if it gave none."""
+    """The server refused or failed. code and param are its machine words, None if it gave none.
+    retry_after: seconds after which it may be asked again, None if it did not say."""
+
+    retry_after: float | None = None
 
     def __init__(self, message: str, code: str | None = None, param: str | None = None) -> None:
         super().__init__(message)

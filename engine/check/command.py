@@ -30,6 +30,7 @@ from lookhear.engine.check.trial import (
 from lookhear.engine.checkpoints.choice import choose_checkpoint
 from lookhear.engine.checkpoints.hub import resolve_checkpoint
 from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import AUTO_MODEL, ConfigError, EngineConfig
 from lookhear.engine.families.build import Built, build_core
 from lookhear.engine.messages import SAMPLE_RATE
@@ -37,6 +38,8 @@ from lookhear.engine.messages import SAMPLE_RATE
 AGREED, DISAGREED, CANNOT, NOT_COMPARED = 0, 1, 2, 3  # exit status
 LIVE_SECONDS = 8.0  # of audio in the live trial
 NAME_COLUMNS = 14
+PERSON = "kennedy.opus"
+SYNTHESISED = "hello.opus"  # what a toy understands: it cannot hear people
 
 
 def check(argv: list[str]) -> int:
@@ -44,8 +47,8 @@ def check(argv: list[str]) -> int:
     3 it works, but was not compared."""
     options = _parser().parse_args(argv)
     try:
-        samples = _recording(options.audio)
-        return _check(options, samples)
+        given = None if options.audio is None else _recording(options.audio)
+        return _check(options, given)
     except (CheckpointError, ConfigError, TrialFailed, OSError, RuntimeError) as error:
         print(f"lookhear check: {error}", file=sys.stderr)
         return CANNOT
@@ -62,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("model", metavar="MODEL", help="as lookhear serve --model takes it")
-    add("--audio", type=Path, metavar="FILE", help="a recording (default: the packaged one)")
+    add("--audio", type=Path, metavar="FILE", help="a recording (default: a packaged one)")
     add("--device", default="cpu", help="cpu, cuda, cuda:1, auto (default: %(default)s)")
     add("--dtype", default="auto", choices=["auto", "float32", "bfloat16", "float16"])
     add("--threads", type=int, default=0, help="0: as when it is served")
@@ -71,7 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _check(options: argparse.Namespace, samples: NDArray[np.float32]) -> int:
+def _check(options: argparse.Namespace, given: NDArray[np.float32] | None) -> int:
+    """given: the user's recording."""
     model, told = options.model, set[str]()
 
     def progress(stage: str, share: float) -> None:
@@ -82,6 +86,9 @@ def _check(options: argparse.Namespace, samples: NDArray[np.float32]) -> int:
     if model == AUTO_MODEL:
         model = choose_checkpoint(progress).name
     folder = resolve_checkpoint(model, progress)
+    samples = given
+    if samples is None:
+        samples = _recording(_packaged(SYNTHESISED if Traits.from_folder(folder).toy else PERSON))
     config = EngineConfig(
         model=str(folder), served_name=model, device=options.device, dtype=options.dtype,
         threads=options.threads,
@@ -151,15 +158,16 @@ def _memory(device: str) -> str:
     return text
 
 
-def _recording(path: Path | None) -> NDArray[np.float32]:
+def _packaged(name: str) -> Path:
+    """One of the recordings of lookhear-demo. CheckpointError."""
+    spec = importlib.util.find_spec("lookhear_demo")
+    if spec is None or spec.origin is None:
+        raise CheckpointError("expected a recording: --audio FILE, or pip install lookhear-demo")
+    return Path(spec.origin).parent / "recordings" / name
+
+
+def _recording(path: Path) -> NDArray[np.float32]:
     """[n] mono samples at 16 kHz. Raises CheckpointError, as for anything that is missing."""
-    if path is None:
-        spec = importlib.util.find_spec("lookhear_demo")
-        if spec is None or spec.origin is None:
-            raise CheckpointError(
-                "expected a recording: --audio FILE, or pip install lookhear-demo"
-            )
-        path = Path(spec.origin).parent / "recordings" / "hello.opus"
     import soundfile  # these two come with the client, which a bare GPU box may lack
     import soxr
 

@@ -34,6 +34,7 @@ from lookhear.engine.messages import (
     TranscriptionSettings,
     TurnFailed,
 )
+from lookhear.engine.speech.word_times import loud_stretches
 
 CROWD = 4  # sessions side by side, for what each one more costs
 UPDATE_SECONDS = 1.0  # of new audio in each update of the live trial
@@ -84,7 +85,10 @@ class Answered:
 def hear(core: EngineCore, model: str, samples: NDArray[np.float32]) -> Heard:
     """samples: [n], 16 kHz. Raises TrialFailed."""
     began = time.perf_counter()
-    for event in _work(core, TranscribeFile("check", TranscriptionSettings(model), samples)):
+    # The gateway's voice detector is none of the engine's; what is loud stands for it.
+    speech = loud_stretches(samples)
+    file = TranscribeFile("check", TranscriptionSettings(model), samples, speech=speech)
+    for event in _work(core, file):
         if isinstance(event, FileTranscribed):
             return Heard(event.text, event.language, time.perf_counter() - began)
         if isinstance(event, FileFailed):

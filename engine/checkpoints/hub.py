@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -94,6 +95,7 @@ def snapshot(repo_id: str, progress: Progress | None = None) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
+    _log_once()
     options: dict[str, Any] = {"allow_patterns": FILES, "ignore_patterns": OTHER_PRECISIONS}
     if progress is not None:
         options["tqdm_class"] = _reporting_bar(f"downloading {repo_id}", progress)
@@ -113,6 +115,7 @@ def check_answers(repo_id: str, seconds: float) -> None:
     long."""
     from huggingface_hub import HfApi, constants
 
+    _log_once()
     if constants.HF_HUB_OFFLINE:
         raise CheckpointError(f"{repo_id}: not asked for on the hub, HF_HUB_OFFLINE is set")
     try:
@@ -121,6 +124,11 @@ def check_answers(repo_id: str, seconds: float) -> None:
         raise CheckpointError(
             f"{repo_id}: not in the local cache and the hub cannot be reached ({_first(error)})"
         ) from error
+
+
+def _log_once() -> None:
+    """The library prints its records by a handler of its own; ours has them, too."""
+    logging.getLogger("huggingface_hub").handlers.clear()
 
 
 def _first(error: Exception) -> str:

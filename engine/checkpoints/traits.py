@@ -15,7 +15,8 @@ class Traits:
     on). carries_text: earlier text in the prompt helps it (openai/whisper's
     `condition_on_previous_text`). frame_tokens: of one frame of a video that goes on, at most.
     toy: it knows a small closed world, and what it writes of anything else means nothing.
-    evidence_seconds: of new audio during which a word must have been heard alike to be committed.
+    evidence_seconds: of new audio during which a word must have been heard alike to be committed;
+    None: what suits the kind of model.
     """
 
     short_windows: bool = False
@@ -23,7 +24,7 @@ class Traits:
     carries_text: bool = True
     frame_tokens: int = 256
     toy: bool = False
-    evidence_seconds: float = 0.75
+    evidence_seconds: float | None = None
 
     @classmethod
     def from_folder(cls, folder: Path) -> Traits:
@@ -36,8 +37,8 @@ class Traits:
         longest = data.get("longest_window_seconds")
         if longest is not None and not (isinstance(longest, int | float) and 4 <= longest <= 120):
             raise CheckpointError.of(path, "longest_window_seconds", "4 to 120", longest)
-        evidence = data.get("evidence_seconds", cls().evidence_seconds)
-        if not isinstance(evidence, int | float) or not 0 <= evidence <= 10:
+        evidence = data.get("evidence_seconds")
+        if evidence is not None and not (isinstance(evidence, int | float) and 0 <= evidence <= 10):
             raise CheckpointError.of(path, "evidence_seconds", "0 to 10", evidence)
         tokens = data.get("frame_tokens", cls().frame_tokens)
         if type(tokens) is not int or tokens < 1:

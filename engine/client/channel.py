@@ -16,13 +16,18 @@ OUTBOX_EVENTS = 1 << 16
 
 
 class Channel:
-    """Frames over a connected socket, with a thread for each direction."""
+    """Frames over a connected socket, with a thread for each direction.
+
+    failure: what ended one of them, if that was neither the gateway nor `close`: want of memory for
+    a frame, or bytes that are none. The inbox says `None` then, too.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
         self._codec = Codec()
         self.inbox: Backlog[Message | None] = Backlog(INBOX_BYTES)  # None: closed
         self._outbox: Backlog[Event | None] = Backlog(OUTBOX_EVENTS)
+        self.failure: Exception | None = None
         self._writer = threading.Thread(target=self._write, name="engine-writer", daemon=True)
         self._reader = threading.Thread(target=self._read, name="engine-reader", daemon=True)
         self._writer.start()
@@ -50,6 +55,9 @@ class Channel:
                 self._socket.sendall(b"".join(buffers))
         except OSError:
             pass  # the gateway is gone; the reader notices too
+        except Exception as error:
+            self.failure = error
+            self.inbox.put(None, 0)
         finally:
             self._outbox.abandon()
 
@@ -63,5 +71,7 @@ class Channel:
                     self.inbox.put(message, PREFIX.size + header_bytes + payload_bytes)
         except OSError:
             pass  # the gateway is gone
+        except Exception as error:
+            self.failure = error
         finally:
             self.inbox.put(None, 0)

@@ -18,6 +18,7 @@ from lookhear.engine.client.errors import (
     EngineStartError,
     EngineUnavailable,
 )
+from lookhear.engine.client.places import Places
 from lookhear.engine.client.replica import Replica
 from lookhear.engine.client.state import Availability, EngineState
 from lookhear.engine.client.supervisor import keep_alive
@@ -34,9 +35,11 @@ from lookhear.engine.messages import (
     EndTurn,
     EngineFailed,
     Event,
+    ExpectSpeech,
     FileFailed,
     FileTranscribed,
     HoldPicture,
+    LiveLoad,
     Message,
     ModelCard,
     Pong,
@@ -61,7 +64,7 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-_OfSession = StartTurn | StartAnswer | HoldPicture | DropPicture | ReadAhead
+_OfSession = ExpectSpeech | StartTurn | StartAnswer | HoldPicture | DropPicture | ReadAhead
 EventHandler = Callable[[Event], None]
 ProgressHandler = Callable[[str, Starting], None]  # told the model's name with each
 
@@ -98,6 +101,7 @@ class EngineClient:
         self._cards: dict[str, ModelCard] = {}
         self._closing = asyncio.Event()
         self._stats: dict[str, Pong] = {}
+        self._places: dict[str, Places] = {}  # of engines that are up
 
     @classmethod
     async def start(
@@ -140,12 +144,12 @@ class EngineClient:
     @property
     def ready(self) -> bool:
         """Whether every engine is up right now."""
-        return all(replica.ready is not None for replica in self._replicas.values())
+        return all(replica.is_up for replica in self._replicas.values())
 
     def is_ready(self, model: str) -> bool:
-        """Whether the engine of this model is up right now."""
+        """Whether the engine of this model is up right now, and answers."""
         replica = self._replicas.get(model)
-        return replica is not None and replica.ready is not None
+        return replica is not None and replica.is_up
 
     @property
     def models(self) -> list[ModelCard]:
@@ -162,7 +166,8 @@ class EngineClient:
         states = []
         for name, replica in self._replicas.items():
             if replica.ready is not None:
-                states.append(EngineState(name, Availability.READY, "", 1.0))
+                state = Availability.READY if replica.is_up else Availability.NOT_ANSWERING
+                states.append(EngineState(name, state, "", 1.0))
             else:
                 has_died = name in self._cards
                 state = Availability.RESTARTING if has_died else Availability.LOADING
@@ -174,6 +179,12 @@ class EngineClient:
     def stats(self) -> dict[str, Pong]:
         """What each engine last said of its work, per model name; at most a heartbeat old."""
         return dict(self._stats)
+
+    def live_load(self, model: str) -> LiveLoad | None:
+        """Who speaks to that model, and how many more may, as of now. None: it does not bound the
+        lag, or has not answered yet."""
+        places = self._places.get(model)
+        return None if places is None else places.load
 
     @property
     def pids(self) -> dict[str, int | None]:
@@ -212,6 +223,9 @@ class EngineClient:
                 self._turns[session, work] = self._send_to(settings.model, message)
             case HoldPicture() | DropPicture() | ReadAhead():
                 self._send_to(message.model, message)
+            case ExpectSpeech(_, model):
+                last_ping = self._send_to(model, message).last_ping
+                self._places.setdefault(model, Places()).taken(last_ping)
             case AppendAudio(session, work) | EndTurn(session, work):
                 if (replica := self._turns.get((session, work))) is not None:
                     replica.send(message)
@@ -274,7 +288,9 @@ class EngineClient:
                 self._default = next(iter(self._replicas))
                 self._cards[replica.config.name] = models[0]
             case Pong():
-                self._stats[replica.config.name] = event
+                model = replica.config.name
+                self._stats[model] = event
+                self._places.setdefault(model, Places()).said(event.number, event.load)
             case FileTranscribed() | FileFailed():
                 self._finish_file(event)
             case (
@@ -313,6 +329,7 @@ class EngineClient:
         hit = {key[0] for key, r in self._turns.items() if r is replica}
         hit |= {s for s, known in self._listeners.items() if known.model == replica.config.name}
         self._stats.pop(replica.config.name, None)
+        self._places.pop(replica.config.name, None)
         self._turns = {key: r for key, r in self._turns.items() if r is not replica}
         for session in hit:
             self._hand_out(session, failure)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from lookhear.engine.client.errors import EngineUnavailable, WireError
 from lookhear.engine.client.wire import PREFIX, Codec
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.messages import EngineFailed, Event, Message, Ready, Starting
+from lookhear.engine.messages import EngineFailed, Event, Message, Ping, Pong, Ready, Starting
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 BACKLOG_LIMIT = 256 << 20
 _FROM_NOTHING = Starting("starting a process", 0.0)
 END_SECONDS = 5.0  # how long a process may take to end after its socket closed
+# An engine that is silent for longer than this, or than so many of its longest step so far, is
+# taken for hung: nobody new is let in until it answers. It answers between two steps only.
+PATIENCE_SECONDS, PATIENCE_STEPS = 5.0, 3.0
 
 
 class Replica:
@@ -43,6 +46,9 @@ class Replica:
         self.starting = _FROM_NOTHING  # how far the start is
         self.status: int | None = None  # exit status of the last process
         self.last_pong = 0.0
+        self.silence = 0.0  # seconds since it last said anything, counted in heartbeats
+        self.longest_step = 0.0  # seconds, as it said last
+        self.last_ping = 0  # number of the last one that was sent
         self._on_event = on_event
         self._codec = Codec()
         self._process: asyncio.subprocess.Process | None = None
@@ -78,7 +84,9 @@ class Replica:
                 header_bytes, payload_bytes = PREFIX.unpack(prefix)
                 header = await reader.readexactly(header_bytes)
                 event = self._codec.decode(header, await reader.readexactly(payload_bytes))
-                self.last_pong = asyncio.get_running_loop().time()
+                self.last_pong, self.silence = asyncio.get_running_loop().time(), 0.0
+                if isinstance(event, Pong):
+                    self.longest_step = event.longest_step
                 if isinstance(event, Ready):
                     # What it chose is loaded again if it dies, and nothing else is chosen.
                     chosen = event.models[0].checkpoint or self.config.model
@@ -99,6 +107,7 @@ class Replica:
             self.kill()
         finally:
             self.ready, self.starting = None, _FROM_NOTHING
+            self.silence = self.longest_step = 0.0
             self._writer.close()
             self._writer = None
             self.status = await self._end()
@@ -123,7 +132,19 @@ class Replica:
             raise EngineUnavailable(f"the engine of {self.config.name} is not running")
         if self._writer.transport.get_write_buffer_size() > BACKLOG_LIMIT:
             raise EngineUnavailable(f"the engine of {self.config.name} does not keep up")
+        if isinstance(message, Ping):
+            self.last_ping = message.number
         self._writer.writelines(self._codec.encode(message))
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether it is no longer silent than it may well be while it takes a step."""
+        return self.silence <= max(PATIENCE_SECONDS, PATIENCE_STEPS * self.longest_step)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it can be asked, and answers."""
+        return self.ready is not None and self.is_answering
 
     def hang_up(self) -> None:
         """Close the socket; the process ends by itself (or is killed after some seconds)."""

@@ -12,6 +12,7 @@ class Availability(StrEnum):
     LOADING = "loading"  # for the first time
     READY = "ready"
     RESTARTING = "restarting"  # it has died
+    NOT_ANSWERING = "not_answering"  # its process is there and has said nothing for some time
 
 
 @dataclass(frozen=True, slots=True)

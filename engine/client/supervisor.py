@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 RESTART_PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds after each next death in a row
 STEADY_SECONDS = 60.0  # whoever lived so long begins a new row
-SILENCE_LIMIT = 60.0  # seconds without an answer after which an engine counts as hung
+SILENCE_LIMIT = 60.0  # seconds without an answer after which an engine is ended
 
 
 async def keep_alive(
@@ -53,15 +53,20 @@ async def keep_alive(
 
 
 async def _heartbeat(replica: Replica, started: asyncio.Event) -> None:
-    """Ping the engine; kill it when it has not answered for long. `Replica.run` sees it end.
+    """Ping the engine and count how long it is silent; kill it when that is long. `Replica.run`
+    sees it end.
 
     Silence is counted in heartbeats, not by the clock: this process may have been stopped for
     minutes, or both, and then it is the one that asked nothing.
     """
     await started.wait()
-    number, silence = 0, 0.0
+    number, replica.silence, was_answering = 0, 0.0, True
     while replica.ready is not None:
-        if silence > SILENCE_LIMIT:
+        if replica.is_answering != was_answering:
+            was_answering = not was_answering
+            now = "answers again" if was_answering else "does not answer; nobody new is let in"
+            log.warning("engine of %s %s", replica.config.name, now)
+        if replica.silence > SILENCE_LIMIT:
             log.error("engine of %s does not answer; killing it", replica.config.name)
             replica.kill()
             return
@@ -70,5 +75,7 @@ async def _heartbeat(replica: Replica, started: asyncio.Event) -> None:
         with contextlib.suppress(EngineUnavailable):  # its silence is what counts
             replica.send(Ping(number))
         await asyncio.sleep(replica.config.heartbeat_seconds)
-        is_silent = replica.last_pong == last
-        silence = silence + replica.config.heartbeat_seconds if is_silent else 0.0
+        if replica.last_pong == last:
+            replica.silence += replica.config.heartbeat_seconds
+        else:
+            replica.silence = 0.0

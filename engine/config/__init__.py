@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lookhear.engine.config.log import FORMATS, LEVELS
+
 AUTO_MODEL = "auto"  # the first of the next two that can be had
 DEFAULT_REAL, DEFAULT_TOY = "openai/whisper-base", "demo-whisper"
 
@@ -28,6 +30,8 @@ class EngineConfig:
     dtype: str = "auto"
     threads: int = 0  # torch intra-op threads; 0: one for a small model, else all but one
     max_live_turns: int = 0  # turns that may be open at once, over all sessions; 0: the device's
+    # p95 of the commit lag within which speakers are let in (`engine.admission`); 0: everybody is.
+    max_lag_seconds: float = 2.0
     max_rows: int = 0  # requests decoded together in one step; 0: the device's
     max_audio_seconds: float = 3600.0  # of one turn or file
     tick_seconds: float = 0.25  # least new audio between two ticks of one turn
@@ -49,9 +53,10 @@ class EngineConfig:
     # New audio during which a word must have been heard alike to be committed; None: what suits the
     # checkpoint.
     evidence_seconds: float | None = None
+    # Of new audio more, for a token that is in doubt; None: what suits the kind of model.
+    doubt_seconds: float | None = None
     held_words: int = 1  # words at the edge of the audio that wait all the same
-    # Probability that a token must have to be committed while somebody speaks; None: what suits the
-    # kind of model.
+    # Probability below which a token is in doubt; None: what suits the kind of model.
     commit_probability: float | None = None
     draft_verification: bool = True  # whether the last hypothesis is checked in one pass
     cuda_graphs: str = "auto"  # "auto": captured at the start, on a GPU; "off": every pass is eager
@@ -59,6 +64,8 @@ class EngineConfig:
     # Steps launched before the one in front of them has been read, 0 or 1; None: the device's.
     overlap: int | None = None
     heartbeat_seconds: float = 1.0  # between two questions whether the engine is alive
+    log_level: str = "info"  # the least that is logged of ours: see `engine.config.log`
+    log_format: str = "auto"  # "json", "text", or "auto": text on a terminal
 
     def __post_init__(self) -> None:
         def within(low: float, value: float | None, high: float) -> bool:
@@ -70,6 +77,8 @@ class EngineConfig:
             ("model", bool(self.model), "a repo id, a folder, a file, a packaged name or auto"),
             ("dtype", self.dtype in dtypes, "auto, float32, bfloat16 or float16"),
             ("window", self.window in ("auto", "full", "short"), "auto, full or short"),
+            ("log_level", self.log_level in LEVELS, ", ".join(LEVELS)),
+            ("log_format", self.log_format in FORMATS, ", ".join(FORMATS)),
             ("cuda_graphs", self.cuda_graphs in ("auto", "off"), "auto or off"),
             ("graph_gigabytes", within(0, self.graph_gigabytes, 4096), "0 to 4096 GiB"),
             ("overlap", self.overlap in (None, 0, 1), "0 or 1"),
@@ -91,6 +100,8 @@ class EngineConfig:
                     ("max_audio_seconds", 1.0, 86_400.0),
                     ("tick_seconds", 0.02, 10.0),
                     ("evidence_seconds", 0.0, 10.0),
+                    ("doubt_seconds", 0.0, 10.0),
+                    ("max_lag_seconds", 0.0, 3600.0),
                     ("window_step_seconds", 0.0, 30.0),
                     ("min_window_seconds", 0.0, 30.0),
                     ("heartbeat_seconds", 0.05, 60.0),

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lookhear.engine.core.owner import Owner, Streamer
@@ -21,6 +23,8 @@ from lookhear.engine.core.scheduler import Scheduler
 from lookhear.engine.messages import CloseSession, Event, Message, Ping, Pong
 
 log = logging.getLogger(__name__)
+
+OUR_FAULT = ("server_error", "model_error", "out_of_memory")  # codes; all others are refusals
 
 
 class Desk(Protocol):
@@ -37,6 +41,16 @@ class Desk(Protocol):
 
     def stats(self, core: EngineCore) -> dict[str, int]:
         """How it is now, for the metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Who took part in one. live: owners of class `live` with a request under way. done: those of
+    them whose request it ended. mixed: whether others took part."""
+
+    live: Sequence[str] = ()
+    done: Sequence[str] = ()
+    mixed: bool = False
 
 
 class EngineCore:
@@ -68,6 +82,7 @@ class EngineCore:
         self._running: dict[str, Running] = {}
         self._events: list[Event] = []
         self._departed: list[tuple[str, str]] = []  # owners that are gone, with their session
+        self.last_step = Step()  # for whoever has a clock
         self._num_steps = self._num_requests = 0
         self._num_drafted = self._num_accepted = self._num_passes = 0
 
@@ -169,9 +184,13 @@ class EngineCore:
         """Run the next batch: schedule, launch, wait, commit, hand out the events."""
         self._num_steps += 1
         work = self._schedule()
+        live = [key for key in self._running if self._owners[key][0] is Priority.LIVE]
+        is_mixed = len(live) < len(self._running)
         if work:
             self._launch(work)
         self._commit(self._wait(is_idle=not work))
+        done = [key for key in live if key not in self._running]
+        self.last_step = Step(live, done, is_mixed)
         self._follow_departed()
         events, self._events = self._events, []
         return events
@@ -260,7 +279,10 @@ class EngineCore:
                 self._runner.forget(sequence.key)
 
     def _fail(self, failure: Failure) -> None:
-        log.error("%s failed: %s: %s", failure.key, failure.code, failure.message)
+        about = {"session": self._session_of.get(failure.key), "work": failure.key}
+        # What was refused is the client's own, and told to it: here it is for those who debug.
+        level = logging.ERROR if failure.code in OUR_FAULT else logging.DEBUG
+        log.log(level, "%s: %s", failure.code, failure.message, extra={"fields": about})
         self._events.extend(self._owners[failure.key][1].fail(failure.code, failure.message))
         self.drop(failure.key)
 

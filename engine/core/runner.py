@@ -58,7 +58,8 @@ class Failure:
         """Of an error while doing what, in words."""
         if isinstance(error, RequestError):
             return cls(key, error.code, str(error))
-        return cls(key, "server_error", f"{what}: {error}")
+        said = str(error) or type(error).__name__  # Python's own MemoryError says nothing
+        return cls(key, "server_error", f"{what}: {said}")
 
 
 NOT_FINITE = "the model's output is not finite (NaN weights or input, or an overflow)"
@@ -115,7 +116,7 @@ def isolated(group: Sequence[T], work: Callable[[Sequence[T]], None]) -> list[tu
     """Do the work for all at once; if that fails, for each alone. Returns those that fail alone.
 
     So one request that cannot be carried out (out of memory, mostly, or a kernel that cannot be
-    compiled for it) takes nobody with it. What is not of torch or Triton is our bug. After an
+    compiled for it) takes nobody with it. What is neither that nor of torch is our bug. After an
     error that leaves a device unusable (an illegal address) there is no next step: it is raised.
     """
     if not group:
@@ -141,7 +142,7 @@ def isolated(group: Sequence[T], work: Callable[[Sequence[T]], None]) -> list[tu
 def _raise_if_fatal(error: Exception) -> None:
     # Triton's own errors are no RuntimeErrors, and Triton may not be there.
     is_triton = type(error).__module__.partition(".")[0] == "triton"
-    if not (is_triton or isinstance(error, RuntimeError)):
+    if not (is_triton or isinstance(error, (RuntimeError, MemoryError))):
         raise error
     if isinstance(error, torch.AcceleratorError):
         torch.cuda.synchronize()  # a device that is lost says so again whatever it is asked

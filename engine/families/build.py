@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from lookhear.engine.admission.admission import Admission
 from lookhear.engine.checkpoints.choice import choose_checkpoint
 from lookhear.engine.checkpoints.hub import resolve_checkpoint
 from lookhear.engine.checkpoints.packages import Progress
@@ -31,13 +32,15 @@ SMALL_MODEL = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """config: as it was given, what it left to the device filled in."""
+    """config: as it was given, what it left to the device filled in. admission: who may begin to
+    speak; None: everybody."""
 
     core: EngineCore
     card: ModelCard
     config: EngineConfig
     device: str
     dtype: str
+    admission: Admission | None = None
 
 
 def build_core(
@@ -93,7 +96,8 @@ def build_core(
     if device.startswith("cuda") and config.cuda_graphs != "off":
         parts.runner.capture(lambda share: progress(f"capturing graphs of {config.name}", share))
     core = EngineCore(parts.desk, parts.runner, scheduler, overlap=config.overlap or 0)
-    return Built(core, card, config, device, str(parts.dtype).removeprefix("torch."))
+    dtype = str(parts.dtype).removeprefix("torch.")
+    return Built(core, card, config, device, dtype, parts.admission)
 
 
 def _device(name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import torch
 
+from lookhear.engine.admission.admission import Admission
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import Desk
 from lookhear.engine.core.runner import Runner
@@ -32,14 +33,15 @@ class ServingRunner(Runner[Any, Any], Protocol):
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What a family builds of one checkpoint. encoder_budget: of a step, in the unit of the desk's
-    costs. lacks: abilities of its family that this checkpoint has not. The last three are for the
-    model's card, see `ModelCard`."""
+    costs. admission: of one that transcribes and bounds the lag. lacks: abilities of its family
+    that this checkpoint has not. The last three are for the model's card, see `ModelCard`."""
 
     desk: Desk
     runner: ServingRunner
     num_parameters: int
     dtype: torch.dtype
     encoder_budget: int
+    admission: Admission | None = None
     lacks: tuple[str, ...] = ()
     languages: list[str] = field(default_factory=list)
     has_word_times: bool = False

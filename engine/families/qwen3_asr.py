@@ -19,7 +19,7 @@ from lookhear.engine.families.family import (
     chosen_dtype,
     half_decoder,
 )
-from lookhear.engine.families.speech import live_config, speech_parts
+from lookhear.engine.families.speech import Caution, live_config, speech_parts
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.models.audio_graphs import AudioGraphs
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
@@ -36,7 +36,7 @@ SEGMENT_SECONDS = 48.0
 PROMPT_TOKENS = 64
 TEXT_TOKENS_PER_SECOND = 10
 # What it hears in a few syllables is often wrong twice alike, but seldom with certainty.
-COMMIT_PROBABILITY = 0.5
+CAUTION = Caution(evidence=0.75, doubt=0.25, probability=0.5)
 ENCODER_CACHE_BYTES = 64 * 2**20  # at least
 
 
@@ -56,9 +56,7 @@ def build(
     cap = _fitting(cap, context, model)
     # A second less leaves room for the search for a quiet place; from half of it on, a pause is a
     # good place to begin anew.
-    live = live_config(
-        config, traits, cap=max(2.0, cap - 1.0), roll=cap / 2, probability=COMMIT_PROBABILITY
-    )
+    live = live_config(config, traits, CAUTION, cap=max(2.0, cap - 1.0), roll=cap / 2)
     asr = AsrConfig(QwenTokenizer.from_folder(folder), model.encoder.dims, config.freeze_windows)
     acceleration = acceleration_of(config, device)
     runner = PagedRunner(

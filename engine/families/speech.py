@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 
+from lookhear.engine.admission.admission import Admission
+from lookhear.engine.admission.lag import LagModel
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import Parts, ServingRunner
@@ -17,26 +20,38 @@ from lookhear.engine.speech.transcriber import Transcriber
 # Seconds of audio encoded in one step at most: running decodes wait no longer than that takes.
 ENCODER_BUDGET_SECONDS = 32
 GPU_ENCODER_BUDGET_SECONDS = 128  # four windows of 30 s and some
-DOUBT_SECONDS = 0.25  # of evidence that a token wants in addition, of which a model is not sure
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """What a word wants to be committed while somebody speaks, by default. evidence: seconds of
+    audio during which it was heard alike. doubt: more of them where a token is less probable than
+    `probability`."""
+
+    evidence: float
+    doubt: float
+    probability: float
 
 
 def live_config(
-    config: EngineConfig, traits: Traits, *, cap: float, roll: float, probability: float
+    config: EngineConfig, traits: Traits, caution: Caution, *, cap: float, roll: float
 ) -> LiveConfig:
-    """cap, roll: seconds, as in `LiveConfig`. probability: below which a word is in doubt, by
-    default."""
-    seconds, evidence = SAMPLE_RATE, config.evidence_seconds
-    if evidence is None:
-        evidence = traits.evidence_seconds
-    if config.commit_probability is not None:
-        probability = config.commit_probability
+    """cap, roll: seconds, as in `LiveConfig`."""
+
+    def first(*given: float | None) -> float:
+        return next(value for value in given if value is not None)
+
+    seconds = SAMPLE_RATE
+    evidence = first(config.evidence_seconds, traits.evidence_seconds, caution.evidence)
+    doubt = first(config.doubt_seconds, caution.doubt)
+    probability = first(config.commit_probability, caution.probability)
     return LiveConfig(
         tick=round(config.tick_seconds * seconds),
         cap=round(cap * seconds),
         roll=round(roll * seconds),
         max_samples=round(config.max_audio_seconds * seconds),
         evidence=round(evidence * seconds),
-        in_doubt=round((evidence + DOUBT_SECONDS) * seconds),
+        in_doubt=round((evidence + doubt) * seconds),
         held_words=config.held_words,
         least_logprob=math.log(probability) if probability > 0 else -math.inf,
         draft=config.draft_verification,
@@ -54,8 +69,10 @@ def speech_parts(
 ) -> Parts:
     """longest: samples that one request may have encoded."""
     budget = ENCODER_BUDGET_SECONDS if device == "cpu" else GPU_ENCODER_BUDGET_SECONDS
+    admission = _admission(config, transcriber.live)
     return Parts(
-        desk=SpeechDesk(config.name, transcriber, config.max_live_turns),
+        desk=SpeechDesk(config.name, transcriber, config.max_live_turns, admission),
+        admission=admission,
         runner=runner,
         num_parameters=num_parameters,
         dtype=dtype,
@@ -64,3 +81,10 @@ def speech_parts(
         languages=transcriber.languages,
         has_word_times=transcriber.has_word_times,
     )
+
+
+def _admission(config: EngineConfig, live: LiveConfig) -> Admission | None:
+    if not config.max_lag_seconds:
+        return None
+    evidence, interval = live.in_doubt / SAMPLE_RATE, live.tick / SAMPLE_RATE
+    return Admission(config.max_lag_seconds, LagModel(evidence, interval, config.max_rows))

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import Family, Parts, acceleration_of, chosen_dtype
-from lookhear.engine.families.speech import live_config, speech_parts
+from lookhear.engine.families.speech import Caution, live_config, speech_parts
 from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.speech.earlier import EarlierRule
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.transcriber import Transcriber
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper.alignment import SAMPLES_PER_POSITION
 from lookhear.engine.whisper.file import WhisperFile
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 from lookhear.engine.whisper.runner import WhisperRunner
 
-COMMIT_PROBABILITY = 0.7  # below, a word is in doubt
+# Chosen on recordings of people, with tiny.en and base, English and Spanish (docs/benchmarks.md).
+CAUTION = Caution(evidence=0.5, doubt=0.5, probability=0.9)
+EARLIER_SECONDS = 14  # of what was said before, heard again with what is said now
 MAX_CARRIED = 64  # tokens of earlier text in a prompt
 MAX_CAPTURED_WINDOWS = 32  # of the encoder
 
@@ -30,7 +35,13 @@ def build(
 ) -> Parts:
     """See `Family.build`."""
     dtype = chosen_dtype(config.dtype, device)
-    model = WhisperModel.from_folder(folder, dtype=dtype, device=device, progress=progress)
+    model = WhisperModel.from_folder(
+        folder,
+        dtype=dtype,
+        device=device,
+        progress=progress,
+        half_decoder=config.dtype == "auto",
+    )
     tokenizer = WhisperTokenizer.from_folder(folder)
     traits = Traits.from_folder(folder)
     prompter = WhisperPrompter(tokenizer, MAX_CARRIED, MAX_CARRIED if traits.carries_text else 0)
@@ -41,24 +52,36 @@ def build(
     # What was never trained to hear less than 30 s is told that the rest is silence.
     pads = is_short and not traits.short_windows
     window = _window_rule(config, traits, longest, is_short=is_short, pads=pads)
+    # A file is heard once, and as well as can be: what stands for silence makes a text in a hundred
+    # repeat itself.
+    whole = window
+    if pads:
+        whole = WindowRule(step=longest, shortest=longest, longest=longest, margin=window.margin)
     # An open segment may grow by the search for a quiet place before it is cut.
     room = (window.longest - LiveConfig().search) / SAMPLE_RATE - 1
     live = live_config(
         config,
         traits,
+        replace(CAUTION, probability=0.0) if traits.short_windows else CAUTION,
         cap=min(config.max_segment_seconds or 14.0, room),
         roll=0.0,
-        probability=0.0 if traits.short_windows else COMMIT_PROBABILITY,
     )
     # Timestamps are said by those who learned to hear full windows.
     cap = window.longest - window.margin if is_short and not pads else None
+    # What was said before is heard again by those who learned to hear full windows.
+    earlier = EarlierRule()
+    if cap is None:
+        behind = max(0, window.longest - window.margin - live.lead_in - live.cap - 2 * live.search)
+        longest_before = min(EARLIER_SECONDS * SAMPLE_RATE, behind)
+        earlier = EarlierRule(longest_before, longest_before // 2, SAMPLES_PER_POSITION)
     transcriber = Transcriber(
         live,
         prompter.languages,
         partial(WhisperRecognizer, prompter, window),
-        partial(WhisperFile, prompter=prompter, window=window, cap=cap),
+        partial(WhisperFile, prompter=prompter, window=whole, cap=cap),
         translates=bool(prompter.languages),
         has_word_times=True,
+        earlier=earlier,
     )
     runner = WhisperRunner(
         model,

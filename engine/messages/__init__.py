@@ -28,6 +28,8 @@ from lookhear.engine.messages.chat import (
 from lookhear.engine.messages.control import (
     CloseSession,
     EngineFailed,
+    ExpectSpeech,
+    LiveLoad,
     ModelCard,
     Ping,
     Pong,
@@ -57,6 +59,7 @@ from lookhear.engine.messages.speech import (
 
 Message = (
     CloseSession
+    | ExpectSpeech
     | StartTurn
     | AppendAudio
     | EndTurn

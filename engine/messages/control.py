@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 
@@ -10,6 +11,15 @@ class CloseSession:
     """The client is gone: its turns, answers and pictures are dropped, rows and blocks freed."""
 
     session: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectSpeech:
+    """The session was let in and may begin to speak at any moment: it has a place from now on.
+    Who was not announced asks for one with its first turn, and may be refused."""
+
+    session: str
+    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +80,51 @@ class Starting:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveLoad:
+    """Sessions that have a place to speak, and what more of them would do; see
+    `engine.admission.admission`. Times in seconds.
+
+    speakers: with a place. places: how many more may have one. lag: p95 of the commit lag that the
+    load would make with one speaker more; lag_beyond: with one more than there are places for.
+    bound: what it should keep within. come_back: when somebody will probably have gone.
+    """
+
+    speakers: int
+    places: int
+    lag: float
+    lag_beyond: float
+    bound: float
+    come_back: float
+
+    @property
+    def refusal(self) -> str:
+        """To one for whom there is no place: what was expected, what came, when to come back."""
+        return (
+            f"expected a place among those whose words are text within {self.bound:g} s (p95); with"
+            f" one speaker more it would take {self.lag_beyond:.1f} s, so all are taken; come back"
+            f" in {self.retry_after} s"
+        )
+
+    @property
+    def retry_after(self) -> int:
+        """Whole seconds."""
+        return math.ceil(self.come_back)
+
+
+@dataclass(frozen=True, slots=True)
 class Pong:
     """Answer to `Ping`, sent by the thread that steps the engine: proof that the loop is alive.
 
     counters: numbers by name, see `EngineCore.stats`; busy_seconds: time spent in steps. All since
-    the engine's start, apart from those that say how it is now.
+    the engine's start, apart from those that say how it is now. load: of an engine that transcribes
+    and bounds the lag. longest_step: since the engine's start, in seconds.
     """
 
     number: int
     counters: dict[str, int] = field(default_factory=dict)
     busy_seconds: float = 0.0
+    load: LiveLoad | None = None
+    longest_step: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,18 +38,17 @@ class AsrFile(FileTranscription):
         return self._recognizer.cost(self._position, self._plan_end() - self._position, 0)
 
     def _request(self, samples: NDArray[np.float32]) -> PagedRequest:
-        return self._recognizer.request(
-            Stretch(
-                key=self._message.request,
-                priority=Priority.BATCH,
-                start=self._position,
-                samples=samples,
-                language=self._language,
-            )
+        self._stretch = Stretch(
+            key=self._message.request,
+            priority=Priority.BATCH,
+            start=self._position,
+            samples=samples,
+            language=self._language,
         )
+        return self._recognizer.request(self._stretch)
 
     def _hear(self, result: Result, num_samples: int) -> int:
-        heard = self._recognizer.hypothesis(result, 0, self._position)
+        heard = self._recognizer.hypothesis(result, self._stretch)
         self._language = self._language or heard.language
         start, end = self._position, self._position + num_samples
         texts = [

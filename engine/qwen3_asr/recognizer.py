@@ -88,7 +88,7 @@ class AsrRecognizer:
         # The tag is spelt out when it is decoded; whoever reads the words must never see it.
         return self._config.tokenizer.decode_bytes(t for t in tokens if t != self._asr_text)
 
-    def cost(self, start: int, num_samples: int, num_committed: int) -> Cost:
+    def cost(self, start: int, num_samples: int, num_committed: int, num_before: int = 0) -> Cost:
         """Closed windows cost the encoder nothing; blocks are reserved for all."""
         dims = self._config.dims
         frames = max(num_samples, SHORTEST) // HOP
@@ -184,8 +184,9 @@ class AsrRecognizer:
 
     # --- results ---------------------------------------------------------------------------------
 
-    def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
+    def hypothesis(self, result: Result, stretch: Stretch) -> Hypothesis:
         """What follows the header of the answer, which says the language."""
+        num_committed, start = len(stretch.committed), stretch.start
         if self._is_forced or num_committed:  # the header was part of the prompt
             return Hypothesis.of(result, num_committed, start)
         split = 0

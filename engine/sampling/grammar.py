@@ -223,7 +223,9 @@ def _multiples(schema: Any) -> Iterator[int]:
     if isinstance(schema, dict):
         entries = list(schema.values())
         number = schema.get("multipleOf")
-        if isinstance(number, int | float) and math.isfinite(number):
+        if not isinstance(number, int | float) or isinstance(number, bool):
+            pass  # the library says what it thinks of it
+        elif abs(number) < math.inf:  # which a whole number of any size is
             value = Fraction(str(number))
             yield abs(value.numerator * value.denominator) or 1
     for entry in entries:

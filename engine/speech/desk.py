@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lookhear.engine.admission.admission import Admission
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import Priority
 from lookhear.engine.messages import (
@@ -12,6 +13,7 @@ from lookhear.engine.messages import (
     CancelTurn,
     EndTurn,
     Event,
+    ExpectSpeech,
     FileFailed,
     Message,
     StartAnswer,
@@ -25,10 +27,18 @@ from lookhear.engine.speech.transcriber import Transcriber, settings_error, too_
 
 
 class SpeechDesk:
-    """name: the model's on the wire. max_live_turns: open turns over all sessions."""
+    """name: the model's on the wire. max_live_turns: open turns over all sessions. admission: who
+    may begin to speak; None: everybody."""
 
-    def __init__(self, name: str, family: Transcriber, max_live_turns: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        family: Transcriber,
+        max_live_turns: int,
+        admission: Admission | None = None,
+    ) -> None:
         self._name = name
+        self._admission = admission
         self._family = family
         self._max_live_turns = max_live_turns
         self._speakers: dict[str, Speaker] = {}
@@ -52,6 +62,8 @@ class SpeechDesk:
                 return self._start_file(message, core)
             case CancelFile(request):
                 core.drop(request)
+            case ExpectSpeech(session) if self._admission is not None:
+                self._admission.enter(session)
             case StartAnswer(session, answer):
                 text = f"model: expected one that chats, {self._name} transcribes"
                 return [AnswerFailed(session, answer, "invalid_model", text)]
@@ -60,6 +72,8 @@ class SpeechDesk:
     def close(self, session: str) -> None:
         """See `Desk`."""
         self._speakers.pop(session, None)
+        if self._admission is not None:
+            self._admission.leave(session)
 
     def left(self, key: str, session: str, core: EngineCore) -> list[Event]:
         """See `Desk`: the session's next turn is heard."""
@@ -76,7 +90,9 @@ class SpeechDesk:
     def _start_turn(self, message: StartTurn, core: EngineCore) -> list[Event]:
         session, turn = message.session, message.turn
         key = _key(session, turn)
-        speaker = self._speakers.setdefault(session, Speaker())
+        speaker = self._speakers.get(session)
+        if speaker is None:
+            speaker = self._speakers[session] = Speaker(self._family.earlier.of(session))
         if speaker.turn(key) is not None:
             text = f"turn: expected a new name, {turn!r} is open already"
             return [TurnFailed(session, turn, "duplicate_turn", text)]
@@ -87,11 +103,23 @@ class SpeechDesk:
                 "too_many_turns",
                 f"this engine listens to {self._max_live_turns} speakers at once; all are taken",
             )
+        error = error or self._let_in(session)
         if error is not None:
             return [TurnFailed(session, turn, *error)]
         language = speaker.language(message.settings.languages)
-        speaker.add(key, self._family.start_turn(session, turn, message.settings, language))
+        live = self._family.start_turn(session, turn, message.settings, language, speaker.earlier)
+        speaker.add(key, live)
         return self._listen(session, speaker, core) if is_one_more else []
+
+    def _let_in(self, session: str) -> tuple[str, str] | None:
+        """Give the session a place, if it has none; or (code, message) why it cannot be."""
+        admission = self._admission
+        if admission is None or admission.has(session):
+            return None
+        if (refusal := admission.refusal()) is not None:
+            return "too_many_speakers", refusal
+        admission.enter(session)
+        return None
 
     def _listen(self, session: str, speaker: Speaker, core: EngineCore) -> list[Event]:
         """To the turn that is next, with all that came of it while it waited."""
@@ -121,7 +149,10 @@ class SpeechDesk:
             events = live.fail("audio_too_long", text)
             self._drop(message.session, key, core)
             return events
+        before = live.voiced_until
         live.append(message.samples, message.voiced_until)
+        if self._admission is not None:
+            self._admission.heard(message.session, live.voiced_until - before)
         return self._settled(key, live, core)
 
     def _drop(self, session: str, key: str, core: EngineCore) -> None:

@@ -46,7 +46,8 @@ class Hypothesis:
     """tokens: ids. logprobs: one per token. spans: (start, end) seconds from the turn's beginning,
     one per token, or empty when times were not asked for. language: ISO code, None if not known.
     language_logprob: how sure it is; 0 where that is not known. languages: log-probability of each
-    by the audio alone, where a checkpoint says so."""
+    by the audio alone, where a checkpoint says so. marks: tokens that are no text, and before which
+    of `tokens` the model wrote them; of the first ones to come, in a draft."""
 
     tokens: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
@@ -54,6 +55,7 @@ class Hypothesis:
     language: str | None = None
     language_logprob: float = 0.0
     languages: Mapping[str, float] = field(default_factory=dict)
+    marks: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(
@@ -81,11 +83,46 @@ class Hypothesis:
         """The first count tokens, and the rest."""
 
         def part(at: slice) -> Hypothesis:
+            first, last, _ = at.indices(len(self.tokens))
             return replace(
-                self, tokens=self.tokens[at], logprobs=self.logprobs[at], spans=self.spans[at]
+                self,
+                tokens=self.tokens[at],
+                logprobs=self.logprobs[at],
+                spans=self.spans[at],
+                marks=tuple((i - first, token) for i, token in self.marks if first <= i < last),
             )
 
         return part(slice(count)), part(slice(count, None))
+
+    def without(self, is_mark: Callable[[int], bool]) -> Hypothesis:
+        """The text alone; what is no text becomes `marks`."""
+        text = [i for i, token in enumerate(self.tokens) if not is_mark(token)]
+        if len(text) == len(self.tokens):
+            return self
+        marks = []
+        count = 0
+        for token in self.tokens:
+            if is_mark(token):
+                marks.append((count, token))
+            else:
+                count += 1
+        return replace(
+            self,
+            tokens=tuple(self.tokens[i] for i in text),
+            logprobs=tuple(self.logprobs[i] for i in text),
+            spans=tuple(self.spans[i] for i in text) if self.spans else (),
+            marks=tuple(marks),
+        )
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """All tokens as the model wrote them, marks among them."""
+        written, marks = [], list(self.marks)
+        for i, token in enumerate(self.tokens):
+            while marks and marks[0][0] <= i:
+                written.append(marks.pop(0)[1])
+            written.append(token)
+        return tuple(written)
 
     def num_confident(self, least: float) -> int:
         """Leading tokens that are all at least that probable (natural log)."""

@@ -2,8 +2,9 @@
 
 Data flow: samples -> open segment -> tick (a request over the whole open segment, committed tokens
 as forced prefix, the last hypothesis as draft) -> `Result` -> agreed words are committed ->
-`TextCommitted`. A pause, or the cap on its length, closes the segment; then the next begins, with
-the text so far as prompt. Pure: no clock (time is counted in samples), no sockets, no tensors.
+`TextCommitted`. A pause, or the cap on its length, closes the segment; then the next begins. What
+was said before it stands in front of its audio (`EarlierSpeech`), or its text is the prompt. Pure:
+no clock (time is counted in samples), no sockets, no tensors.
 
 How a checkpoint is asked, and what its answer means, is the `Recognizer`'s business.
 
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.engine.core.request import Cost, Priority, Result
+from lookhear.engine.core.request import Cost, Priority, Result, StopReason
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     Event,
@@ -32,6 +33,7 @@ from lookhear.engine.messages import (
 )
 from lookhear.engine.speech.agreement import agreed_words
 from lookhear.engine.speech.audio_buffer import AudioBuffer, quietest
+from lookhear.engine.speech.earlier import Earlier, EarlierSegment, EarlierSpeech
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.looks import Looks
@@ -44,8 +46,9 @@ from lookhear.engine.speech.words import UNSPACED_LANGUAGES
 class LiveTurn:
     """One turn of one session. See the module docstring; satisfies `Owner`.
 
-    num_samples: received so far. segment_start: position where the open segment begins. has_ended:
-    whether no more audio may come. is_done: whether the turn was completed, or has failed.
+    num_samples: received so far. voiced_until: position up to which there is speech. segment_start:
+    position where the open segment begins. has_ended: whether no more audio may come. is_done:
+    whether the turn was completed, or has failed.
     """
 
     def __init__(
@@ -56,19 +59,26 @@ class LiveTurn:
         recognizer: Recognizer,
         config: LiveConfig,
         language: SessionLanguage | None = None,
+        earlier: EarlierSpeech | None = None,
     ) -> None:
+        """language, earlier: of the session."""
         self._session = session
         self._turn = turn
+        self._settings = settings
         self._recognizer = recognizer
         self._config = config
         self._language = language or SessionLanguage()
+        self._earlier = earlier or EarlierSpeech(session)
+        self._is_alone = False  # the open segment is heard without what came before it
+        self._settled = ""  # key of what the last tick heard before it
+        self._asked_language = 0  # times that a turn behind others was heard for its language alone
         self._text = TurnText(session, turn, settings, recognizer)
         # From _segment_start on. Speech that begins with the very first frame is misheard; silence
         # in front is cheap.
         self._audio = AudioBuffer(config.lead_in)
         self.segment_start = 0
         self.num_samples = 0
-        self._voiced_until = 0
+        self.voiced_until = 0
         self.has_ended = False
         self.is_done = False
         self._in_flight: _Tick | None = None
@@ -88,7 +98,7 @@ class LiveTurn:
         was_silent, before = not self._has_voice(), self.num_samples
         self._audio.append(samples)
         self.num_samples += len(samples)
-        self._voiced_until = max(self._voiced_until, min(voiced_until, self.num_samples))
+        self.voiced_until = max(self.voiced_until, min(voiced_until, self.num_samples))
         if was_silent and self._in_flight is None:
             # Silence in front only makes windows longer. Some is kept: the detector may be late.
             kept = self._config.lead if self._has_voice() else self._config.cap
@@ -111,16 +121,16 @@ class LiveTurn:
         return self.num_samples - self._tick_end >= self._config.tick or self._is_quiet()
 
     def _has_voice(self) -> bool:
-        return self._voiced_until > self.segment_start
+        return self.voiced_until > self.segment_start
 
     def _is_quiet(self) -> bool:
-        return self.num_samples >= self._voiced_until + self._config.tail
+        return self.num_samples >= self.voiced_until + self._config.tail
 
     def _is_heard(self) -> bool:
         """Whether the last tick heard all the speech so far, and the silence after it."""
         if self._has_voice() or not self.has_ended:
             at_end = self.has_ended and self._tick_end >= self.num_samples
-            return at_end or self._tick_end >= self._voiced_until + self._config.tail
+            return at_end or self._tick_end >= self.voiced_until + self._config.tail
         # The detector heard nobody in what is left.
         return True
 
@@ -131,8 +141,39 @@ class LiveTurn:
 
     def cost(self) -> Cost:
         """Of the next tick."""
-        start = self.segment_start - self._config.lead_in
-        return self._recognizer.cost(start, self._plan_end() - start, len(self._committed))
+        start, before = self.segment_start - self._config.lead_in, self._before()
+        new = 0 if before.key == self._settled else before.num_samples
+        return self._recognizer.cost(start, self._plan_end() - start, len(self._committed), new)
+
+    def _before(self) -> Earlier:
+        """What the next tick hears in front of the segment: nothing, before it is known to be in
+        the same language."""
+        if self._is_alone or self._wants_language():
+            return Earlier()
+        return self._earlier.before(self._known_language(), self._settings.task)
+
+    def _known_language(self) -> str | None:
+        """ISO code; None too where a checkpoint has just one."""
+        if self._text.language is not None:
+            return self._text.language
+        if not self._heard:
+            return self._language.sure()
+        posterior = self._language.posterior(self._heard)
+        likeliest = max(posterior, key=posterior.__getitem__)
+        return likeliest if posterior[likeliest] >= SURE else None
+
+    def _wants_language(self) -> bool:
+        """Whether it is time to hear a turn by itself again: with others before it, it would sound
+        like them."""
+        known = self._known_language()
+        checks, count = self._config.language_checks, self._asked_language
+        if self._text.language is not None or known is None or self._is_alone:
+            return False
+        if count and self.is_urgent:  # somebody waits, and was asked about before
+            return False
+        if count == len(checks) or self.num_samples - self.segment_start < checks[count]:
+            return False
+        return bool(self._earlier.before(known, self._settings.task).segments)
 
     def _plan_end(self) -> int:
         """Where the next tick's audio ends: all there is, or a quiet place if that is too much.
@@ -153,22 +194,26 @@ class LiveTurn:
         assert self._in_flight is None and not self.is_done
         end = self._plan_end()
         start = self.segment_start - self._config.lead_in
-        # A view: segments begin, and drop what was before them, only while no request runs.
-        samples = self._audio.led_samples[: end - start]
-        self._in_flight = _Tick(start, end, is_cut=end < self.num_samples)
-        return self._recognizer.request(
-            Stretch(
-                key=f"{self._session}/{self._turn}",
-                priority=Priority.LIVE,
-                start=start,
-                samples=samples,
-                language=self._text.language,
-                committed=tuple(self._committed),
-                draft=self._hypothesis if self._config.draft else None,
-                earlier=tuple(self._closed),
-                languages=self._language,
-            )
+        before, asks_language = self._before(), self._wants_language()
+        stretch = Stretch(
+            key=f"{self._session}/{self._turn}",
+            priority=Priority.LIVE,
+            start=start,
+            # A view: segments begin, and drop what was before them, only while no request runs.
+            samples=self._audio.led_samples[: end - start],
+            language=self._known_language() if before.segments else self._text.language,
+            committed=tuple(self._committed),
+            draft=self._hypothesis if self._config.draft and not asks_language else None,
+            carried=tuple(self._closed),
+            languages=self._language,
+            before=before,
+            voiced_from=self._config.lead_in,
+            voiced_until=min(self.voiced_until, end) - start,
+            asks_language=asks_language,
         )
+        self._settled = before.key or self._settled
+        self._in_flight = _Tick(stretch, end, is_cut=end < self.num_samples)
+        return self._recognizer.request(stretch)
 
     # --- results ---------------------------------------------------------------------------------
 
@@ -176,7 +221,14 @@ class LiveTurn:
         """A tick has heard something: commit what will not change."""
         tick, self._in_flight = self._in_flight, None
         assert tick is not None
-        new = self._recognizer.hypothesis(result, len(self._committed), tick.start)
+        new = self._recognizer.hypothesis(result, tick.stretch)
+        if tick.stretch.asks_language:
+            self._check_language(new)
+            return [*self.settle(), *self._provisional()]
+        if tick.stretch.before.segments and self._is_lost(new, result):
+            self._is_alone = True
+            self._looks.clear()
+            return []  # the next tick hears the same by itself
         self._tick_end, self._hypothesis = tick.end, new
         self._heard = new.languages or self._heard
         if tick.is_cut:
@@ -188,14 +240,32 @@ class LiveTurn:
         events = self._commit(num_final)
         return [*events, *self.settle(), *self._provisional()]
 
+    def _is_lost(self, new: Hypothesis, result: Result) -> bool:
+        """Whether what was said before did harm: the text was over with it, or repeats itself. Of
+        a few syllables that means nothing, while they become more."""
+        voiced = self.voiced_until - self.segment_start
+        if voiced < self._config.stray and not self.is_urgent:
+            return False
+        is_over = not new.tokens and not self._committed and voiced > self._config.warm_up
+        return is_over or result.stop is StopReason.REPETITION
+
+    def _check_language(self, new: Hypothesis) -> None:
+        """A turn was heard by itself once more."""
+        self._asked_language += 1
+        before = self._known_language()
+        self._heard = new.languages or self._heard
+        if self._known_language() != before:
+            self._hypothesis = Hypothesis()
+            self._looks.clear()
+
     def _num_final(self, new: Hypothesis, tick: _Tick) -> int:
         """Leading tokens of the new hypothesis that will not change any more."""
         config = self._config
         # From a few syllables a model makes up whole sentences, and may do so twice alike.
-        if tick.end - self.segment_start < config.warm_up or not self._knows_language(new):
+        if tick.end - self.segment_start < config.warm_up or not self._knows_language(new, tick):
             return 0
         # There is silence behind the last word, so it will not grow: one more look is enough.
-        is_quiet = tick.end >= self._voiced_until + config.tail
+        is_quiet = tick.end >= self.voiced_until + config.tail
         if is_quiet:
             return self._num_agreed(new, self._looks.last(), held_words=0)
         sure = new.num_confident(config.least_logprob)
@@ -223,8 +293,12 @@ class LiveTurn:
             limit=limit,
         )
 
-    def _knows_language(self, new: Hypothesis) -> bool:
-        if self._text.language is not None or not new.languages or new.language is None:
+    def _knows_language(self, new: Hypothesis, tick: _Tick) -> bool:
+        if self._text.language is not None or new.language is None:
+            return True
+        if tick.stretch.before.segments:  # heard in their language; is it this turn's?
+            return bool(self._heard)
+        if not new.languages:
             return True
         return self._language.posterior(new.languages)[new.language] >= SURE
 
@@ -237,8 +311,8 @@ class LiveTurn:
             self.is_done = True
             self._language.conclude(self._heard)
             return [*events, *self._text.flush(), self._completed()]
-        silence = self.num_samples - self._voiced_until
-        is_long = self._voiced_until - self.segment_start >= self._config.roll
+        silence = self.num_samples - self.voiced_until
+        is_long = self.voiced_until - self.segment_start >= self._config.roll
         is_pause = silence >= (self._config.pause if is_long else self._config.long_pause)
         if is_pause and self._has_voice():
             return [*self._close(), *self._provisional()]
@@ -252,6 +326,7 @@ class LiveTurn:
     def _close(self) -> list[Event]:
         """Commit all that the last tick heard, and begin the next segment where its audio ended."""
         events = self._commit(len(self._hypothesis.tokens))
+        self._leave()
         carried = self._recognizer.max_carried
         self._closed = (self._closed + self._committed)[-carried:] if carried else []
         self._committed, self._hypothesis = [], Hypothesis()
@@ -259,6 +334,23 @@ class LiveTurn:
         self._text.end_segment()
         self._start_segment(self._tick_end)
         return events
+
+    def _leave(self) -> None:
+        """The segment, said for good, to those that follow."""
+        lead, start = self._config.lead_in, self.segment_start - self._config.lead_in
+        voiced = min(self.voiced_until, self._tick_end)
+        end = min(self._tick_end, voiced + self._config.lead)
+        self._earlier.add(
+            EarlierSegment(
+                self._audio.led_samples[: max(0, end - start)].copy(),
+                lead,
+                max(lead, voiced - start),
+                tuple(self._committed),
+                self._text.language,
+                self._settings.task,
+            )
+        )
+        self._is_alone, self._settled = False, ""
 
     def _start_segment(self, position: int) -> None:
         position = min(max(position, self.segment_start), self.num_samples)
@@ -292,6 +384,6 @@ class LiveTurn:
 
 @dataclass(frozen=True, slots=True)
 class _Tick:
-    start: int  # absolute position of the first sample of the tick's audio, silence included
-    end: int  # and of the end of it
+    stretch: Stretch
+    end: int  # absolute position of the end of the tick's audio
     is_cut: bool  # the segment ends here, because it grew too long

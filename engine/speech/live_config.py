@@ -33,5 +33,10 @@ class LiveConfig:
     held_words: int = 1  # words at the edge of the audio that wait all the same
     # Log-probability below which a token, and what follows it, is in doubt.
     least_logprob: float = -math.inf
+    # Audio of a segment after which, where nobody told the language, a turn that has others before
+    # it is heard by itself again, for its language alone.
+    language_checks: tuple[int, ...] = (SAMPLE_RATE, SAMPLE_RATE * 2)
+    # Speech of a segment from which on one look is enough to see that it is better heard by itself.
+    stray: int = SAMPLE_RATE * 3 // 2
     max_samples: int = SAMPLE_RATE * 3600  # longest turn or file, for whoever feeds it
     draft: bool = True  # whether the last hypothesis is verified in one pass

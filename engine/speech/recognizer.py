@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.speech.earlier import Earlier
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.session_language import SessionLanguage
 
@@ -22,8 +23,11 @@ class Stretch:
     start: where in the turn its samples begin (negative if silence was put in front); as long as it
     stays the same, samples only grow at their end. language: ISO code that is settled, or None.
     committed: tokens of its text that are settled. draft: what the last tick heard beyond them;
-    None: nothing is to be verified. earlier: tokens said before the segment. languages: what the
-    session is in; of no use where the language is settled.
+    None: nothing is to be verified. carried: tokens said before the segment. languages: what the
+    session is in; of no use where the language is settled. before: segments that are heard again in
+    front of it. voiced_until: voiced_from, voiced_until: where among
+    its samples speech begins and ends. asks_language: nothing
+    but the language is wanted.
     """
 
     key: str
@@ -33,8 +37,12 @@ class Stretch:
     language: str | None
     committed: tuple[int, ...] = ()
     draft: Hypothesis | None = None
-    earlier: tuple[int, ...] = ()
+    carried: tuple[int, ...] = ()
     languages: SessionLanguage = field(default_factory=SessionLanguage)
+    before: Earlier = Earlier()
+    voiced_from: int = 0
+    voiced_until: int = 0
+    asks_language: bool = False
 
 
 class Recognizer(Protocol):
@@ -51,15 +59,16 @@ class Recognizer(Protocol):
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
         """UTF-8 bytes of several text tokens."""
 
-    def cost(self, start: int, num_samples: int, num_committed: int) -> Cost:
+    def cost(self, start: int, num_samples: int, num_committed: int, num_before: int = 0) -> Cost:
         """Of a request about so many samples from start on (as in `Stretch`), with so many forced
-        tokens of text; never less than it takes."""
+        tokens of text, and so many samples in front of it that were not heard before; never less
+        than it takes."""
 
     def request(self, stretch: Stretch) -> Any:
         """A request of the kind that the model's runner takes."""
 
-    def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
-        """What a request's result says beyond the committed tokens. start: as in `Stretch`."""
+    def hypothesis(self, result: Result, stretch: Stretch) -> Hypothesis:
+        """What the result of its request says beyond the committed tokens."""
 
 
 def max_answer(num_samples: int) -> int:

@@ -26,6 +26,13 @@ class SessionLanguage:
         self.candidates = frozenset(candidates)
         self._belief: dict[str, float] = {}  # probabilities, after the last turn
 
+    def sure(self) -> str | None:
+        """What the next turn is in, if that is clear before it is heard."""
+        likeliest = max(self._belief, key=self._belief.__getitem__, default=None)
+        if likeliest is None or self._belief[likeliest] * (1.0 - SWITCH) < SURE:
+            return None
+        return likeliest
+
     def prior(self, codes: Sequence[str]) -> dict[str, float]:
         """Log-probability of each language before a turn is heard. codes: of the checkpoint."""
         possible = [code for code in codes if code in self.candidates] or list(codes)

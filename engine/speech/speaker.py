@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+from lookhear.engine.speech.earlier import EarlierSpeech
 from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.session_language import SessionLanguage
 
@@ -14,7 +15,9 @@ class Speaker:
     was said of the one before it, so that a client reads them in order, and a turn knows in which
     language those before it were. Their audio is taken as it comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: EarlierSpeech) -> None:
+        """earlier: what its turns leave to the next."""
+        self.earlier = earlier
         self._language = SessionLanguage()
         self._turns: deque[tuple[str, LiveTurn]] = deque()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lookhear.engine.core.owner import Owner
 from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile, TranscriptionSettings
+from lookhear.engine.speech.earlier import EarlierRule, EarlierSpeech
 from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer
@@ -18,7 +19,8 @@ class Transcriber:
     """Of one checkpoint. live: how turns are heard, and how long one turn or file may be.
     languages: ISO codes it can be told to expect; empty: it has just one. recognizer: who is asked
     in a turn. start_file: who reads a file. translates: whether it can write English of other
-    languages. has_word_times: whether it can say when each word was spoken."""
+    languages. has_word_times: whether it can say when each word was spoken. earlier: how much of
+    what was said before is heard again in front of a segment."""
 
     live: LiveConfig
     languages: list[str]
@@ -26,6 +28,7 @@ class Transcriber:
     start_file: Callable[[TranscribeFile], Owner]
     translates: bool = False
     has_word_times: bool = False
+    earlier: EarlierRule = EarlierRule()
 
     @property
     def max_samples(self) -> int:
@@ -33,10 +36,16 @@ class Transcriber:
         return self.live.max_samples
 
     def start_turn(
-        self, session: str, turn: str, settings: TranscriptionSettings, language: SessionLanguage
+        self,
+        session: str,
+        turn: str,
+        settings: TranscriptionSettings,
+        language: SessionLanguage,
+        earlier: EarlierSpeech,
     ) -> LiveTurn:
-        """Who listens to a turn. language: of its session."""
-        return LiveTurn(session, turn, settings, self.recognizer(settings), self.live, language)
+        """Who listens to a turn. language, earlier: of its session."""
+        recognizer = self.recognizer(settings)
+        return LiveTurn(session, turn, settings, recognizer, self.live, language, earlier)
 
 
 def settings_error(

@@ -75,6 +75,11 @@ class WhisperTokenizer(ByteLevelTokenizer):
         assert token >= self.timestamp_begin, token
         return (token - self.timestamp_begin) * SECONDS_PER_TIMESTAMP
 
+    def timestamp_token(self, seconds: float) -> int:
+        """The timestamp nearest to so many seconds from the window's start."""
+        token = self.timestamp_begin + round(max(0.0, seconds) / SECONDS_PER_TIMESTAMP)
+        return min(token, self.vocab_size - 1)
+
     def _is_silent(self, token: int) -> bool:
         return not 0 <= token < self.eot
 

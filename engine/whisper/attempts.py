@@ -3,7 +3,8 @@
 Source: openai/whisper `transcribe.py` (decode_with_fallback): a text that repeats itself or that
 the model hardly believes is sampled again, ever more freely. One difference: people repeat
 themselves too (announcements do little else), so where it is known that somebody speaks a text that
-compresses well is suspicious only if it goes on and on, or says one phrase several times in a row.
+compresses well is suspicious only if it goes on and on, says one phrase several times in a row, or
+is more than anybody says in the time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from lookhear.engine.speech.hypothesis import Hypothesis
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 MOST_COMPRESSION = 2.4
 LEAST_LOGPROB = -1.0
+# Nobody says more characters in a second of speech: fast announcers reach 25. Some are given away,
+# since voices are not found to the millisecond.
+MOST_CHARACTERS = 35
+SPARE_CHARACTERS = 35
 
 
 def compression_ratio(text: str) -> float:
@@ -62,14 +67,16 @@ class Attempt:
         text: str,
         temperature: float,
         *,
-        is_speech: bool,
+        spoken: float | None,
     ) -> Attempt:
-        """words: of heard, without its timestamps; text: what they are. is_speech: whether it is
-        known that somebody speaks."""
+        """words: of heard, without its timestamps; text: what they are. spoken: seconds of it with
+        speech; None: nobody knows."""
         is_cut = result.stop is StopReason.LENGTH
         loops = result.stop is StopReason.REPETITION or has_loop(words)
-        if is_cut or not is_speech:
+        if is_cut or spoken is None:
             loops = loops or compression_ratio(text) > MOST_COMPRESSION
+        if spoken is not None:
+            loops = loops or len(text) > MOST_CHARACTERS * spoken + SPARE_CHARACTERS
         mean = sum(result.logprobs) / len(result.logprobs) if result.logprobs else 0.0
         return cls(heard, loops, mean, result.no_speech_prob, result.language, temperature)
 

@@ -44,8 +44,10 @@ class CrossCache(FreeList):
 
     data: [layers, slots + 1, 2, heads, positions, head_dim], keys then values; `data[layer]` is
     what the attention kernels read. lengths: [slots + 1] int64 on the same device, the encoder
-    positions that are real in each slot (0 when free). Slot 0 is the trash slot. Slots, not pages:
-    the longest window is known, and a slot index is all that a captured step has to be given.
+    positions that are real in each slot (0 when free). bias: [slots + 1, positions], the logarithm
+    of how often each counts; None until one counts more than once. Slot 0 is the trash slot. Slots,
+    not pages: the longest window is known, and a slot index is all that a captured step has to be
+    given.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class CrossCache(FreeList):
         self.data: Tensor = torch.zeros(shape, dtype=dtype, device=device)
         self.lengths: Tensor = torch.zeros(slots + 1, dtype=torch.int64, device=device)
         self.lengths[TRASH_SLOT] = 1  # a softmax over nothing would be NaN
-        self._changed = [positions] * (slots + 1)  # from there on a slot holds what `rest` holds
+        self.bias: Tensor | None = None
         self.positions = positions
 
     def free(self, place: int) -> None:
@@ -78,13 +80,14 @@ class CrossCache(FreeList):
         projected: Sequence[Tensor],
         lengths: Sequence[int],
         rest: Sequence[Tensor] | None = None,
+        sizes: Tensor | None = None,
     ) -> None:
         """Fills slots with the projections of a batch of windows, in the order of the batch.
 
         projected: per layer [batch, 2, heads, positions, head_dim], from `project_cross`.
         lengths: positions to keep of each window; what is behind them is not copied. rest: per
-        layer [1, 2, heads, all positions, head_dim], which stands behind every window; always the
-        same, so that what a slot has of it needs no copying.
+        layer [1, 2, heads, more positions, head_dim], put behind every window. sizes: [more
+        positions], how often each of these counts; None: once.
         """
         assert len(slots) == len(lengths) == projected[0].shape[0], (slots, lengths)
         assert len(projected) == self.data.shape[0], len(projected)
@@ -93,14 +96,16 @@ class CrossCache(FreeList):
             assert 1 <= length <= min(self.positions, projected[0].shape[3]), length
             for layer, keys_values in enumerate(projected):
                 self.data[layer, slot, :, :, :length] = keys_values[index, :, :, :length]
-            self.lengths[slot] = length
-            changed, self._changed[slot] = self._changed[slot], length
-            if rest is None:
-                self._changed[slot] = self.positions
-                continue
-            self.lengths[slot] = self.positions
-            for layer, silent in enumerate(rest):
-                self.data[layer, slot, :, :, length:changed] = silent[0, :, :, length:changed]
+            end = length if rest is None else length + rest[0].shape[3]
+            assert end <= self.positions, (length, end)
+            self.lengths[slot] = end
+            for layer, behind in enumerate(rest or ()):
+                self.data[layer, slot, :, :, length:end] = behind[0]
+            if sizes is not None and self.bias is None:
+                self.bias = self.data.new_zeros(self.data.shape[1], self.positions)
+            if self.bias is not None:
+                self.bias[slot, :length] = 0.0
+                self.bias[slot, length:end] = 0.0 if sizes is None else sizes.log()
 
     def fill(self, slots: Tensor, projected: Sequence[Tensor]) -> None:
         """`write` of whole windows where the slots are known on the device alone, for a graph; the

@@ -20,6 +20,7 @@ from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
 from lookhear.engine.speech.file import FileTranscription
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.whisper.attempts import Attempt, Attempts
+from lookhear.engine.whisper.file_language import LanguageTrial
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
@@ -50,6 +51,7 @@ class WhisperFile(FileTranscription):
         self._language = prompter.language_token(message.settings.language)
         self._closed: list[int] = []  # the last tokens, for the prompt
         self._attempts = Attempts(message.temperature)
+        self._trial = LanguageTrial()
 
     @property
     def language(self) -> str | None:
@@ -81,7 +83,7 @@ class WhisperFile(FileTranscription):
             samples=samples,
             window_samples=self._window.window(len(samples)),
             head=head,
-            language=self._language,
+            language=self._trial.asked if self._language is None else self._language,
             detect_language=self._prompter.detects_language,
             tail=tail,
             timestamps=True,
@@ -99,12 +101,25 @@ class WhisperFile(FileTranscription):
             words,
             self._prompter.decode_bytes(words).decode("utf-8", "replace"),
             self._attempts.temperature,
-            is_speech=self._message.speech is not None,
+            spoken=self._spoken(num_samples),
         )
+        if self._language is None:
+            likeliest = self._trial.take(result, attempt)
+            if likeliest is None:
+                return 0  # once more, in another language
+            attempt = likeliest
         chosen = self._attempts.take(attempt)
         if chosen is None:
             return 0  # once more, less greedily
+        self._trial = LanguageTrial()
         return self._keep(chosen, num_samples)
+
+    def _spoken(self, num_samples: int) -> float | None:
+        """Seconds of the window with speech, if anybody knows."""
+        if self._message.speech is None:
+            return None
+        begin = self._position
+        return self._audio.spoken(begin, begin + num_samples) / SAMPLE_RATE
 
     def _keep(self, chosen: Attempt, num_samples: int) -> int:
         """What the model says of this window; returns how many of its samples are done with."""

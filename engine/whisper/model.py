@@ -15,10 +15,12 @@ from torch import Tensor
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
 from lookhear.engine.models.layers import SelfAttention
 from lookhear.engine.whisper.caches import CrossCache, SelfCache
+from lookhear.engine.whisper.settled import OVERLAP, SettledAudio
 from lookhear.engine.whisper.silence import SILENT_LOG_MEL, EncodedSilence
 from lookhear.engine.whisper.weights import WhisperDims, WhisperWeights, read_weights
 from lookhear.kernels import (
     attention,
+    biased_cross_attention,
     cross_attention_cached,
     cross_attention_weights,
     embed_tokens,
@@ -29,6 +31,7 @@ from lookhear.kernels import (
 )
 
 Head = tuple[int, int]  # (decoder layer, head in it)
+KeysValues = list[tuple[Tensor, Tensor]]
 
 
 class WhisperModel:
@@ -51,11 +54,14 @@ class WhisperModel:
         device: torch.device | str = "cpu",
         progress: Callable[[float], None] | None = None,
         trim_head: bool = True,
+        half_decoder: bool = False,
     ) -> WhisperModel:
         """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
 
         dtype: of everything; but bfloat16 on a CPU means the encoder. The decoder, which waits for
         its weights rather than computes, keeps them in float16 and everything else in float32.
+        half_decoder: so it does with an encoder in float32 too, if it can. OpenAI published
+        Whisper in float16, so nothing of those weights is lost.
         trim_head: text tokens that the checkpoint says are never written get the logit -inf
         without computing it; see `_never_written`.
         """
@@ -64,11 +70,14 @@ class WhisperModel:
         never = _never_written(folder, config.get("eos_token_id")) if trim_head else set()
         on_cpu = torch.device(device).type == "cpu"
         mixed = dtype == torch.bfloat16 and on_cpu and supports_half_weights()
+        half = half_decoder and on_cpu and dtype == torch.float32 and supports_half_weights()
         reader = CheckpointReader(
             folder, dtype=torch.float32 if mixed else dtype, device=device, progress=progress
         )
         with torch.inference_mode():
-            weights = read_weights(reader, dims, never, encoder_dtype=dtype, half_decoder=mixed)
+            weights = read_weights(
+                reader, dims, never, encoder_dtype=dtype, half_decoder=mixed or half
+            )
             return cls(dims, weights)
 
     def new_self_cache(
@@ -90,14 +99,23 @@ class WhisperModel:
         return CrossCache(slots, layers, heads, size, dims.head_dim, dtype, self.device)
 
     @torch.inference_mode()
-    def encode(self, log_mel: Tensor, silence: EncodedSilence | None = None) -> Tensor:
+    def encode(
+        self,
+        log_mel: Tensor,
+        silence: EncodedSilence | None = None,
+        settled: Sequence[SettledAudio] = (),
+        kept: KeysValues | None = None,
+    ) -> Tensor:
         """Encodes windows of one length, each attending to all of itself.
 
         log_mel: [batch, mels, frames], any even number of frames up to 2 * audio_positions. A
         window shorter than 30 s takes the first positions: Whisper's are fixed sinusoids.
         silence: what the checkpoint was trained to hear behind a short window. It is attended to as
         if it had been read.
-        Returns [batch, frames // 2, width].
+        settled: of each window, what stands in front of it and was encoded before; then log_mel
+        begins OVERLAP positions earlier than the window, and silence must be given.
+        kept: gets the keys and values of every layer, two of [batch, positions, heads, head_dim].
+        Returns [batch, positions, width], without what was settled.
         """
         dims = self.dims
         frames = log_mel.shape[2]
@@ -106,37 +124,53 @@ class WhisperModel:
         if frames == dims.max_frames:
             silence = None
         if silence is None:
-            return self._encoder(self._convolved(log_mel))
+            assert not settled
+            return self._encoder(self._convolved(log_mel), kept=kept)
         # The silence begins as the window ends.
-        x = self._convolved(F.pad(log_mel, (0, 2), mode="replicate"), frames // 2)
-        return self._encoder(x, silence)
+        first = OVERLAP if settled else 0
+        log_mel = F.pad(log_mel, (0, 2), mode="replicate")
+        x = self._convolved(log_mel, first, frames // 2, [s.positions for s in settled])
+        return self._encoder(x, silence, kept, settled)
 
     @torch.inference_mode()
     def encode_silence(self, group: int = 1) -> EncodedSilence:
         """A full window in which nobody speaks. group: see `EncodedSilence.of`."""
         shape = (1, self.dims.num_mels, self.dims.max_frames)
         log_mel = torch.full(shape, SILENT_LOG_MEL, device=self.device)
-        keys_values: list[tuple[Tensor, Tensor]] = []
+        keys_values: KeysValues = []
         encoded = self._encoder(self._convolved(log_mel), kept=keys_values)
         return EncodedSilence.of(keys_values, self.project_cross(encoded), group)
 
-    def _convolved(self, log_mel: Tensor, positions: int | None = None) -> Tensor:
-        """[batch, frames // 2, width], the first so many of them, with their positions added."""
+    def _convolved(
+        self,
+        log_mel: Tensor,
+        first: int = 0,
+        last: int | None = None,
+        places: Sequence[int] = (),
+    ) -> Tensor:
+        """[batch, positions, width], of those that log_mel gives those from first to last. places:
+        where in its window each row begins; default: in front."""
         weights = self.weights
         x = log_mel.to(self.dtype)[:, :, None]
         x = gelu_(F.conv2d(x, *weights.conv1, padding=(0, 1)))
         x = gelu_(F.conv2d(x, *weights.conv2, stride=(1, 2), padding=(0, 1)))
         # Laid out by position once (on a GPU it is), or every layer would do it again.
-        x = x.squeeze(2)[..., :positions].transpose(1, 2).contiguous()
-        return x.add_(weights.encoder_positions[: x.shape[1]])
+        x = x.squeeze(2)[..., first:last].transpose(1, 2).contiguous()
+        count = x.shape[1]
+        if not places:
+            return x.add_(weights.encoder_positions[:count])
+        for row, place in zip(x, places, strict=True):
+            row.add_(weights.encoder_positions[place : place + count])
+        return x
 
     def _encoder(
         self,
         x: Tensor,
         silence: EncodedSilence | None = None,
-        kept: list[tuple[Tensor, Tensor]] | None = None,
+        kept: KeysValues | None = None,
+        settled: Sequence[SettledAudio] = (),
     ) -> Tensor:
-        """x: [batch, positions, width], overwritten. kept: hears keys and values of every layer."""
+        """x: [batch, positions, width], overwritten. The others: see `encode`."""
         layers = self.weights.encoder_layers
         nexts = [*(layer.attention.norm for layer in layers[1:]), self.weights.encoder_norm]
         normed = layers[0].attention.norm(x)
@@ -146,6 +180,9 @@ class WhisperModel:
                 kept.append((k.contiguous(), v.contiguous()))
             if silence is None:
                 y = attention(q, k, v, scale=1.0)
+            elif settled:  # of different lengths: one by one
+                rows = zip(q, k, v, settled, strict=True)
+                y = torch.cat([silence.attention(index, *_behind(index, *row)) for row in rows])
             else:
                 y = silence.attention(index, q, k, v)
             y = linear(y.flatten(2), layer.attention.out)
@@ -208,7 +245,11 @@ class WhisperModel:
             q = linear(normed, layer.cross.q)
             q = q.view(*q.shape[:2], dims.decoder_heads, dims.head_dim)
             audio = cross_cache.data[index]
-            y = cross_attention_cached(q, audio, slots, audio_lengths, scale=1.0)
+            if cross_cache.bias is None:
+                y = cross_attention_cached(q, audio, slots, audio_lengths, scale=1.0)
+            else:
+                bias = cross_cache.bias
+                y = biased_cross_attention(q, audio, slots, audio_lengths, bias, scale=1.0)
             normed = layer.ffn.norm.add_(linear(y.flatten(2), layer.cross.out), x)
             if looks is not None:
                 looks.add(index, q, audio, slots, audio_lengths)
@@ -302,6 +343,14 @@ def _never_written(folder: Path, eot: object) -> set[int]:
             raise CheckpointError.of(path, "unused_tokens", "[first, last)", pair)
         never.update(range(*pair))
     return {i for i in never if i < eot}
+
+
+def _behind(
+    layer: int, q: Tensor, k: Tensor, v: Tensor, settled: SettledAudio
+) -> tuple[Tensor, Tensor, Tensor]:
+    """q, k, v of one window, [positions, heads, dim], its keys and values behind the settled."""
+    keys, values = settled.keys_values[layer]
+    return q[None], torch.cat([keys, k[None]], dim=1), torch.cat([values, v[None]], dim=1)
 
 
 def _heads(weights: SelfAttention, normed: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:

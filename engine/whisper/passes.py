@@ -19,10 +19,12 @@ from lookhear.engine.core.request import UNREAD
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Fields, Shape, row_buckets
 from lookhear.engine.device.staging import Integers, to_device
+from lookhear.engine.whisper.alignment import SAMPLES_PER_POSITION
 from lookhear.engine.whisper.caches import TRASH_ROW, TRASH_SLOT, CrossCache, SelfCache
-from lookhear.engine.whisper.model import WhisperModel
-from lookhear.engine.whisper.request import LogitsRow, WhisperSequence
+from lookhear.engine.whisper.model import KeysValues, WhisperModel
+from lookhear.engine.whisper.request import LogitsRow, WhisperRequest, WhisperSequence
 from lookhear.engine.whisper.rules import Rule, TokenRules
+from lookhear.engine.whisper.settled import OVERLAP, SettledAudio, SettledStore
 from lookhear.engine.whisper.silence import GROUP
 from lookhear.kernels.log_mel import HOP
 
@@ -32,6 +34,7 @@ Wanted = Sequence[tuple[int, LogitsRow]]  # index into the group, position
 PROMPT_TOKENS = (4, 8, 16, 32, 64, 96)
 PROMPT_ROWS = 16
 ENCODER_ROWS = (1, 2, 4, 8)
+SETTLED_BYTES = 1 << 30  # of audio that was heard before; 14 s of Whisper base are 17 to 34 MB
 
 
 class WhisperLogits(NamedTuple):
@@ -60,6 +63,9 @@ class WhisperPasses:
         self._model = model
         group = GROUP if model.device.type == "cpu" else 1
         self._silence = model.encode_silence(group) if pads else None
+        # On a GPU all is read at once, in captured passes.
+        is_short = pads and model.device.type == "cpu"
+        self._settled = SettledStore(SETTLED_BYTES) if is_short else None
         self._rules = rules
         self._self_cache = self_cache
         self._cross_cache = cross_cache
@@ -105,12 +111,27 @@ class WhisperPasses:
     # --- encoding --------------------------------------------------------------------------------
 
     def encode(self, group: Sequence[WhisperSequence]) -> None:
-        """Audio of one window length into the slots of its sequences."""
+        """Audio of one `shape_of` into the slots of its sequences."""
         most = ENCODER_ROWS[-1] if self.graphs.is_on else len(group)
         for first in range(0, len(group), most):
             self._encode(group[first : first + most])
 
+    def shape_of(self, request: WhisperRequest) -> tuple[int, bool]:
+        """Samples to be encoded, and whether others stand in front of them that were."""
+        settled = self._settled_of(request)
+        known = settled.positions * SAMPLES_PER_POSITION if settled else 0
+        return request.window_samples - known, known > 0
+
+    def _settled_of(self, request: WhisperRequest) -> SettledAudio | None:
+        if self._settled is None or not request.settled_key:
+            return None
+        most = request.settled_samples // SAMPLES_PER_POSITION
+        return self._settled.get(request.settled_key, most)
+
     def _encode(self, group: Sequence[WhisperSequence]) -> None:
+        if self._settled is not None:
+            self._encode_behind(group, self._settled)
+            return
         model, window = self._model, group[0].request.window_samples
         # Most of a long window is silence: the device has that already.
         spoken = max(len(sequence.request.samples) for sequence in group)
@@ -127,8 +148,9 @@ class WhisperPasses:
         if shape is None:
             encoded = self.graphs.run(kind, None, lambda: model.encode(log_mel, self._silence))
             lengths = [encoded.shape[1]] * len(group)
-            rest = None if self._silence is None else self._silence.cross
-            self._cross_cache.write(slots, model.project_cross(encoded), lengths, rest)
+            silence = self._silence
+            rest = (None, None) if silence is None else silence.cross_rest(encoded.shape[1])
+            self._cross_cache.write(slots, model.project_cross(encoded), lengths, *rest)
             return
         padding = [TRASH_SLOT] * (shape[0] - len(group))
         fields = self.graphs.staging.put(
@@ -140,6 +162,42 @@ class WhisperPasses:
         if self._silence is not None:
             positions = self._model.dims.audio_positions
         self._cross_cache.lengths.index_fill_(0, fields["slots"][: len(group)], positions)
+
+    def _encode_behind(self, group: Sequence[WhisperSequence], store: SettledStore) -> None:
+        """Short windows behind what was settled of them before, if all have something of the kind;
+        what has become so since is kept."""
+        model, silence = self._model, self._silence
+        assert silence is not None
+        befores = [self._settled_of(sequence.request) for sequence in group]
+        settled = [before for before in befores if before is not None]
+        assert len(settled) in (0, len(group)), "grouped by `shape_of`"
+        places = [s.positions - OVERLAP for s in settled] or [0] * len(group)
+        [size] = (
+            {s.request.window_samples for s in group}
+            if not settled
+            else {
+                sequence.request.window_samples - place * SAMPLES_PER_POSITION
+                for sequence, place in zip(group, places, strict=True)
+            }
+        )
+        audio = torch.zeros((len(group), size))
+        for row, sequence, place in zip(audio, group, places, strict=True):
+            samples = sequence.request.samples[place * SAMPLES_PER_POSITION :]
+            row[: len(samples)] = torch.from_numpy(samples)
+        kept: KeysValues = []
+        encoded = model.encode(kernels.log_mel(audio, self._filters), silence, settled, kept)
+        projected = model.project_cross(encoded)
+        for row, (sequence, before) in enumerate(zip(group, befores, strict=True)):
+            request = sequence.request
+            own = [x[row : row + 1] for x in projected]
+            if before is not None:
+                own = [torch.cat(pair, dim=3) for pair in zip(before.cross, own, strict=True)]
+            length = own[0].shape[3]
+            self._cross_cache.write([sequence.slot], own, [length], *silence.cross_rest(length))
+            count = request.settled_samples // SAMPLES_PER_POSITION
+            if request.settled_key and count > (before.positions if before else 0):
+                audio_before = SettledAudio.of(before, kept, projected, row, count)
+                store.put(request.settled_key, audio_before)
 
     def _mel_of(self, window: int, batch: int) -> Tensor:
         """Where the graphs of that window read log-mel: [batch, mels, frames]."""

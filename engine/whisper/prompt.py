@@ -50,6 +50,14 @@ class WhisperPrompter:
         """Numbers of ISO codes, by token id."""
         return {self._tokenizer.languages[code]: value for code, value in of.items()}
 
+    def timestamp(self, seconds: float) -> int:
+        """Token id of a time of the window, to the nearest that there is."""
+        return self._tokenizer.timestamp_token(seconds)
+
+    def timestamps_from(self, seconds: float) -> range:
+        """Token ids of all times from there on."""
+        return range(self.timestamp(seconds), self._tokenizer.vocab_size)
+
     def timestamp_seconds(self, token: int) -> float | None:
         """Seconds that a timestamp token stands for; None for any other token."""
         first = self._tokenizer.timestamp_begin

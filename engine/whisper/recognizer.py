@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from lookhear.engine.core.request import Cost, Result
-from lookhear.engine.messages import TranscriptionSettings
+from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.recognizer import Stretch, max_answer
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.request import WhisperRequest
+
+STAMPS = 16  # timestamps that an answer has room for
+NEAR = SAMPLE_RATE // 2  # speech so close to the end of the audio is not waited for
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +34,16 @@ class WindowRule:
         return min(max(steps * self.step, self.shortest), self.longest)
 
 
+def _guess(stretch: Stretch, prior: Mapping[str, float]) -> str | None:
+    """The language that will most probably be heard: what the last tick heard, or what the session
+    is in. prior: log-probabilities before the stretch is heard."""
+    if stretch.draft is not None and stretch.draft.language is not None:
+        return stretch.draft.language
+    best = max(prior, key=lambda code: prior[code], default=None)
+    # A wrong guess costs a pass over the prompt in vain, a right one saves a pass.
+    return best if best is not None and math.exp(prior[best]) > 0.5 else None
+
+
 class WhisperRecognizer:
     """Every request hears the whole segment anew: in Whisper's encoder all audio sees all other."""
 
@@ -42,38 +59,88 @@ class WhisperRecognizer:
         self.token_bytes = prompter.token_bytes
         self.decode_bytes = prompter.decode_bytes
 
-    def cost(self, start: int, num_samples: int, num_committed: int) -> Cost:
-        """The whole window, whatever was heard of it before."""
-        return Cost(self._window.window(num_samples))
+    def cost(self, start: int, num_samples: int, num_committed: int, num_before: int = 0) -> Cost:
+        """The whole segment, whatever was heard of it before."""
+        return Cost(min(num_before + self._window.window(num_samples), self._window.longest))
 
     def request(self, stretch: Stretch) -> WhisperRequest:
-        """The whole segment, with committed tokens forced and the last hypothesis as draft."""
-        settings = self._settings
+        """The whole segment, with committed tokens forced and the last hypothesis as draft.
+
+        What was said before it is heard and forced as in a file: each segment between timestamps,
+        then the one at which this segment begins. Without them the model takes the first full stop
+        for the end of all.
+        """
+        settings, before = self._settings, stretch.before
+        is_stamped = bool(before.segments)
+        prior = stretch.languages.prior(self._prompter.languages)
         head, tail = self._prompter.prompt(
-            settings.prompt, stretch.earlier, settings.task, timestamps=False
+            settings.prompt,
+            () if is_stamped else stretch.carried,
+            settings.task,
+            timestamps=is_stamped,
         )
+        samples = stretch.samples
+        if is_stamped:
+            samples = np.concatenate([*(held.samples for held in before.segments), samples])
+        settled = before.num_samples
+        window = min(settled + self._window.window(len(stretch.samples)), self._window.longest)
+        if stretch.asks_language:
+            answer = 1
+        else:
+            answer = max_answer(len(stretch.samples)) + (STAMPS if is_stamped else 0)
         return WhisperRequest(
             key=stretch.key,
             priority=stretch.priority,
-            samples=stretch.samples,
-            window_samples=self._window.window(len(stretch.samples)),
+            samples=samples,
+            window_samples=window,
+            settled_key=before.key,
+            settled_samples=settled,
+            timestamps=is_stamped,
+            end_tokens=self._end_tokens(stretch),
             head=head,
             language=self._prompter.language_token(stretch.language),
             detect_language=self._prompter.detects_language,
             tail=tail,
-            prefix=stretch.committed,
-            draft=stretch.draft.tokens if stretch.draft else (),
-            max_new_tokens=max_answer(len(stretch.samples)),
-            align=settings.words,
-            language_prior=self._prompter.language_tokens(
-                stretch.languages.prior(self._prompter.languages)
-            ),
+            prefix=self._prefix(stretch),
+            draft=stretch.draft.written if stretch.draft else (),
+            max_new_tokens=answer,
+            align=settings.words and not stretch.asks_language,
+            language_prior=self._prompter.language_tokens(prior),
+            language_guess=self._prompter.language_token(_guess(stretch, prior)),
         )
 
-    def hypothesis(self, result: Result, num_committed: int, start: int) -> Hypothesis:
+    def _prefix(self, stretch: Stretch) -> tuple[int, ...]:
+        """Forced tokens: earlier text and its times, then the committed."""
+        if not stretch.before.segments:
+            return stretch.committed
+        stamp = self._prompter.timestamp
+        tokens: list[int] = []
+        at = 0
+        for held in stretch.before.segments:
+            tokens.append(stamp((at + held.start) / SAMPLE_RATE))
+            tokens.extend(held.tokens)
+            tokens.append(stamp((at + held.end) / SAMPLE_RATE))
+            at += len(held.samples)
+        return (*tokens, stamp((at + stretch.voiced_from) / SAMPLE_RATE), *stretch.committed)
+
+    def _end_tokens(self, stretch: Stretch) -> frozenset[int]:
+        """Timestamps that end the text: behind them nobody speaks, as far as there is audio."""
+        if not stretch.before.segments:
+            return frozenset()
+        last = max(stretch.voiced_from, stretch.voiced_until - NEAR)
+        seconds = (stretch.before.num_samples + last) / SAMPLE_RATE
+        return frozenset(self._prompter.timestamps_from(seconds))
+
+    def hypothesis(self, result: Result, stretch: Stretch) -> Hypothesis:
         """See `Recognizer`."""
         language = self._prompter.language_code(result.language)
         heard = {self._prompter.language_code(t): p for t, p in result.languages.items()}
         languages = {code: p for code, p in heard.items() if code is not None}
-        hypothesis = Hypothesis.of(result, num_committed, start, language)
-        return replace(hypothesis, languages=languages)
+        start = stretch.start - stretch.before.num_samples
+        heard_all = Hypothesis.of(result, len(self._prefix(stretch)), start, language)
+        if stretch.before.segments:  # whose language would be heard, too
+            return heard_all.without(self._is_stamp)
+        return replace(heard_all, languages=languages)
+
+    def _is_stamp(self, token: int) -> bool:
+        return self._prompter.timestamp_seconds(token) is not None

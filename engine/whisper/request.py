@@ -6,7 +6,9 @@ Token layout of a request (an English-only checkpoint has no language and task t
     |----------------- head -------------------|           |--------- tail ---------| forced |
                                                                             to be verified --|
 
-The language may be a hole that the first pass fills from the logits after the start token.
+The language may be a hole that the first pass fills from the logits after the start token. Where
+it can be guessed, the guess is verified like a draft: the pass that reads it tells whether it was
+right.
 """
 
 from __future__ import annotations
@@ -38,6 +40,10 @@ class WhisperRequest:
     samples: mono float32 at 16 kHz, at most window_samples long; the encoder sees them padded with
     zeros to window_samples. language: token id, or None to detect (multilingual checkpoints): then
     the most probable one, its logarithm increased by its language_prior; empty: any.
+    language_guess: of what will be detected; it saves a pass if it is right, and changes nothing
+    else. end_tokens: timestamps that end the text, beside the end token. settled_key,
+    settled_samples: so many samples in front are the same in all requests of that key; "": nobody
+    knows.
     """
 
     key: str
@@ -56,6 +62,10 @@ class WhisperRequest:
     seed: int = 0
     align: bool = False
     language_prior: Mapping[int, float] = field(default_factory=dict)
+    language_guess: int | None = None
+    end_tokens: frozenset[int] = frozenset()
+    settled_key: str = ""
+    settled_samples: int = 0
 
 
 class Purpose(Enum):
@@ -69,7 +79,7 @@ class Purpose(Enum):
 class LogitsRow:
     """One position whose logits are wanted. index: offset in the fed queries. num_said: text tokens
     before it, unread ones included (0: the first one after the forced prefix); history: these
-    tokens, if timestamps are wanted, for nothing else depends on them."""
+    tokens and the prefix, if timestamps are wanted, for nothing else depends on them."""
 
     index: int
     purpose: Purpose
@@ -95,20 +105,25 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
     slot: int = 0
     is_encoded: bool = False
     language: int | None = None
+    is_guess: bool = False  # whether the language is one that the step under way verifies
     languages: Mapping[int, float] = field(default_factory=dict)
     no_speech_prob: float = 0.0
     token_times: tuple[tuple[float, float], ...] | None = None
 
     def __post_init__(self) -> None:
         self.generated = GeneratedTokens(
-            end_tokens=frozenset([self.end_token]), max_tokens=self.request.max_new_tokens
+            end_tokens=self.request.end_tokens | {self.end_token},
+            max_tokens=self.request.max_new_tokens,
         )
         self.language = self.request.language
         self.context = list(self.request.head)
         if self.request.detect_language and self.language is None:
-            self.phase = Phase.DETECT
-        else:
-            self._complete_prompt()
+            self.language = self.request.language_guess
+            self.is_guess = self.language is not None
+            if not self.is_guess:
+                self.phase = Phase.DETECT
+                return
+        self._complete_prompt()
 
     def _complete_prompt(self) -> None:
         if self.language is not None:
@@ -151,11 +166,11 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         rows = [LogitsRow(start, Purpose.START)] if start >= 0 else []
         if self.phase is Phase.DETECT:
             return rows
-        draft, said = self._draft, self.generated.tokens
+        draft, said = self._draft, (*self.request.prefix, *self.generated.tokens)
         for i in range(len(draft) + 1):
             # Only timestamps depend on what was said before.
             history = (*said, *draft[:i]) if self.request.timestamps else ()
-            num_said = len(said) + i + self.unread
+            num_said = len(self.generated.tokens) + i + self.unread
             rows.append(LogitsRow(known - 1 + i, Purpose.TOKEN, history, num_said))
         return rows
 
@@ -170,7 +185,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
     def launch(self) -> None:
         """A step that feeds the queries, or the text that is aligned, is on its way."""
         assert not self._depends
-        depends = self.phase is Phase.DETECT or self.phase is Phase.ALIGN
+        depends = self.is_guess or self.phase in (Phase.DETECT, Phase.ALIGN)
         if depends or self._draft or self.request.timestamps:
             self._depends = True
             return
@@ -178,18 +193,24 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         self.unread += 1
         self.phase = Phase.DECODE
 
-    def absorb_start(self, no_speech_prob: float, languages: Mapping[int, float]) -> None:
-        """The start token was read: what it says. If the language was to be detected, that is what
-        the first pass was for."""
+    def absorb_start(self, no_speech_prob: float, languages: Mapping[int, float]) -> bool:
+        """The start token was read: what it says. Returns whether what was sampled behind it, in
+        the same step, is of the language that was to be detected; else the next step asks again."""
         self.no_speech_prob, self.languages = no_speech_prob, languages
-        if self.phase is not Phase.DETECT:
-            return
+        if self.phase is not Phase.DETECT and not self.is_guess:
+            return True
         prior = self.request.language_prior
         scores = {token: prior.get(token, 0.0 if not prior else -math.inf) for token in languages}
+        language = max(languages, key=lambda token: languages[token] + scores[token])
+        if self.is_guess and self.language == language:
+            self.is_guess = False
+            return True
+        self.context = list(self.request.head)
         self.fed = len(self.context)
-        self._depends = False
-        self.language = max(languages, key=lambda token: languages[token] + scores[token])
+        self._depends = self.is_guess = False
+        self.language = language
         self._complete_prompt()
+        return False
 
     def absorb(self, sampled: list[int], logprobs: list[float]) -> None:
         """Take the tokens sampled at the rows of `Purpose.TOKEN`, in the step that was launched

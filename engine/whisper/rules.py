@@ -53,31 +53,32 @@ class TokenRules:
         assert len(rules) == len(logits), (len(rules), len(logits))
         return logits + self._masks[to_device(rules, torch.int64, logits.device)]
 
-    def timestamps(self, logits: Tensor, history: tuple[int, ...]) -> Tensor:
-        """logits [vocab] under the timestamp rules. history: tokens after the prompt so far.
+    def timestamps(self, logits: Tensor, histories: Sequence[tuple[int, ...]]) -> Tensor:
+        """logits [n, vocab] under the timestamp rules. histories: of each row, the tokens after the
+        prompt so far.
 
         Timestamps come in pairs, never go back, and the first token is one; when all timestamps
         together are likelier than any text token, a timestamp it must be.
         """
         first = self._first_stamp
         masked = logits + self._stamps
-        if not history:
-            masked[:first] = float("-inf")
-            masked[first + MAX_INITIAL_TIMESTAMP + 1 :] = float("-inf")
-            return masked
-        stamps = [t for t in history if t >= first]
-        last_is_stamp = history[-1] >= first
-        before_is_stamp = len(history) < 2 or history[-2] >= first
-        if last_is_stamp and before_is_stamp:
-            masked[first:] = float("-inf")
-        elif last_is_stamp:
-            masked[: self._eot] = float("-inf")
-        if stamps:
-            # An end may equal nothing before it; only a segment's start may repeat the last end.
-            low = stamps[-1] if last_is_stamp and not before_is_stamp else stamps[-1] + 1
-            masked[first:low] = float("-inf")
-        logprobs = masked.float().log_softmax(-1)
+        for row, history in zip(masked, histories, strict=True):
+            if not history:
+                row[:first] = float("-inf")
+                row[first + MAX_INITIAL_TIMESTAMP + 1 :] = float("-inf")
+                continue
+            stamps = [t for t in history if t >= first]
+            last_is_stamp = history[-1] >= first
+            before_is_stamp = len(history) < 2 or history[-2] >= first
+            if last_is_stamp and before_is_stamp:
+                row[first:] = float("-inf")
+            elif last_is_stamp:
+                row[: self._eot] = float("-inf")
+            if stamps:
+                # An end may equal nothing before it; only a start may repeat the last end.
+                low = stamps[-1] if last_is_stamp and not before_is_stamp else stamps[-1] + 1
+                row[first:low] = float("-inf")
         # No `if`: that would wait for the device.
-        is_stamp = logprobs[first:].logsumexp(-1) > logprobs[:first].max()
-        masked[:first].masked_fill_(is_stamp, float("-inf"))
+        is_stamp = masked[:, first:].logsumexp(-1) > masked[:, :first].amax(-1)
+        masked[:, :first].masked_fill_(is_stamp[:, None], float("-inf"))
         return masked

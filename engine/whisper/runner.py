@@ -97,11 +97,11 @@ class WhisperRunner:
         Prompts and single tokens run apart, so that no decode is padded to somebody's prompt.
         """
         failures: list[Failure] = []
-        by_window: dict[int, list[WhisperSequence]] = defaultdict(list)
+        alike: dict[tuple[int, bool], list[WhisperSequence]] = defaultdict(list)
         for sequence, _ in work:
             if not sequence.is_encoded:
-                by_window[sequence.request.window_samples].append(sequence)
-        for group in by_window.values():
+                alike[self.passes.shape_of(sequence.request)].append(sequence)
+        for group in alike.values():
             for sequence, error in isolated(group, self._encode):
                 failures.append(Failure.of(sequence.key, error, "the audio could not be encoded"))
         gone = {failure.key for failure in failures}
@@ -222,10 +222,7 @@ class WhisperRunner:
         for i, sequence in enumerate(group):
             if i in bad or sequence.phase in (Phase.ALIGN, Phase.DONE):
                 continue
-            is_detecting = sequence.phase is Phase.DETECT
-            if i in told:
-                sequence.absorb_start(*told[i])
-            if not is_detecting:
+            if i not in told or sequence.absorb_start(*told[i]):
                 sequence.absorb(chosen[i], scored[i])
         return [Failure(group[i].key, "model_error", NOT_FINITE) for i in sorted(bad)]
 
@@ -233,17 +230,20 @@ class WhisperRunner:
         """logits [n, vocab] under the rules of their rows."""
         scores = self._rules.masked(logits, [_rule(group[i], row) for i, row in wanted])
         stamped = [
-            (n, self._rules.timestamps(logits[n], row.history))
+            n
             for n, (i, row) in enumerate(wanted)
             if row.purpose is Purpose.TOKEN and group[i].request.timestamps
         ]
+        if not stamped:
+            return scores
+        histories = [wanted[n][1].history for n in stamped]
         if len(stamped) == len(wanted):
-            return torch.stack([row for _, row in stamped])
-        if stamped and scores is logits:  # which stay as they are
+            return self._rules.timestamps(logits, histories)
+        index = to_device(stamped, torch.int64, self._model.device)
+        theirs = self._rules.timestamps(logits[index], histories)
+        if scores is logits:  # which stay as they are
             scores = logits.clone()
-        for n, row in stamped:
-            scores[n] = row
-        return scores
+        return scores.index_copy_(0, index, theirs)
 
     def _align(self, group: Seq[WhisperSequence]) -> WhisperAlignment:
         staging = self.passes.graphs.staging

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,9 +17,12 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route, WebSocketRoute
 
 from lookhear.gateway.app import browser, health
+from lookhear.gateway.app.bodies import BodyMiddleware
 from lookhear.gateway.app.middleware import AccessMiddleware
 from lookhear.gateway.chat.endpoint import chat_completions
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.decoding.decoder import Limits
+from lookhear.gateway.decoding.decoders import Decoders
 from lookhear.gateway.files import transcriptions
 from lookhear.gateway.http.access import Access
 from lookhear.gateway.http.errors import (
@@ -36,6 +40,11 @@ from lookhear.gateway.telemetry.lag import LoopLag
 from lookhear.gateway.telemetry.metrics import Metrics
 from lookhear.media.voice.silero import SileroModel
 
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+THREADS = 2  # for messages that are too large for the event loop, and for files of our own
+
 Loader = Callable[[], Awaitable[None]]
 """Loads the engine's models; runs beside the server, which answers `/ready` meanwhile."""
 
@@ -47,16 +56,35 @@ def create_app(
     *,
     on_load_failure: Callable[[Exception], None] | None = None,
     dialects: Sequence[type[Dialect]] = DIALECTS,
+    traces: TracerProvider | None = None,
 ) -> Starlette:
     """The gateway. If `load` fails, `on_load_failure` decides what becomes of it. dialects: of
-    realtime sessions; of those on one path the first greets."""
+    realtime sessions; of those on one path the first greets. traces: where spans go."""
+    middleware: list[Middleware] = []
+    if traces is not None:
+        # An extra: nothing of it is imported where nobody asked for it.
+        from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
+
+        from lookhear.gateway.tracing.spans import TracedEngine
+
+        engine = TracedEngine(engine, traces.get_tracer("lookhear"))
+        # A span for each request and socket, under the caller's, if it names one (traceparent).
+        traced = Middleware(
+            OpenTelemetryMiddleware, tracer_provider=traces, exclude_spans=["receive", "send"]
+        )
+        middleware.append(traced)
+    metrics = Metrics()
+    limits = Limits(config.media_memory_bytes, config.media_seconds)
+    threads = ThreadPoolExecutor(THREADS, thread_name_prefix="gateway")
     services = Services(
         config=config,
         engine=engine,
         access=Access(config),
-        metrics=Metrics(),
+        metrics=metrics,
         silero=SileroModel(),
-        threads=ThreadPoolExecutor(config.media_threads, thread_name_prefix="media"),
+        decoders=Decoders(config.media_workers, limits, metrics, threads),
+        hearing=ThreadPoolExecutor(1, thread_name_prefix="hearing"),
+        threads=threads,
     )
 
     async def load_models() -> None:
@@ -80,7 +108,12 @@ def create_app(
             loading.cancel()
             await asyncio.gather(loading, return_exceptions=True)
             await engine.close()
-            services.threads.shutdown(wait=False, cancel_futures=True)
+            services.memory.close()
+            if traces is not None:
+                await asyncio.to_thread(traces.shutdown)  # what is not sent yet
+            await services.decoders.close()
+            for executor in (services.hearing, services.threads):
+                executor.shutdown(wait=False, cancel_futures=True)
 
     # Outside the door: a browser's preflight carries no key.
     preflight = Middleware(
@@ -91,6 +124,7 @@ def create_app(
         expose_headers=["x-request-id"],
     )
     door = Middleware(AccessMiddleware, services=services)
+    bodies = Middleware(BodyMiddleware, services=services)
     app = Starlette(
         routes=[
             *_realtime_routes(dialects),
@@ -102,10 +136,15 @@ def create_app(
             Route("/health", health.health),
             Route("/ready", health.ready),
             Route("/metrics", health.metrics),
-            Route("/sample.opus", browser.recording),
+            Route("/recordings/{name}", browser.recording),
             *browser.routes(),
         ],
-        middleware=[preflight, door] if config.allow_origins else [door],
+        middleware=[
+            *middleware,
+            *([preflight] if config.allow_origins else []),
+            door,
+            bodies,
+        ],
         exception_handlers={
             ApiError: answer_api_error,
             HTTPException: answer_http_exception,

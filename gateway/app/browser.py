@@ -14,6 +14,8 @@ from starlette.routing import Route
 
 from lookhear.gateway.catalogue import packaged_folder
 
+# What the page offers to play: a person, and a synthesiser for the toys, which hear nobody else.
+RECORDINGS = ("kennedy.opus", "hello.opus")
 ROOMS = ("chat", "media", "session", "shared", "transcript")
 _NAME = re.compile(r"[a-z]{1,40}\.(?:css|html|js|svg)")
 HEADERS = {
@@ -57,10 +59,10 @@ async def page(request: Request, room: str = "") -> Response:
     return FileResponse(folder / room / name, headers=HEADERS)
 
 
-async def recording(_: Request) -> Response:
-    """Speech that the packaged models understand, for a newcomer to hear transcribed."""
-    folder = packaged_folder()
-    file = folder / "recordings" / "hello.opus" if folder is not None else None
+async def recording(request: Request) -> Response:
+    """Packaged speech, for a newcomer to hear transcribed."""
+    folder, name = packaged_folder(), request.path_params["name"]
+    file = folder / "recordings" / name if folder is not None and name in RECORDINGS else None
     if file is None or not file.is_file():
         raise HTTPException(404)
     return FileResponse(file, headers=HEADERS, media_type="audio/ogg")

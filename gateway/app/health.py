@@ -8,7 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from lookhear.engine.messages import ModelCard
+from lookhear.engine.messages import LiveLoad, ModelCard
 from lookhear.gateway.services.services import served, services
 
 
@@ -23,6 +23,8 @@ async def ready(request: Request) -> Response:
     states = gateway.engine.states
     if gateway.closing:
         status = "closing"
+    elif gateway.draining:
+        status = "draining"
     elif not gateway.engine.models:
         status = "starting"
     elif all(state.state == "ready" for state in states):
@@ -37,6 +39,7 @@ async def ready(request: Request) -> Response:
                 "state": state.state,
                 "stage": state.stage,
                 "progress": round(state.progress, 3),
+                **_live(gateway.engine.live_load(state.model)),
             }
             for state in states
         ],
@@ -46,10 +49,26 @@ async def ready(request: Request) -> Response:
     return JSONResponse(body, 503, {"retry-after": "1"})
 
 
+def _live(load: LiveLoad | None) -> dict[str, Any]:
+    if load is None:
+        return {}
+    return {
+        "live": {
+            "speakers": load.speakers,
+            "places": load.places,
+            "predicted_lag": round(load.lag, 3),
+            "max_lag": load.bound,
+        }
+    }
+
+
 async def metrics(request: Request) -> Response:
     """Prometheus reads these numbers."""
     gateway = services(request)
-    gateway.metrics.see_engines(gateway.engine.states, gateway.engine.stats)
+    engine = gateway.engine
+    loads = {state.model: engine.live_load(state.model) for state in engine.states}
+    known = {model: load for model, load in loads.items() if load is not None}
+    gateway.metrics.see_engines(engine.states, engine.stats, known)
     return Response(gateway.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
 

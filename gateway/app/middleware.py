@@ -1,14 +1,20 @@
-"""What every HTTP request passes through: its id, access, and the count. Pure ASGI."""
+"""What every HTTP request passes through: its id, access, the count and its line in the log. Pure
+ASGI."""
 
 from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lookhear.gateway.http.access import Denied
+from lookhear.engine.config.log import bind
+from lookhear.gateway.http.access import Denied, leaving
 from lookhear.gateway.http.errors import REQUEST_ID, error_body
 from lookhear.gateway.services.services import Services
+from lookhear.gateway.telemetry.log import address, log_event
 
 PATHS = (
     "/",
@@ -20,6 +26,7 @@ PATHS = (
     "/v1/chat/completions",
     "/v1/models",
 )
+MAX_SHOWN = 200  # characters of a path in the log
 
 
 def needs_key(path: str) -> bool:
@@ -28,7 +35,7 @@ def needs_key(path: str) -> bool:
 
 
 class AccessMiddleware:
-    """Adds `x-request-id`, checks Host, Origin and key, counts. WebSockets pass: they check
+    """Adds `x-request-id`, checks Host, Origin and key, counts, logs. WebSockets pass: they check
     themselves, since their refusals look different."""
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
@@ -40,30 +47,67 @@ class AccessMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = scope[REQUEST_ID] = self._services.ids("req")
-        status = 500
+        services = self._services
+        request_id = scope[REQUEST_ID] = services.ids("req")
+        bind(request=request_id)  # for good: the task is this request's, and uvicorn logs after us
+        began, answer = services.clock(), _Answer()
 
         async def send_with_id(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
                 MutableHeaders(scope=message)["x-request-id"] = request_id
+            answer.note(message)
             await send(message)
 
         path = scope["path"]
         headers = Headers(scope=scope)
         try:
-            self._services.access.check_place(headers)
+            services.access.check_place(headers)
             if needs_key(path):
-                self._services.access.check_key(headers)
+                services.access.check_key(headers)
+            is_work = scope["method"] == "POST"
+            if is_work and services.is_leaving:
+                raise leaving()
         except Denied as denied:
-            self._services.metrics.refused.labels(denied.code).inc()
+            services.refusals.add(denied.code, is_clients=denied.status < 500)
+            answer.refusal = denied.code
             body = error_body(denied.message, denied.type, denied.code)
-            await JSONResponse(body, denied.status)(scope, receive, send_with_id)
+            retry = {"retry-after": str(denied.retry_after)} if denied.retry_after else None
+            await JSONResponse(body, denied.status, retry)(scope, receive, send_with_id)
         else:
-            await self._app(scope, receive, send_with_id)
+            with self._services.requests.one() if is_work else contextlib.nullcontext():
+                await self._app(scope, receive, send_with_id)
         finally:
-            self._services.metrics.requests.labels(_label(path), str(status)).inc()
+            services.metrics.requests.labels(_label(path), str(answer.status)).inc()
+            log_event(
+                "http.request",
+                method=scope["method"],
+                path=path[:MAX_SHOWN],  # never the query: its values are the client's
+                status=answer.status,
+                code=answer.refusal,
+                ms=round((services.clock() - began) * 1000, 1),
+                bytes=answer.size,
+                complete=None if answer.is_complete else False,
+                client=address(scope),
+            )
+
+
+@dataclass(slots=True)
+class _Answer:
+    """status: 500 until one is sent: then our own bug is answered behind us. size: bytes of the
+    body. is_complete: to its end, as far as we know."""
+
+    status: int = 500
+    size: int = 0
+    is_complete: bool = False
+    refusal: str | None = None
+
+    def note(self, message: Message) -> None:
+        """Of what is sent."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        elif message["type"] == "http.response.body":
+            self.size += len(message.get("body", b""))
+            self.is_complete = not message.get("more_body", False)
 
 
 def _label(path: str) -> str:

@@ -1,23 +1,35 @@
-"""uvicorn with a goodbye: sessions are closed with 1001 before the connections are taken down."""
+"""uvicorn with a goodbye, as signals ask for it.
+
+SIGTERM drains: nothing new is begun, what is under way ends, for some seconds at most; connections
+are accepted meanwhile, so that a load balancer hears why not. Ctrl-C, or any second signal, closes
+all sessions with 1001 and ends at once. SIGHUP reads the certificate and the keys again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
-import ssl
-from collections.abc import Callable, Coroutine
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from types import FrameType
 from typing import Any, TypeVar, cast
 
 import uvicorn
 from starlette.applications import Starlette
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from lookhear.engine.config import ConfigError
 from lookhear.gateway.app.garbage import tended
-from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.app.notify import STOPPING, notify
+from lookhear.gateway.app.reload import has_files, reload
+from lookhear.gateway.app.spare import SpareApp
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.frames import PacedProtocol
+from lookhear.gateway.sockets.requests import Doors, WatchedProtocol
+from lookhear.gateway.telemetry.log import log_event
 
 T = TypeVar("T")
 
@@ -29,14 +41,73 @@ KEEP_ALIVE = 75  # seconds
 
 
 class GatewayServer(uvicorn.Server):
-    """Serves one app on sockets that are already bound."""
+    """Serves one app on sockets that are already bound. Handlers of signals only take a note, which
+    is read ten times a second."""
+
+    def __init__(self, config: uvicorn.Config, services: Services) -> None:
+        super().__init__(config)
+        self._services = services
+        self._is_to_drain = self._is_to_reload = False
+        self._draining: asyncio.Task[None] | None = None
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """uvicorn's, and SIGHUP; but at a terminal, where that means that it was closed, only if
+        there is something to read again."""
+        with super().capture_signals():
+            is_main = threading.current_thread() is threading.main_thread()
+            if not is_main or (at_terminal() and not has_files(self._services.config)):
+                yield
+                return
+            before = signal.signal(signal.SIGHUP, self._hang_up)
+            try:
+                yield
+            finally:
+                signal.signal(signal.SIGHUP, before)
+
+    def _hang_up(self, _: int, __: FrameType | None) -> None:
+        self._is_to_reload = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The signal is dealt with here: uvicorn would raise it again at the end, and the exit
+        status would be that of one who was killed."""
+        if self.should_exit:
+            self.force_exit = True
+        elif (
+            sig == signal.SIGTERM and not self._is_to_drain and self._services.config.drain_seconds
+        ):
+            self._is_to_drain = True
+        else:
+            self.should_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """What the signals asked for."""
+        if self._is_to_reload:
+            self._is_to_reload = False
+            reload(self._services.config, self._services.access, self.config.ssl)
+        if self._is_to_drain and self._draining is None:
+            notify(STOPPING)
+            self._draining = asyncio.create_task(self._drain())
+        return await super().on_tick(counter)
+
+    async def _drain(self) -> None:
+        await self._services.drain(self._services.config.drain_seconds)
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the sessions first, for uvicorn would cut them off."""
-        app = cast(Starlette, self.config.app)
-        services: Services = app.state.services
-        await services.close_sessions()
+        if self._draining is None:
+            notify(STOPPING)
+        else:
+            self._draining.cancel()
+        await self._services.close_sessions()
         await super().shutdown(sockets)
+        log_event("server.end")  # here, for a signal ends the process behind us
+
+
+def at_terminal() -> bool:
+    """Whether somebody sees what we say, and presses Ctrl-C."""
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -57,10 +128,15 @@ def compute_alone() -> None:
 
 def make_server(app: Starlette) -> GatewayServer:
     """The server of `app` with our limits. Logging is the caller's."""
-    config = app.state.services.config
+    services: Services = app.state.services
+    config = services.config
+    doors = Doors(
+        services.connections, config.head_seconds, SpareApp(app, services), services.refusals.add
+    )
     return GatewayServer(
         uvicorn.Config(
             app,
+            http=cast(type[asyncio.Protocol], partial(WatchedProtocol, doors=doors)),
             ws=PacedProtocol,
             # Base64 of sound: deflate costs several times what it saves.
             ws_per_message_deflate=False,
@@ -74,22 +150,9 @@ def make_server(app: Starlette) -> GatewayServer:
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=5,
-        )
+        ),
+        services,
     )
-
-
-def check_certificate(config: GatewayConfig) -> None:
-    """Raises ConfigError if the certificate and its key cannot be used together."""
-    if config.ssl_certfile is None:
-        return
-    try:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(config.ssl_certfile, config.ssl_keyfile, password="")
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise ConfigError(
-            f"ssl-certfile: expected a PEM certificate and its unencrypted key, got "
-            f"{config.ssl_certfile} and {config.ssl_keyfile} ({error})"
-        ) from None
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -25,6 +25,7 @@ from lookhear.gateway.chat.parameters import FIELDS, with_seed
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.services.services import Services
+from lookhear.gateway.telemetry.cadence import Cadence
 
 ChoiceEvent = AnswerStarted | AnswerText | AnswerCompleted
 MOST_UNREAD = 1 << 16  # events; the policy for more is to give the answers up, and to say so
@@ -47,6 +48,7 @@ class Answers:
         self._first: tuple[int, ChoiceEvent] | None = None
         self._paths: list[list[str]] = []
         self._asked_at = gateway.clock()
+        self._cadence = Cadence(gateway.metrics.inter_token, gateway.clock)
         self._is_closed = False
         self._is_too_slow = False
         self._engine.open_session(self._session, self._hear)
@@ -78,6 +80,7 @@ class Answers:
             self._is_too_slow = True
             self.close()
             return
+        self._cadence.said(event)
         self._events.put_nowait(event)
         if isinstance(event, AnswerCompleted | AnswerFailed):
             self._unfinished.discard(event.answer)

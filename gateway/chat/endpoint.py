@@ -16,8 +16,9 @@ from lookhear.gateway.chat.completions import Chunks, completion, heading
 from lookhear.gateway.chat.loading import Question, check_abilities, load
 from lookhear.gateway.chat.messages import Line, parse_messages
 from lookhear.gateway.chat.parameters import Parameters, parse_parameters, wrong_type
+from lookhear.gateway.checks.outline import TooMuchJson, parse_json
 from lookhear.gateway.http.errors import ApiError, error_body
-from lookhear.gateway.http.requests import limited, until_gone
+from lookhear.gateway.http.requests import done_with_body, limited, until_gone
 from lookhear.gateway.services.services import Services, served, services
 
 HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -28,18 +29,20 @@ async def chat_completions(request: Request) -> Response:
     gateway = services(request)
     gateway.check_ready()
     asked, question, card = await _prepared(request, gateway)
+    done_with_body(request)
     return await _answer(request, gateway, asked, question, card)
 
 
 async def _prepared(request: Request, gateway: Services) -> tuple[Parameters, Question, ModelCard]:
     """The request, read and checked. Its body may be large: nothing here outlives the call."""
     body = await limited(request, gateway.config.max_upload_bytes, "body").body()
-    max_media = gateway.config.max_pictures
-    asked, lines = await gateway.in_thread(lambda: _parse(body, max_media))
+    most, max_media = gateway.config.max_json_bytes, gateway.config.max_pictures
+    asked, lines = await gateway.in_thread(lambda: _parse(body, most, max_media))
     card = served(asked.model or None, gateway.engine, "chat")
     check_abilities(lines, card, gateway)
     gateway.check_ready(card.id)
-    return asked, await until_gone(request, load(lines, gateway)), card
+    claim = gateway.claim(request, gateway.ids("chatcmpl"))
+    return asked, await until_gone(request, load(lines, gateway, claim)), card
 
 
 async def _answer(
@@ -98,12 +101,14 @@ async def _all(answers: Answers) -> list[Any]:
     return [event async for event in answers.events()]
 
 
-def _parse(body: bytes, max_media: int) -> tuple[Parameters, list[Line]]:
-    """In a media thread: a body may be a hundred megabytes of base64."""
+def _parse(body: bytes, most: int, max_media: int) -> tuple[Parameters, list[Line]]:
+    """In a thread: a body may be a hundred megabytes of base64."""
     try:
-        data = json.loads(body)
+        data = parse_json(body, most)
     except RecursionError:
         raise ApiError(400, "body: expected JSON, got too deep a nesting", param="body") from None
+    except TooMuchJson as error:
+        raise ApiError(413, f"body: {error}", code="request_too_large", param="body") from None
     except ValueError as error:
         message = f"body: expected a JSON object, got what is not JSON ({error})"
         raise ApiError(400, message, param="body") from None

@@ -19,9 +19,11 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.chat.messages import Line, Pointer, pointers
 from lookhear.gateway.checks.checks import is_clients_fault
-from lookhear.gateway.fetching.pictures import Picture, PictureBudget, Samples
+from lookhear.gateway.decoding.results import Picture, Recording
+from lookhear.gateway.fetching.pictures import PictureBudget
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.services.services import Services
+from lookhear.gateway.slots import Claim
 
 AT_ONCE = 4  # media of one request that are fetched and decoded at a time
 
@@ -57,9 +59,9 @@ def transcriber(gateway: Services) -> ModelCard | None:
     return next(iter([*up, *cards]), None)
 
 
-async def load(lines: list[Line], gateway: Services) -> Question:
-    """Raises ApiError that names the place in the request."""
-    loader = _Loader(gateway)
+async def load(lines: list[Line], gateway: Services, claim: Claim) -> Question:
+    """claim: for whom. Raises ApiError that names the place in the request."""
+    loader = _Loader(gateway, claim)
     results: dict[str, asyncio.Task[Part]] = {}
     try:
         async with asyncio.TaskGroup() as group:
@@ -78,32 +80,34 @@ async def load(lines: list[Line], gateway: Services) -> Question:
 class _Loader:
     """Loads for one request, within its budget."""
 
-    def __init__(self, gateway: Services) -> None:
+    def __init__(self, gateway: Services, claim: Claim) -> None:
         self._gateway = gateway
+        self._claim = claim
         self._budget: PictureBudget = gateway.pictures.budget()
         self._slots = asyncio.Semaphore(AT_ONCE)
         self.pictures: dict[str, Picture] = {}
 
     async def load(self, pointer: Pointer) -> Part:
-        media = self._gateway.pictures
+        media, claim = self._gateway.pictures, self._claim
         async with self._slots:
             if pointer.kind == "image":
-                picture = await media.image(pointer.url, pointer.path)
+                picture = await media.image(pointer.url, pointer.path, claim)
                 self._keep([picture], pointer.path)
                 return ImagePart(picture.name, pointer.detail)
             if pointer.kind == "video":
-                clip = await media.video(pointer.url, pointer.path)
+                clip = await media.video(pointer.url, pointer.path, claim)
                 self._keep(clip.frames, pointer.path)
                 return VideoPart([frame.name for frame in clip.frames], list(clip.seconds))
             read = media.audio_base64 if pointer.is_base64 else media.audio
-            return TextPart(await self._transcript(await read(pointer.url, pointer.path), pointer))
+            recording = await read(pointer.url, pointer.path, claim)
+            return TextPart(await self._transcript(recording, pointer))
 
     def _keep(self, pictures: list[Picture], path: str) -> None:
         self._budget.take(pictures, path)
         self.pictures.update((picture.name, picture) for picture in pictures)
 
-    async def _transcript(self, samples: Samples, pointer: Pointer) -> str:
-        gateway = self._gateway
+    async def _transcript(self, recording: Recording, pointer: Pointer) -> str:
+        gateway, samples = self._gateway, recording.samples
         card = transcriber(gateway)
         if card is None:  # the last one has gone since
             raise _unsupported(pointer, "no served model transcribes", "a recording")
@@ -112,10 +116,10 @@ class _Loader:
             request=gateway.ids("file"),
             settings=TranscriptionSettings(model=card.id),
             samples=samples,
-            speech=await gateway.speech(samples),
+            speech=recording.speech,
         )
         try:
-            async with gateway.file_slots:
+            async with gateway.file_slots.held(self._claim):
                 return (await gateway.engine.transcribe_file(message)).text
         except EngineRequestError as error:
             reason = f"{pointer.path}: {error}"

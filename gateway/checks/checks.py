@@ -7,6 +7,7 @@ extra fields are ignored: real clients send tuning fields that not every server 
 from __future__ import annotations
 
 import binascii
+import itertools
 import json
 from typing import Annotated
 
@@ -44,16 +45,32 @@ def wrong(param: str, expected: str, got: str, code: str = "invalid_value") -> P
 
 
 def shown(value: object) -> str:
-    """A value as an error message shows it: JSON, shortened."""
+    """A value as an error message shows it: JSON, shortened. It costs little, however large."""
     try:
-        text = json.dumps(value, ensure_ascii=False)
-    except RecursionError:  # read at a smaller depth of the stack than it is shown at
-        text = f"{kind(value)}, nested too deep to be shown"
+        text = json.dumps(_beginning(value, [_SHOWN]), ensure_ascii=False)
     except (TypeError, ValueError):
         text = repr(value)
     if not text.isascii():  # half a character cannot be sent back as UTF-8
         text = text.encode(errors="backslashreplace").decode()
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
+    if len(text) <= _SHOWN:
+        return text
+    size = f" ({len(value)} characters)" if isinstance(value, str) else ""
+    return f"{text[:_SHOWN]}…{size}"
+
+
+def _beginning(value: object, left: list[int]) -> object:
+    """What is enough to show the beginning of it. left: how many values more, each of which is a
+    character at least."""
+    left[0] -= 1
+    if isinstance(value, str):
+        return value[: _SHOWN + 1]
+    if isinstance(value, list):
+        taken = itertools.takewhile(lambda _: left[0] >= 0, value)
+        return [_beginning(entry, left) for entry in taken]
+    if isinstance(value, dict):
+        items = itertools.takewhile(lambda _: left[0] >= 0, value.items())
+        return {_beginning(name, left): _beginning(entry, left) for name, entry in items}
+    return value
 
 
 def kind(value: object) -> str:

@@ -1,11 +1,12 @@
-"""The command line of `lookhear serve` as configurations."""
+"""The options of `lookhear serve`, and what was given as configurations."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
-from collections.abc import Callable, Mapping
+from argparse import BooleanOptionalAction
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,10 @@ from lookhear.engine.config import (
     ConfigError,
     EngineConfig,
 )
+from lookhear.engine.config.log import FORMATS, LEVELS
 from lookhear.gateway.config import GatewayConfig
 from lookhear.media.fetching.addresses import Network, parse_network
 
-KEY_VARIABLE = "LOOKHEAR_API_KEY"
-MODEL_VARIABLE = "LOOKHEAR_MODEL"
 Fields = dict[str, Any]
 DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
@@ -33,29 +33,45 @@ def serve_parser() -> argparse.ArgumentParser:
         prog="lookhear serve",
         description="Serve live transcription and chat about pictures: the OpenAI Realtime API, "
         "chat completions and audio endpoints.",
+        epilog="Every option may stand in the file of --config under its name, and in the "
+        "environment: --max-sessions is LOOKHEAR_MAX_SESSIONS. The command line counts before the "
+        "environment, the environment before the file.",
     )
     add = parser.add_argument
-    add("--model", action="append", metavar="[NAME=]MODEL", help="repo id, folder or packaged "
-        "model, and its name on the wire; repeat it to serve several, the first is the default of "
-        f"clients that name none (default: that of {MODEL_VARIABLE}, else {AUTO_MODEL}: "
-        f"{DEFAULT_REAL} if it can be had, else the toy {DEFAULT_TOY})")  # fmt: skip
+    add("positional_models", nargs="*", metavar="MODEL", help="the same as --model MODEL")
+    add("--model", action="append", metavar="[NAME=]MODEL", dest="models", default=[AUTO_MODEL],
+        help="repo id, folder or packaged model, and its name on the wire; repeat it to serve "
+        "several, the first is the default of clients that name none (default: "
+        f"{AUTO_MODEL}: {DEFAULT_REAL} if it can be had, else the toy {DEFAULT_TOY})")  # fmt: skip
     add("--served-name", action="append", default=[], metavar="NAME",
         help="another way to give those names, in the order of --model")  # fmt: skip
     add("--host", default=gateway.host, help="address to listen on (default: %(default)s)")
     add("--port", type=int, default=gateway.port, help="0: any free one (default: %(default)s)")
-    add("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+    add("--log-level", choices=LEVELS, default=engine.log_level, help="the least that is logged; "
+        "debug shows what users say and send (default: %(default)s)")  # fmt: skip
+    add("--log-format", choices=FORMATS, default=engine.log_format,
+        help="auto: text on a terminal, else JSON (default: %(default)s)")  # fmt: skip
+    add("--config", type=Path, metavar="FILE", help="YAML with the names of options")
+    add("--print-config", action="store_true",
+        help="print what holds and where it comes from, and end")  # fmt: skip
+
+    add("--otlp-endpoint", default=gateway.otlp_endpoint, metavar="URL",
+        help="send traces to this OpenTelemetry collector, over HTTP (default: what "
+        "OTEL_EXPORTER_OTLP_ENDPOINT says, else none)")  # fmt: skip
 
     add = parser.add_argument_group("access").add_argument
-    add("--api-key", action="append", metavar="KEY", dest="api_keys",
-        help=f"clients must present it; repeatable; better in the environment: {KEY_VARIABLE}"
+    add("--api-key", action="append", default=[], metavar="KEY", dest="api_keys",
+        help="clients must present it; repeatable; better in the environment: LOOKHEAR_API_KEY"
     )  # fmt: skip
-    add("--allow-unauthenticated", action="store_true",
+    add("--api-key-file", type=Path, metavar="FILE",
+        help="more keys, one a line; read again on SIGHUP")  # fmt: skip
+    add("--allow-unauthenticated", action=BooleanOptionalAction, default=False,
         help="listen on a public address without a key")  # fmt: skip
     add("--allow-origin", action="append", default=[], metavar="ORIGIN", dest="allow_origins",
         help='let pages of this origin in, like https://example.org, or "*"')  # fmt: skip
     add("--allow-host", action="append", default=[], metavar="NAME", dest="allow_hosts",
         help="another name by which this machine is reached without a key")  # fmt: skip
-    add("--ssl-certfile", type=Path, metavar="FILE")
+    add("--ssl-certfile", type=Path, metavar="FILE", help="it and its key: read again on SIGHUP")
     add("--ssl-keyfile", type=Path, metavar="FILE")
 
     add = parser.add_argument_group("limits").add_argument
@@ -64,15 +80,48 @@ def serve_parser() -> argparse.ArgumentParser:
     _number(add, gateway, "--max-turn-seconds", "S", "audio between two commits, or in one file")
     _number(add, gateway, "--max-upload-bytes", "N",
         "of one HTTP request, files and pictures in it included")  # fmt: skip
+    _number(add, gateway, "--drain-seconds", "S",
+        "for what is under way when SIGTERM comes; 0: none")  # fmt: skip
 
-    media = parser.add_argument_group("media", "What messages may point at with URLs.")
+    doors = parser.add_argument_group("connections", "What anybody may hold without being served.")
+    add = doors.add_argument
+    _number(add, gateway, "--max-connections", "N",
+        "open sockets; fewer where the process may not open so many files")  # fmt: skip
+    _number(add, gateway, "--max-client-connections", "N",
+        "of one address (behind a proxy, that is the proxy's); at most half of all")  # fmt: skip
+    _number(add, gateway, "--max-client-sessions", "N",
+        "of one API key, or of one address where there are no keys; 0: no limit")  # fmt: skip
+    _number(add, gateway, "--head-seconds", "S", "for the head of an HTTP request")
+    _number(add, gateway, "--body-seconds", "S",
+        "a request is given up if no byte comes for so long")  # fmt: skip
+    _number(add, gateway, "--first-message-seconds", "S",
+        "a session that has sent nothing at all is closed after this; 0: never")  # fmt: skip
+    _number(add, gateway, "--idle-seconds", "S",
+        "a session in which nothing is said by anybody is closed after this; 0: never")  # fmt: skip
+    _number(add, gateway, "--max-json-bytes", "N",
+        "of one request or message, but for long strings in it, as media are")  # fmt: skip
+    _number(add, gateway, "--max-bodies-bytes", "N",
+        "of all HTTP requests together, received and not done with")  # fmt: skip
+
+    media = parser.add_argument_group(
+        "media", "How files are decoded, and what messages may point at with URLs."
+    )
     add = media.add_argument
+    add("--media-workers", type=int, default=max(3, (os.cpu_count() or 2) // 2), metavar="N",
+        help="processes that decode files, pictures and videos, below the priority of live speech; "
+        "one is kept for pictures (default: half the cores, 3 at least: %(default)s here)"
+    )  # fmt: skip
+    _number(
+        add, gateway, "--media-memory-bytes", "N", "of each of them; what needs more is refused"
+    )
+    _number(add, gateway, "--media-seconds", "S", "of processor time to decode one file")
     add("--allow-network", action="append", default=[], metavar="CIDR", dest="allow_networks",
         help="fetch from this private network too, like 10.1.0.0/16; public addresses are "
         "always allowed")  # fmt: skip
     add("--media-folder", type=Path, metavar="FOLDER",
         help="file: URLs may name files below it (default: none may)")  # fmt: skip
     _number(add, gateway, "--fetch-timeout-seconds", "S", "of one URL, redirects included")
+    _number(add, gateway, "--fetch-wait-seconds", "S", "until a URL is fetched, while others are")
     _number(add, gateway, "--max-media-bytes", "N", "of one image, video or recording in a message")
     _number(add, gateway, "--max-image-pixels", "N", "of one image or frame")
     _number(add, gateway, "--max-request-pixels", "N", "of all pictures of one question")
@@ -93,8 +142,9 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--window", default=engine.window, choices=["auto", "full", "short"],
         help="encoder windows: whole 30 s, as short as the audio, or what suits the model "
         "(default: %(default)s)")  # fmt: skip
-    add("--no-draft-verification", action="store_false", dest="draft_verification",
-        help="decode every update from its beginning")  # fmt: skip
+    add("--draft-verification", action=BooleanOptionalAction, default=engine.draft_verification,
+        help="check the last hypothesis in one pass; without, every update is decoded from its "
+        "beginning")  # fmt: skip
     _number(add, engine, "--max-segment-seconds", "S",
         "an open segment is cut beyond this; 0: what suits the model")  # fmt: skip
     add("--kv-cache-gigabytes", type=float, default=engine.kv_cache_gigabytes, metavar="GIB",
@@ -112,6 +162,9 @@ def serve_parser() -> argparse.ArgumentParser:
         "processor's work behind the GPU's (default: 0 on a CPU, 1 on a GPU)")  # fmt: skip
     add("--max-live-turns", type=int, default=engine.max_live_turns, metavar="N",
         help="turns open at once (0, the default: 64 on a CPU, 1024 on a GPU)")  # fmt: skip
+    add("--max-lag", type=float, default=engine.max_lag_seconds, metavar="S",
+        dest="max_lag_seconds", help="one more speaker is refused if it would take longer from a "
+        "word to its text, for 95 of 100 words; 0: nobody is (default: %(default)s)")  # fmt: skip
     add("--max-rows", type=int, default=engine.max_rows, metavar="N",
         help="turns decoded together in one step (0, the default: 16 on a CPU, 192 on a GPU of 40 "
         "GiB, a Whisper's 64, half as many on a smaller one)")  # fmt: skip
@@ -137,25 +190,20 @@ def _given(options: argparse.Namespace, config: type[GatewayConfig | EngineConfi
     return {name: value for name, value in vars(options).items() if name in names}
 
 
-def gateway_config(options: argparse.Namespace, environ: Mapping[str, str]) -> GatewayConfig:
+def gateway_config(options: argparse.Namespace) -> GatewayConfig:
     """Raises ConfigError."""
     given = _given(options, GatewayConfig)
-    given["api_keys"] = options.api_keys or filter(None, [environ.get(KEY_VARIABLE)])
     given["allow_networks"] = map(_network, options.allow_networks)
     for name in ("api_keys", "allow_origins", "allow_hosts", "allow_networks"):
         given[name] = tuple(given[name])
-    return GatewayConfig(media_threads=max(2, (os.cpu_count() or 2) // 2), **given)
+    return GatewayConfig(**given)
 
 
-def engine_configs(options: argparse.Namespace, environ: Mapping[str, str]) -> list[EngineConfig]:
+def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
     """One per model, in order. Raises ConfigError."""
     if not DEVICE.fullmatch(options.device):
         raise ConfigError(f"device: expected cpu, cuda, cuda:N or auto, got {options.device!r}")
-    usual = environ.get(MODEL_VARIABLE) or AUTO_MODEL
-    models = [
-        _name_and_model(usual if given == AUTO_MODEL else given)
-        for given in options.model or [AUTO_MODEL]
-    ]
+    models = [_name_and_model(given) for given in options.models]
     names = list(options.served_name)
     if len(names) > len(models):
         raise ConfigError(

@@ -8,30 +8,51 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from lookhear.engine.client.client import EngineClient, EngineStartError
 from lookhear.engine.config import ConfigError, EngineConfig
+from lookhear.engine.config.log import logging_to_stderr
 from lookhear.gateway import catalogue
 from lookhear.gateway.app.app import create_app
-from lookhear.gateway.app.server import bind, check_certificate, compute_alone, make_server, run
-from lookhear.gateway.commands.arguments import engine_configs, gateway_config, serve_parser
-from lookhear.gateway.commands.startup import LoadingBar, greet, tell_ready
+from lookhear.gateway.app.notify import READY, notify
+from lookhear.gateway.app.reload import check_certificate
+from lookhear.gateway.app.server import bind, compute_alone, make_server, run
+from lookhear.gateway.commands.arguments import engine_configs, gateway_config
+from lookhear.gateway.commands.settings import read_settings
+from lookhear.gateway.commands.startup import LoadingBar, greet, tell_ready, url
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.sockets.files import allow_more_files
+from lookhear.gateway.telemetry.log import log_event
+from lookhear.gateway.tracing.otlp import tracer_provider
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+log = logging.getLogger(__name__)
 
 WRONG_USE = 2  # exit status: what was asked for cannot be done
 
 
 def serve(argv: list[str]) -> int:
-    """Runs until Ctrl-C (exit 0). What cannot be served is one line on stderr and exit 2."""
-    options = serve_parser().parse_args(argv)
+    """Runs until Ctrl-C or SIGTERM (exit 0). What cannot be served: a line on stderr and exit 2."""
     try:
-        config = gateway_config(options, os.environ)
-        engines = engine_configs(options, os.environ)
-        check_certificate(config)
+        settings = read_settings(argv, os.environ)
     except ConfigError as error:
         return _refuse(str(error))
+    options = settings.options
+    try:
+        config = gateway_config(options)
+        engines = engine_configs(options)
+        check_certificate(config)
+        traces = tracer_provider(config.otlp_endpoint)
+    except ConfigError as error:
+        return _refuse(settings.located(str(error)))
+    if options.print_config:
+        print(settings.printed())
+        return 0
     try:
         listening = bind(config.host, config.port)
     except OSError as error:
@@ -39,17 +60,24 @@ def serve(argv: list[str]) -> int:
         if error.errno == errno.EADDRINUSE:
             reason += ". Is another server running there? --port picks another"
         return _refuse(f"cannot listen on {config.host} port {config.port}: {reason}")
-    _set_up_logging(options.log_level)
     compute_alone()
-    with listening:
+    allow_more_files()
+    logs = logging_to_stderr(options.log_level, options.log_format, secrets=config.api_keys)
+    with listening, logs:
         try:
-            return run(_serve(config, engines, listening))
+            return run(_serve(config, engines, listening, traces))
         except KeyboardInterrupt:
             return 0
+        except Exception:
+            log.exception("the gateway stopped")
+            return 1
 
 
 async def _serve(
-    config: GatewayConfig, engines: Sequence[EngineConfig], listening: socket.socket
+    config: GatewayConfig,
+    engines: Sequence[EngineConfig],
+    listening: socket.socket,
+    traces: TracerProvider | None,
 ) -> int:
     console = Console()
     port = int(listening.getsockname()[1])
@@ -60,13 +88,16 @@ async def _serve(
         with LoadingBar(console, several=len(engines) > 1) as bar:
             await engine.load(bar.update)
         tell_ready(console, config, port, engine.models)
+        notify(READY)
+        served = [card.id for card in engine.models]
+        log_event("server.ready", models=served, url=url(config, port))
 
     def stop(error: Exception) -> None:
         nonlocal failure
         failure = error
         server.should_exit = True
 
-    server = make_server(create_app(config, engine, load, on_load_failure=stop))
+    server = make_server(create_app(config, engine, load, on_load_failure=stop, traces=traces))
     greet(console, config, engines)
     await server.serve(sockets=[listening])
     if isinstance(failure, EngineStartError):
@@ -85,20 +116,6 @@ def local_models() -> tuple[list[catalogue.Row], str]:
         f"Of the Hugging Face hub: any {', '.join(kinds)} or {last}, lookhear serve --model REPO"
     )
     return [*catalogue.packaged(), *catalogue.downloaded()], advice
-
-
-def _set_up_logging(level: str) -> None:
-    """JSON lines of ours on stderr; uvicorn's own talk only when debugging."""
-    logging.basicConfig(level=level.upper(), format="%(message)s", stream=sys.stderr)
-    for name in ("uvicorn", "uvicorn.error", "asyncio", "httpx"):
-        logging.getLogger(name).setLevel("DEBUG" if level == "debug" else "WARNING")
-    logging.getLogger("uvicorn.error").addFilter(_is_news)
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """uvicorn takes every handshake that was refused, with a status and in words, for a bug of
-    ours; our own line has told of it."""
-    return not record.getMessage().startswith("ASGI callable returned without completing")
 
 
 def _refuse(reason: str) -> int:

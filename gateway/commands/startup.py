@@ -97,7 +97,7 @@ def greet(console: Console, config: GatewayConfig, engines: Sequence[EngineConfi
         if model == AUTO_MODEL:
             model = f"{DEFAULT_REAL}, or {DEFAULT_TOY} if that cannot be had,"
         _say(console, f"lookhear: loading {model}{named} ({place})")
-    if not config.api_keys and not config.loopback:
+    if not config.has_keys and not config.loopback:
         console.print("  Warning: anyone who reaches this address may use it (no API key).")
 
 

@@ -1,4 +1,4 @@
-"""Fetches media for a client: data:, http(s) and file: URLs -> decoded objects.
+"""Fetches media for a client: data:, http(s) and file: URLs -> files, not decoded yet.
 
 The rules are those of `media.fetching.rules`; here are the sockets. One connection per hop,
 straight to the address that was checked: no proxy from the environment, no pool, no cookies, no
@@ -11,12 +11,16 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Protocol, TypeVar
 
 import h11
 
-from lookhear.media.base import FetchError, MediaIO, MediaWithBytes
+from lookhear.gateway.decoding.jobs import Encoded
+from lookhear.gateway.slots import Claim, Slots
+from lookhear.media.base import FetchError
 from lookhear.media.fetching.addresses import Address
 from lookhear.media.fetching.rules import Download, FetchPolicy, read_local
 from lookhear.media.fetching.urls import HttpUrl, parse_data_url, scheme_of
@@ -27,7 +31,9 @@ CHUNK = 65536
 MAX_HEAD = 65536  # bytes of an answer's header lines
 CONNECT_SECONDS = 3.0  # for one of several addresses; the last one has all that is left
 ADDRESSES = 4  # of one name that are tried
-PARALLEL = 16
+# Connections at a time: in all, for one client, for one request.
+PARALLEL, PER_CLIENT, PER_REQUEST = 64, 32, 4
+WAIT_SECONDS = 30.0  # for one of them
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -41,57 +47,87 @@ class InThread(Protocol):
         """Wait for its result."""
 
 
-async def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a name by the system's resolver. Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(address[0]) for *_, address in found]
+class Resolver:
+    """The system's, which holds a thread until it knows or gives up: as many names at once as may
+    be fetched, where the event loop's own threads are a handful."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(PARALLEL, thread_name_prefix="resolver")
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        """The addresses of a name. Raises OSError."""
+        ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+        return [str(address[0]) for *_, address in found]
 
 
 class Fetcher:
     """resolve, connect: what opens sockets; tests put their own in. tls: of https, by default
-    checked against the system's certificates.
+    checked against the system's certificates. slots: who may fetch at a time; wait_seconds: how
+    long one waits for that, and `waited` hears it.
     """
 
     def __init__(
         self,
         in_thread: InThread,
         *,
-        resolve: Resolve = resolve,
+        resolve: Resolve | None = None,
         connect: Connect | None = None,
         tls: ssl.SSLContext | None = None,
-        parallel: int = PARALLEL,
+        slots: Slots | None = None,
+        wait_seconds: float = WAIT_SECONDS,
+        waited: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self._in_thread = in_thread
-        self._resolve = resolve
+        self._resolve = resolve or Resolver()
         self._connect = connect or self._dial
         self._tls = tls
-        self._slots = asyncio.Semaphore(parallel)
+        self._slots = slots or Slots(PARALLEL, PER_CLIENT, PER_REQUEST)
+        self._wait_seconds = wait_seconds
+        self._waited = waited
 
-    async def load(self, url: str, loader: MediaIO[T], policy: FetchPolicy) -> MediaWithBytes[T]:
-        """Fetched here, decoded in a media thread. Raises MediaError (FetchError among it)."""
+    async def load(self, url: str, policy: FetchPolicy, claim: Claim) -> Encoded:
+        """The file that a URL names. Raises MediaError (FetchError among it)."""
         scheme = scheme_of(url)
         if scheme == "data":
             media_type, text = parse_data_url(url, policy.max_bytes)
-            return await self._in_thread(lambda: loader.load_base64(media_type, text))
+            return Encoded(text.encode("utf-8", "replace"), media_type)
         if scheme == "file":
-            return await self._in_thread(lambda: loader.load_bytes(read_local(url, policy)))
+            return Encoded(await self._in_thread(lambda: read_local(url, policy)))
         if scheme not in ("http", "https"):
             raise FetchError("bad_url", f"expected a data:, http or https URL; got {url[:80]!r}")
-        data = await self.get(url, policy)
-        return await self._in_thread(lambda: loader.load_bytes(data))
+        return Encoded(await self.get(url, policy, claim))
 
-    async def get(self, url: str, policy: FetchPolicy) -> bytes:
-        """The body that an http(s) URL answers with. Raises FetchError."""
+    async def get(self, url: str, policy: FetchPolicy, claim: Claim) -> bytes:
+        """The body that an http(s) URL answers with. Raises FetchError. Its time begins when it is
+        its turn."""
         download = Download(url, policy)
-        try:
-            async with asyncio.timeout(policy.timeout_s), self._slots:
-                while not await self._hop(download):
-                    pass
-        except TimeoutError as error:
-            expected = f"{download.url.host} to answer within {policy.timeout_s:g} s"
-            message = f"expected {expected}; got {len(download.body)} bytes by then"
-            raise FetchError("timeout", message) from error
+        async with self._turn(claim):
+            try:
+                async with asyncio.timeout(policy.timeout_s):
+                    while not await self._hop(download):
+                        pass
+            except TimeoutError as error:
+                expected = f"{download.url.host} to answer within {policy.timeout_s:g} s"
+                message = f"expected {expected}; got {len(download.body)} bytes by then"
+                raise FetchError("timeout", message) from error
         return download.body
+
+    @asynccontextmanager
+    async def _turn(self, claim: Claim) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(self._wait_seconds):
+                    await stack.enter_async_context(self._slots.held(claim))
+            except TimeoutError as error:
+                expected = f"a turn to fetch within {self._wait_seconds:g} s"
+                message = f"expected {expected}; got none, too much is being fetched: try again"
+                raise FetchError("busy", message) from error
+            finally:
+                self._waited(loop.time() - asked)
+            yield
 
     async def _hop(self, download: Download) -> bool:
         """One request. True if its answer was the body, False for a redirect."""

@@ -1,56 +1,32 @@
-"""What messages point at - images, videos, recordings - fetched, decoded and named.
+"""What messages point at - images, videos, recordings - fetched and decoded.
 
-Decoding is done in media threads. Whatever is wrong with a URL or with what is behind it is an
-`ApiError` (400) that begins with the path of its place in the request.
+Decoding is done in processes of its own. Whatever is wrong with a URL or with what is behind it is
+an `ApiError` (400) that begins with the path of its place in the request.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Awaitable
-from dataclasses import dataclass, field
-from typing import Literal, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Literal, Protocol, TypeVar
 
 from lookhear.gateway.config import GatewayConfig
-from lookhear.gateway.fetching.fetcher import Fetcher, InThread
+from lookhear.gateway.decoding import results
+from lookhear.gateway.decoding.decoders import Read
+from lookhear.gateway.decoding.jobs import Encoded, Options
+from lookhear.gateway.decoding.results import Clip, Picture, Recording
+from lookhear.gateway.fetching.fetcher import Fetcher
 from lookhear.gateway.http.errors import ApiError
-from lookhear.media.audio.decode import AudioMediaIO
-from lookhear.media.base import DIGEST_BYTES, FetchError, MediaError, MediaIO, MediaWithBytes
+from lookhear.gateway.slots import Claim
+from lookhear.media.base import FetchError, MediaError
 from lookhear.media.fetching.rules import FetchPolicy
-from lookhear.media.pictures.image import Image, ImageMediaIO
-from lookhear.media.pictures.sampling import FrameSampling
-from lookhear.media.pictures.video import Video, VideoMediaIO
+from lookhear.media.voice.stretches import FILE_CONFIG
+from lookhear.media.voice.vad import VadConfig
 
 T = TypeVar("T")
 
-Pixels = NDArray[np.uint8]
-Samples = NDArray[np.float32]
 Kind = Literal["image", "video", "audio"]
-
-
-@dataclass(frozen=True, eq=False)
-class Picture:
-    """name: hex digest of what was sent, so the same picture has the same name again.
-    pixels: [height, width, 3] uint8, RGB."""
-
-    name: str
-    pixels: Pixels
-
-    @property
-    def num_pixels(self) -> int:
-        """Count height times width."""
-        return int(self.pixels.shape[0] * self.pixels.shape[1])
-
-
-@dataclass(frozen=True, eq=False)
-class Clip:
-    """The chosen frames of a video, all of one size, and when each is shown, in seconds."""
-
-    frames: list[Picture]
-    seconds: list[float]
 
 
 @dataclass(slots=True)
@@ -82,82 +58,95 @@ class PictureBudget:
             raise ApiError(400, message, code="pictures_too_large", param=path)
 
 
+class Decode(Protocol):
+    """`Decoders.run`."""
+
+    async def __call__(
+        self, job: str, encoded: Encoded, options: Options, claim: Claim, read: Read[T]
+    ) -> T:
+        """Wait for what `read` makes of it. Raises MediaError and ApiError (503)."""
+
+
 class Pictures:
     """Loads media under the gateway's limits. path: of the URL's place in the request, like
-    "messages[0].content[1].image_url.url". Every method raises ApiError (400) only."""
+    "messages[0].content[1].image_url.url"; claim: for whom. Every method raises ApiError only: 400,
+    or 503 for what may work later."""
 
-    def __init__(self, config: GatewayConfig, fetcher: Fetcher, in_thread: InThread) -> None:
+    def __init__(self, config: GatewayConfig, fetcher: Fetcher, decode: Decode) -> None:
         self._config = config
         self._fetcher = fetcher
-        self._in_thread = in_thread
+        self._decode = decode
         self.policy = FetchPolicy(
             max_bytes=config.max_media_bytes,
             timeout_s=config.fetch_timeout_seconds,
             allow_networks=config.allow_networks,
             local_folder=config.media_folder,
         )
-        self._images = ImageMediaIO(
-            max_pixels=config.max_image_pixels, max_bytes=config.max_media_bytes
-        )
-        self._videos = VideoMediaIO(
-            sampling=FrameSampling(fps=config.video_fps, max_frames=config.max_video_frames),
-            max_frame_pixels=config.max_image_pixels,
-            max_total_pixels=config.max_request_pixels // 2,
-            max_bytes=config.max_media_bytes,
-        )
-        self._audio = AudioMediaIO(
-            max_seconds=config.max_turn_seconds, max_bytes=config.max_media_bytes
-        )
 
     def budget(self) -> PictureBudget:
         """A fresh one, for one request."""
         return PictureBudget(self._config.max_pictures, self._config.max_request_pixels)
 
-    async def image(self, url: str, path: str) -> Picture:
+    async def image(self, url: str, path: str, claim: Claim) -> Picture:
         """An image behind a data:, http(s): or, if there is a folder for it, file: URL."""
-        loaded = await self._load(url, self._images, path, "image")
-        return await self._in_thread(lambda: _picture(loaded))
+        config = self._config
+        options = {"max_pixels": config.max_image_pixels, "max_bytes": config.max_media_bytes}
+        with _told(path, "image"):
+            encoded = await self._fetcher.load(url, self.policy, claim)
+            return await self._decode("image", encoded, options, claim, results.picture)
 
-    async def video(self, url: str, path: str) -> Clip:
+    async def video(self, url: str, path: str, claim: Claim) -> Clip:
         """Frames of a video, sampled at the configured rate."""
-        loaded = await self._load(url, self._videos, path, "video")
-        return await self._in_thread(lambda: _clip(loaded.media))
+        config = self._config
+        options = {
+            "fps": config.video_fps,
+            "max_frames": config.max_video_frames,
+            "max_frame_pixels": config.max_image_pixels,
+            "max_total_pixels": config.max_request_pixels // 2,
+            "max_bytes": config.max_media_bytes,
+        }
+        with _told(path, "video"):
+            encoded = await self._fetcher.load(url, self.policy, claim)
+            return await self._decode("video", encoded, options, claim, results.clip)
 
-    async def audio(self, url: str, path: str) -> Samples:
-        """-> [n] float32 mono at 16 kHz."""
-        return (await self._load(url, self._audio, path, "audio")).media.samples
+    async def audio(self, url: str, path: str, claim: Claim) -> Recording:
+        """A recording, and where somebody speaks in it."""
+        with _told(path, "audio"):
+            encoded = await self._fetcher.load(url, self.policy, claim)
+            return await self._recording(encoded, claim, FILE_CONFIG, self._config.max_media_bytes)
 
-    async def audio_base64(self, data: str, path: str) -> Samples:
-        """A whole audio file in base64 -> [n] float32 mono at 16 kHz."""
-        work = self._in_thread(lambda: self._audio.load_base64("the data", data))
-        return (await _told(work, path, "audio")).media.samples
+    async def audio_base64(self, data: str, path: str, claim: Claim) -> Recording:
+        """A whole audio file in base64."""
+        with _told(path, "audio"):
+            encoded = Encoded(data.encode("utf-8", "replace"), "the data")
+            return await self._recording(encoded, claim, FILE_CONFIG, self._config.max_media_bytes)
 
-    async def _load(self, url: str, loader: MediaIO[T], path: str, kind: Kind) -> MediaWithBytes[T]:
-        return await _told(self._fetcher.load(url, loader, self.policy), path, kind)
+    async def upload(
+        self, file: bytes, path: str, claim: Claim, voices: VadConfig | None
+    ) -> Recording:
+        """A whole audio file. voices: how they are sought; None: they are not."""
+        with _told(path, "audio"):
+            return await self._recording(Encoded(file), claim, voices, None)
 
-
-def _picture(loaded: MediaWithBytes[Image]) -> Picture:
-    return Picture(loaded.digest.hex(), loaded.media.pixels)
-
-
-def _clip(video: Video) -> Clip:
-    """Frames are named by their pixels: there is no file of each."""
-    frames = [Picture(_digest(pixels), pixels) for pixels in video.frames]
-    return Clip(frames, video.times_s)
-
-
-def _digest(pixels: Pixels) -> str:
-    shape = np.asarray(pixels.shape, dtype="<u4").tobytes()
-    digest = hashlib.blake2b(shape, digest_size=DIGEST_BYTES)
-    digest.update(np.ascontiguousarray(pixels).data)
-    return digest.hexdigest()
+    async def _recording(
+        self, encoded: Encoded, claim: Claim, voices: VadConfig | None, max_bytes: int | None
+    ) -> Recording:
+        options = {
+            "max_seconds": self._config.max_turn_seconds,
+            "max_bytes": max_bytes,
+            "voices": None if voices is None else asdict(voices),
+        }
+        return await self._decode("recording", encoded, options, claim, results.recording)
 
 
-async def _told(work: Awaitable[T], path: str, kind: Kind) -> T:
-    """The result of `work`; its MediaError as an ApiError about the place it came from."""
+@contextmanager
+def _told(path: str, kind: Kind) -> Iterator[None]:
+    """A MediaError becomes an ApiError about the place it came from."""
     try:
-        return await work
+        yield
     except FetchError as error:
+        if error.reason == "busy":
+            raise ApiError(503, f"{path}: {error}", code="fetch_busy", param=path) from None
         raise ApiError(400, f"{path}: {error}", code=f"invalid_{kind}_url", param=path) from None
     except MediaError as error:
         raise ApiError(400, f"{path}: {error}", code=f"invalid_{kind}", param=path) from None

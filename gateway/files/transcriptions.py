@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
@@ -13,16 +14,23 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from lookhear.engine.client.client import EngineRequestError, EngineUnavailable
-from lookhear.engine.messages import FileTranscribed, TranscribeFile, TranscriptionSettings
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    FileTranscribed,
+    TranscribeFile,
+    TranscriptionSettings,
+)
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.checks.models import language_code
+from lookhear.gateway.decoding.results import Recording
 from lookhear.gateway.files import subtitles
 from lookhear.gateway.files.form import boolean, text
 from lookhear.gateway.files.voices import read_voices
 from lookhear.gateway.http.errors import ApiError, wrong
 from lookhear.gateway.http.requests import limited, until_gone
 from lookhear.gateway.services.services import Engine, Services, served, services
-from lookhear.media.audio.decode import Audio, MediaError, decode_audio
+from lookhear.gateway.slots import Claim
+from lookhear.gateway.telemetry.log import log_event
 from lookhear.media.voice.vad import VadConfig
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
@@ -62,27 +70,33 @@ async def _serve(request: Request, task: str) -> Response:
     gateway.check_ready()
     asked = await _read(request, gateway, engine, task)
     gateway.check_ready(asked.settings.model)
-    async with gateway.file_slots:
-        return _answer(asked, await _transcribe(request, gateway, engine, asked))
+    claim = gateway.claim(request, gateway.ids("file"))
+    return _answer(asked, await until_gone(request, _transcribe(gateway, engine, asked, claim)))
 
 
 async def _transcribe(
-    request: Request, gateway: Services, engine: Engine, asked: FileRequest
+    gateway: Services, engine: Engine, asked: FileRequest, claim: Claim
 ) -> FileTranscribed:
-    audio = await _decode(gateway, asked.file)
-    gateway.metrics.audio_seconds.labels("file").inc(audio.duration_s)
-    voices = asked.voices
-    speech = None if voices is None else await gateway.speech(audio.samples, voices)
+    async with gateway.file_slots.held(claim):
+        recording = await gateway.pictures.upload(asked.file, "file", claim, asked.voices)
+        return await _heard(gateway, engine, asked, claim, recording)
+
+
+async def _heard(
+    gateway: Services, engine: Engine, asked: FileRequest, claim: Claim, recording: Recording
+) -> FileTranscribed:
+    samples = recording.samples
+    gateway.metrics.audio_seconds.labels("file").inc(len(samples) / SAMPLE_RATE)
     message = TranscribeFile(
-        request=gateway.ids("file"),
+        request=claim.request,
         settings=asked.settings,
-        samples=audio.samples,
+        samples=samples,
         timestamps=asked.format in ("srt", "vtt", "verbose_json"),
         temperature=asked.temperature,
-        speech=speech,
+        speech=recording.speech,
     )
     try:
-        return await until_gone(request, engine.transcribe_file(message))
+        return await engine.transcribe_file(message)
     except EngineRequestError as error:
         raise _refused(error.code, str(error)) from None
     except EngineUnavailable as error:
@@ -94,14 +108,6 @@ def _refused(code: str, message: str) -> ApiError:
     if not is_clients_fault(code):
         return ApiError(500, message, code=code)
     return ApiError(400, message, code=code, param=PARAMS.get(message.partition(":")[0]))
-
-
-async def _decode(gateway: Services, file: bytes) -> Audio:
-    limit = gateway.config.max_turn_seconds
-    try:
-        return await gateway.in_thread(lambda: decode_audio(file, max_seconds=limit))
-    except MediaError as error:
-        raise ApiError(400, f"file: {error}", code="invalid_audio", param="file") from None
 
 
 def _answer(asked: FileRequest, result: FileTranscribed) -> Response:
@@ -172,6 +178,8 @@ async def _read(request: Request, gateway: Services, engine: Engine, task: str) 
     except (MultipartParseError, HTTPException) as error:
         detail = error.detail if isinstance(error, HTTPException) else error
         raise ApiError(400, f"body: expected a multipart form, got: {detail}") from None
+    except OSError as error:  # what is larger than a megabyte waits in a temporary file
+        raise _no_room(error) from None
     if "word" in asked.granularities:
         card = served(asked.settings.model, engine)
         if not card.has_word_times:
@@ -179,6 +187,13 @@ async def _read(request: Request, gateway: Services, engine: Engine, task: str) 
             raise wrong("timestamp_granularities[]", expected, "word", "invalid_words")
         asked = replace(asked, settings=replace(asked.settings, words=True))
     return asked
+
+
+def _no_room(error: OSError) -> ApiError:
+    reason = error.strerror or str(error)
+    log_event("upload.no_room", level=logging.ERROR, reason=reason)
+    message = f"file: expected room for it on the server's disk, got: {reason}; try again later"
+    return ApiError(507, message, code="insufficient_storage", param="file")
 
 
 async def _file(form: FormData) -> bytes:

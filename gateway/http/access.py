@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 
 from lookhear.gateway.config import GatewayConfig, is_loopback
 from lookhear.gateway.errors import GatewayError
+from lookhear.gateway.sockets.connections import network
 
 REALTIME = "realtime"  # the subprotocol that clients want echoed
 # Browsers cannot set headers: the key comes as a protocol.
@@ -18,27 +19,46 @@ EXPECTED_KEY = (
     "expected an API key of this server (Authorization: Bearer KEY, or the WebSocket subprotocol "
     f"{KEY_PROTOCOL}KEY)"
 )
+LEAVING_RETRY_AFTER = 5  # seconds: then a load balancer knows, or the next server may be up
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Denied(GatewayError):
-    """A request that may not come in, with what its answer says. status: HTTP status."""
+    """A request that may not come in, with what its answer says. status: HTTP status. retry_after:
+    seconds after which it may, None if never."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
+    def __init__(
+        self, status: int, code: str, message: str, retry_after: int | None = None
+    ) -> None:
+        by_status = "server_error" if status >= 500 else "invalid_request_error"
+        super().__init__(message, type=by_status)
         self.status = status
         self.code = code
+        self.retry_after = retry_after
+
+
+def leaving() -> Denied:
+    """The server ends: nothing new is begun."""
+    message = (
+        "the server is shutting down and takes nothing new; connect again in "
+        f"{LEAVING_RETRY_AFTER} s, to whichever takes its place"
+    )
+    return Denied(503, "going_away", message, LEAVING_RETRY_AFTER)
 
 
 class Access:
     """The rules of one gateway. Each check raises Denied."""
 
     def __init__(self, config: GatewayConfig) -> None:
-        self._keys = [key.encode() for key in config.api_keys]
+        self.set_keys(config.read_keys())
         self._origins = {origin.lower() for origin in config.allow_origins}
         self._checks_host = config.checks_host
         named = [urlsplit(o).hostname or "" for o in config.allow_origins]
         self._hosts = {h.lower() for h in (*config.allow_hosts, *named, config.host)}
+
+    def set_keys(self, keys: Sequence[str]) -> None:
+        """Those that count from now on; who is inside stays. None: nobody needs one."""
+        self._keys = [key.encode() for key in keys]
 
     def check_place(self, headers: Headers) -> None:
         """The Host header of a keyless local server, and the origin of a web page."""
@@ -59,14 +79,30 @@ class Access:
         """The API key, in the Authorization header or among the offered subprotocols."""
         if not self._keys:
             return
-        offered = [p.removeprefix(KEY_PROTOCOL) for p in subprotocols if p.startswith(KEY_PROTOCOL)]
-        key = next((key for key in (_bearer(headers), *offered) if key is not None), None)
+        key = _key(headers, subprotocols)
         if key is None:
             raise Denied(401, "invalid_api_key", f"{EXPECTED_KEY}, got none")
-        given = key.encode()
-        # Every key is compared, each in constant time, so that timing tells nothing.
-        if not sum(hmac.compare_digest(given, known) for known in self._keys):
+        if self._known(key) is None:
             raise Denied(401, "invalid_api_key", f"{EXPECTED_KEY}, got an unknown one")
+
+    def key_name(self, headers: Headers, subprotocols: Sequence[str] = ()) -> str | None:
+        """Who asks, by the key that it has presented: "key 0" for the first of ours. None: there
+        are no keys, or it has none of them."""
+        key = _key(headers, subprotocols)
+        known = None if key is None else self._known(key)
+        return None if known is None else f"key {known}"
+
+    def _known(self, key: str) -> int | None:
+        """Every key is compared, each in constant time, so that timing tells nothing."""
+        given = key.encode()
+        same = [hmac.compare_digest(given, known) for known in self._keys]
+        return same.index(True) if any(same) else None
+
+    def client(self, headers: Headers, address: str, subprotocols: Sequence[str] = ()) -> str:
+        """Who asks, as far as shares of what is scarce go: the address (of IPv6 the network, for
+        that is what one client has) and, where keys are checked, the name of the key."""
+        key = self.key_name(headers, subprotocols)
+        return network(address) if key is None else f"{network(address)} {key}"
 
 
 def _host_name(host: str) -> str:
@@ -75,6 +111,11 @@ def _host_name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+def _key(headers: Headers, subprotocols: Sequence[str]) -> str | None:
+    offered = [p.removeprefix(KEY_PROTOCOL) for p in subprotocols if p.startswith(KEY_PROTOCOL)]
+    return next((key for key in (_bearer(headers), *offered) if key is not None), None)
 
 
 def _bearer(headers: Headers) -> str | None:

@@ -48,6 +48,8 @@ async def answer_api_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
     body = error_body(error.message, error.type, error.code, error.param)
     headers = {"retry-after": "1"} if error.status == 503 else None
+    if error.status == 408:
+        headers = {"connection": "close"}  # the rest of that request is not waited for
     return JSONResponse(body, error.status, headers)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -12,6 +13,29 @@ from starlette.types import Message
 from lookhear.gateway.http.errors import ApiError
 
 T = TypeVar("T")
+
+BODY = "lookhear.body"  # in an ASGI scope: a BodyAccount
+
+
+@dataclass(slots=True)
+class BodyAccount:
+    """Bytes of a body that the process holds. give_back: hears how many, when it no longer does."""
+
+    give_back: Callable[[int], None]
+    received: int = 0
+    is_closed: bool = False
+
+    def close(self) -> None:
+        """The body was worked on, or given up. At the latest its request's answer says so."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.give_back(self.received)
+
+
+def done_with_body(request: Request) -> None:
+    """Nothing of its body is held any longer, though its answer is to come."""
+    account: BodyAccount = request.scope[BODY]
+    account.close()
 
 
 def limited(request: Request, limit: int, param: str = "file") -> Request:

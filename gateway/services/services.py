@@ -4,42 +4,52 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from starlette.requests import HTTPConnection
 
 from lookhear.engine.client.client import EngineState
 from lookhear.engine.messages import (
     Event,
     FileTranscribed,
+    LiveLoad,
     Message,
     ModelCard,
     Pong,
     TranscribeFile,
 )
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.decoding.decoders import Decoders
 from lookhear.gateway.fetching.fetcher import Fetcher
 from lookhear.gateway.fetching.pictures import Pictures
 from lookhear.gateway.http.access import Access
 from lookhear.gateway.http.errors import ApiError, wrong
+from lookhear.gateway.services.under_way import UnderWay
 from lookhear.gateway.services.vad_batcher import VadBatcher
+from lookhear.gateway.slots import Claim, Slots
+from lookhear.gateway.sockets.connections import Connections
+from lookhear.gateway.sockets.files import most_connections
 from lookhear.gateway.sockets.gathering import Gathering
 from lookhear.gateway.telemetry.ids import Ids
+from lookhear.gateway.telemetry.log import log_event
+from lookhear.gateway.telemetry.memory import Memory
 from lookhear.gateway.telemetry.metrics import Metrics
+from lookhear.gateway.telemetry.refusals import Refusals
 from lookhear.media.voice.silero import SileroModel
-from lookhear.media.voice.stretches import FILE_CONFIG, speech_stretches
-from lookhear.media.voice.vad import VadConfig
 
 T = TypeVar("T")
 
-# Decoded and waiting for the engine; more wait undecoded. An hour of audio is 230 MB.
-FILES_AT_ONCE = 4
+# Decoded or about to be, and waiting for the engine: in all, and of one client. More wait. An hour
+# of audio is 230 MB.
+FILES_AT_ONCE, FILES_OF_ONE = 4, 3
 GOODBYE_SECONDS = 2.0  # how long a shutdown waits for its sessions
+# After the time that a drain has: for the text of what came in it.
+LAST_WORDS_SECONDS = 5.0
+GRACE = 5.0  # seconds for a session's first message while others want its place
 LAG_INTERVAL = 0.05  # seconds between two looks at the event loop
 
 
@@ -60,6 +70,9 @@ class Engine(Protocol):
 
     def is_ready(self, model: str) -> bool:
         """Whether that model can be asked now."""
+
+    def live_load(self, model: str) -> LiveLoad | None:
+        """Who speaks to that model, and how many more may. None: as many as like."""
 
     def open_session(self, session: str, on_event: Callable[[Event], None]) -> None:
         """on_event hears on the event loop what the engine says to that session."""
@@ -87,6 +100,23 @@ class OpenSession(Protocol):
     def ended(self) -> asyncio.Event:
         """Set when its socket is closed and its engine rows are free."""
 
+    def drain(self, seconds: float) -> None:
+        """What is under way may end; then it closes. The server ends in so many seconds."""
+
+    def depart(self) -> None:
+        """Take nothing more; close once the text of what came is said."""
+
+    @property
+    def client(self) -> str:
+        """Whose it is: a key's or an address's."""
+
+    @property
+    def silent_for(self) -> float:
+        """Seconds in which its client has not sent a first message; 0.0 once it has."""
+
+    def give_way(self) -> None:
+        """Close it, so that another one may have its place."""
+
     def shut_down(self) -> None:
         """Close it as the server stops."""
 
@@ -100,20 +130,37 @@ class Services:
     access: Access
     metrics: Metrics
     silero: SileroModel
-    threads: ThreadPoolExecutor
+    decoders: Decoders
+    hearing: ThreadPoolExecutor  # one thread, for live speech alone
+    threads: ThreadPoolExecutor  # for whatever else would hold up the event loop
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     ids: Callable[[str], str] = field(default_factory=Ids)
+    draining: bool = False
     closing: bool = False
-    file_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FILES_AT_ONCE))
+    file_slots: Slots = field(default_factory=lambda: Slots(FILES_AT_ONCE, FILES_OF_ONE, 1))
     sessions: set[OpenSession] = field(default_factory=set)
+    requests: UnderWay = field(default_factory=UnderWay)
     gathering: Gathering = field(default_factory=lambda: Gathering(LAG_INTERVAL))
+    memory: Memory = field(default_factory=Memory)
+    refusals: Refusals = field(init=False)
+    connections: Connections = field(init=False)
     pictures: Pictures = field(init=False)
     vad: VadBatcher = field(init=False)
 
     def __post_init__(self) -> None:
-        self.vad = VadBatcher(self.silero, self.threads)
-        self.pictures = Pictures(self.config, Fetcher(self.in_thread), self.in_thread)
+        config = self.config
+        self.refusals = Refusals(self.metrics, self.clock)
+        most = most_connections(config.max_connections)
+        most_of_one = max(1, min(config.max_client_connections, most // 2))
+        self.connections = Connections(most, most_of_one, self.refusals.add)
+        self.vad = VadBatcher(self.silero, self.hearing)
+        fetcher = Fetcher(
+            self.in_thread,
+            wait_seconds=config.fetch_wait_seconds,
+            waited=self.metrics.fetch_wait.observe,
+        )
+        self.pictures = Pictures(config, fetcher, self.decoders.run)
 
     def observe_lag(self, seconds: float) -> None:
         """How late the event loop was just now."""
@@ -134,27 +181,86 @@ class Services:
             raise ApiError(503, message, code="engine_not_ready")
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run `work` in a media thread: the event loop must never wait for it. Who asks waits, and
-        so does what it reads from: the threads' queue holds one piece of work of each."""
+        """Run `work` in a thread: the event loop must never wait for it. Who asks waits, and so
+        does what it reads from: the threads' queue holds one piece of work of each."""
         return await asyncio.get_running_loop().run_in_executor(self.threads, work)
 
-    async def speech(
-        self, samples: NDArray[np.float32], config: VadConfig = FILE_CONFIG
-    ) -> list[tuple[int, int]]:
-        """Where somebody speaks in a recording: see `speech_stretches`."""
-        return await self.in_thread(lambda: speech_stretches(self.silero, samples, config))
+    async def while_hearing(self, work: Callable[[], T]) -> T:
+        """Run a few milliseconds of work on live speech in the thread that has nothing else to
+        do: neither files nor messages can hold it up."""
+        return await asyncio.get_running_loop().run_in_executor(self.hearing, work)
+
+    def claim(self, connection: HTTPConnection, request: str) -> Claim:
+        """What is done for this connection. request: an id of what is asked."""
+        address = connection.client.host if connection.client else ""
+        offered = connection.scope.get("subprotocols", ())
+        return Claim(self.access.client(connection.headers, address, offered), request)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Nothing new is begun any more."""
+        return self.draining or self.closing
+
+    async def drain(self, seconds: float) -> None:
+        """Begin nothing new, and wait for what is under way, so many seconds at most. Sessions that
+        last until then have their open turns ended, and get the text of what they said."""
+        self.draining = True
+        log_event("drain", sessions=len(self.sessions), requests=self.requests.count, most=seconds)
+        for session in list(self.sessions):
+            session.drain(seconds)
+        if not await self._over(seconds):
+            for session in list(self.sessions):
+                session.depart()
+            await self._over(LAST_WORDS_SECONDS)
+        log_event("drained", sessions=len(self.sessions), requests=self.requests.count)
+
+    def has_room(self, client: str) -> bool:
+        """Whether one session more may be opened by that client. Who has opened one and said
+        nothing for a while makes room for others."""
+        most, of_one = self.config.max_sessions, self.config.max_client_sessions
+        if of_one:
+            own = [session for session in self.sessions if session.client == client]
+            if len(own) >= of_one and not self.make_room(own):
+                return False
+        return len(self.sessions) < most or self.make_room(self.sessions, client)
+
+    def make_room(self, sessions: Collection[OpenSession], newcomer: str | None = None) -> bool:
+        """Close the one of them that has been silent longest -> whether there was such a one.
+
+        newcomer: a client. Who holds more sessions than it would have is not given `GRACE`: else
+        one that opens silent ones faster than they are closed would keep all others out.
+        """
+        held = Counter(session.client for session in sessions)
+        own = len(sessions) if newcomer is None else held[newcomer] + 1
+
+        def may_go(session: OpenSession) -> bool:
+            grace = 0.0 if held[session.client] > own else GRACE
+            return session.silent_for > 0.0 and session.silent_for >= grace
+
+        silent = filter(may_go, sessions)
+        session = max(silent, key=lambda session: session.silent_for, default=None)
+        if session is None:
+            return False
+        self.sessions.discard(session)
+        session.give_way()
+        return True
 
     async def close_sessions(self) -> None:
         """Say goodbye (1001) to every session and wait until they are gone."""
         self.closing = True
-        sessions = list(self.sessions)
-        for session in sessions:
+        for session in list(self.sessions):
             session.shut_down()
+        await self._over(GOODBYE_SECONDS, requests=False)  # who does not read hears no goodbye
+
+    async def _over(self, seconds: float, *, requests: bool = True) -> bool:
+        """Whether the sessions and requests of now end within so many seconds."""
+        ends = [session.ended.wait() for session in self.sessions]
         try:
-            async with asyncio.timeout(GOODBYE_SECONDS):
-                await asyncio.gather(*(session.ended.wait() for session in sessions))
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*ends, *([self.requests.over()] if requests else []))
         except TimeoutError:
-            pass  # a client that does not read hears no goodbye
+            return False
+        return True
 
 
 def served(name: str | None, engine: Engine, ability: str | None = None) -> ModelCard:

@@ -7,7 +7,8 @@ again until the session's pause is over, so that one system call, one wake-up an
 session serve several messages.
 
 Only whole, plain, masked frames are handled here. Everything else - control frames, fragments, what
-is broken - goes to the parser of `websockets`, which keeps all its checks.
+is broken - goes to the parser of `websockets`, which keeps all its checks; and only whole, so that
+it is never in the middle of a frame when a session attaches itself.
 
 How a connection ends is mended besides: a client that is not read for a while is not taken for
 dead, one that sends too much is told why, and one that takes nothing any more is not kept.
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any
 
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
@@ -30,6 +32,8 @@ except ImportError:  # built without it
 
 EXTENSION = "lookhear.frames"  # in an ASGI scope's extensions: a PacedProtocol
 PLENTY = 64 * 1024  # bytes read at once: so much is no microphone, which is read without pauses
+UPGRADE_END = b"\r\n\r\n"
+LAST_PIECE = b"\x80\x80\0\0\0\0"  # an empty frame that ends a message of several frames
 LINGER = 5.0  # seconds for a client to take what is still under way to it when a connection ends
 # Whoever sent too much has stopped when nothing came for so many times so many seconds. More than
 # once, since a process that stood still finds its timers due before it finds what has come.
@@ -50,26 +54,29 @@ WireFrame = str | bytes
 class Reading(Enum):
     """What becomes of the bytes of one connection."""
 
-    PLAIN = auto()  # not attached: uvicorn's own way
-    CUTTING = auto()  # attached: plain messages are cut out here
+    UPGRADE = auto()  # the request that asks for a WebSocket is not all there
+    WAITING = auto()  # it is not answered: what comes behind it is kept
+    CUTTING = auto()  # whole frames are cut out here, and plain messages handed to who is attached
     PARSING = auto()  # the parser found, or will find, something wrong or the end: it has the rest
     DISCARDING = auto()  # the client sent something wrong: all the rest is thrown away
 
 
 class PacedProtocol(WebSocketsSansIOProtocol):
-    """One connection. Before `attach` it is uvicorn's own in every respect."""
+    """One connection. Before `attach` messages go uvicorn's own way to the application."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._reading = Reading.PLAIN
+        self._reading = Reading.UPGRADE
         self._take: Callable[[WireFrame], None] | None = None
         self._pause: Callable[[], float] = float
         self._rest = bytearray()  # the beginning of a frame
         self._wanted = 0  # bytes of that frame, if its head is there
         self._fragmented = False  # in the middle of a message of several frames
+        self._given_up = False  # that message, for the end came first
         self._held = False
         self._timer: asyncio.TimerHandle | None = None
         self._heard = True  # anything, since the last ping
+        self.on_lost: Callable[[], None] = lambda: None
         self._deadline: asyncio.TimerHandle | None = None
 
     def attach(self, take: Callable[[WireFrame], None], pause: Callable[[], float]) -> None:
@@ -77,8 +84,6 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         the disconnect. After each read that brought any, the socket rests for `pause()` seconds."""
         assert self._take is None, "attached already"
         self._take, self._pause = take, pause
-        if self._reading is Reading.PLAIN:
-            self._reading = Reading.CUTTING
         for _ in range(self.queue.qsize()):
             message: Any = self.queue.get_nowait()
             if message["type"] == "websocket.receive":
@@ -114,11 +119,18 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         for timer in (self._timer, self._deadline):
             if timer is not None:
                 timer.cancel()
+        self.on_lost()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """What the socket brought; see `Reading`."""
         self._heard = True
+        if self._reading is Reading.UPGRADE:
+            self._ask(data)
+            return
+        if self._reading is Reading.WAITING:
+            self._keep(data)
+            return
         if self._reading is Reading.DISCARDING:
             self._close_when_quiet()
             return
@@ -135,8 +147,21 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             if seconds > 0.0 and not self._held and not self.close_sent:
                 self._rest_for(seconds)
 
+    async def send(self, message: ASGISendEvent) -> None:
+        """Once the handshake is answered, what came behind it is read."""
+        await super().send(message)
+        if self._reading is Reading.WAITING and self.handshake_complete:
+            self._reading = Reading.CUTTING
+            data, self._rest = bytes(self._rest), bytearray()
+            self._read_on()
+            if data and not self.close_sent:
+                self.data_received(data)
+
     def send_receive_event_to_app(self) -> None:
         """A message that the parser put together."""
+        if self._given_up:
+            self.frames = []
+            return
         if self._take is None:
             super().send_receive_event_to_app()
             return
@@ -208,10 +233,29 @@ class PacedProtocol(WebSocketsSansIOProtocol):
 
     # --- frames ----------------------------------------------------------------------------------
 
+    def _ask(self, data: bytes) -> None:
+        """The upgrade request, which the parser gets as it comes, without what is behind it."""
+        before = max(0, len(self._rest) - len(UPGRADE_END) + 1)
+        self._rest += data
+        found = self._rest.find(UPGRADE_END, before)
+        if found < 0:
+            super().data_received(data)
+            return
+        behind = self._rest[found + len(UPGRADE_END) :]
+        self._rest, self._reading = bytearray(), Reading.WAITING
+        super().data_received(data[: len(data) - len(behind)])
+        if behind:
+            self._keep(bytes(behind))
+
+    def _keep(self, data: bytes) -> None:
+        """No more than a little: the application is about to answer."""
+        self._rest += data
+        if len(self._rest) > PLENTY and not self.read_paused:
+            self._rest_for(0.0)
+
     def _cut(self, data: bytes) -> bool:
         """Hand over all whole frames in `data`, keep the rest -> whether any was a message.
         RFC 6455, section 5.2."""
-        assert self._take is not None
         at, end, found = 0, len(data), False
         while end - at >= 2:
             first, second = data[at], data[at + 1]
@@ -238,7 +282,7 @@ class PacedProtocol(WebSocketsSansIOProtocol):
                 self._rest += data[at:]
                 return found
             opcode = first & OPCODE
-            if first == TEXT | FIN and not self._fragmented:
+            if self._take is not None and first == TEXT | FIN and not self._fragmented:
                 body = apply_mask(data[at + head : stop], data[at + head - 4 : at + head])
                 try:
                     text = body.decode()
@@ -247,6 +291,11 @@ class PacedProtocol(WebSocketsSansIOProtocol):
                 else:
                     self._take(text)
             else:
+                if opcode == CLOSE and self._fragmented:
+                    # Of two frames of a message nobody reads the rest any more; for the parser
+                    # that is an error, for RFC 6455 (5.4, 7.1) it is an end like any other.
+                    self._given_up = True
+                    super().data_received(LAST_PIECE)
                 super().data_received(data[at:stop])
                 if opcode < CLOSE:
                     self._fragmented = not first & FIN

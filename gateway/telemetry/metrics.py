@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from lookhear.engine.client.client import EngineState
-from lookhear.engine.messages import Pong
+from lookhear.engine.messages import LiveLoad, Pong
 
 _SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 _LAGS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_WAITS = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 CLOSE_CODES = (1000, 1001, 1005, 1006, 1009, 1011, 1012, 1013)
 
 
@@ -42,11 +43,25 @@ class Metrics:
         self.answers = counter("answers", "Answers of chats, by how they ended", "outcome")
         first = "From a question to the first token of its answer"
         self.first_token = seconds("first_token", first)
+        between = "Between two pieces of text of one answer"
+        self.inter_token = seconds("inter_token", between, _LAGS)
+        text = "How long files waited until one of the decoders was free"
+        self.decoding_wait = seconds("decoding_wait", text, _WAITS)
+        text = "Files given to decoders, by kind and by how it ended"
+        self.decoding_jobs = counter("decoding_jobs", text, "kind", "outcome")
+        text = "How long addresses waited until they could be fetched"
+        self.fetch_wait = seconds("fetch_wait", text, _WAITS)
         self.errors = counter("errors", "Error events sent to clients, by code", "code")
         paths = "HTTP requests, by path and status"
         self.requests = counter("http_requests", paths, "path", "status")
         up = "1 while the engine of the model is up"
         self.engine_ready = gauge("engine_ready", up, "model")
+        places = "Sessions that could still begin to speak to the model"
+        self._places = gauge("live_places", places, "model")
+        speakers = "Sessions with a place to speak to the model"
+        self._speakers = gauge("live_speakers", speakers, "model")
+        lag = "p95 of the commit lag that the load would make with one speaker more"
+        self._predicted_lag = gauge("predicted_commit_lag_seconds", lag, "model")
         self._engines: dict[str, Gauge] = {
             name: gauge(f"engine_{name}", text, "model")
             for name, text in (
@@ -74,12 +89,23 @@ class Metrics:
         """Audio of a live session."""
         self._realtime_audio.inc(seconds)
 
-    def see_engines(self, states: Sequence[EngineState], stats: Mapping[str, Pong]) -> None:
-        """Take over how the engines are and what each last said of its work, by model name."""
+    def see_engines(
+        self,
+        states: Sequence[EngineState],
+        stats: Mapping[str, Pong],
+        loads: Mapping[str, LiveLoad],
+    ) -> None:
+        """Take over how the engines are, what each last said of its work, and what more speakers
+        would do, by model name."""
         for state in states:
             self.engine_ready.labels(state.model).set(state.state == "ready")
-        for gauge in self._engines.values():
+        bounded = (self._places, self._speakers, self._predicted_lag)
+        for gauge in (*self._engines.values(), *bounded):
             gauge.clear()  # an engine that ended has no numbers
+        for model, load in loads.items():
+            self._places.labels(model).set(load.places)
+            self._speakers.labels(model).set(load.speakers)
+            self._predicted_lag.labels(model).set(load.lag)
         for model, pong in stats.items():
             for name, value in {**pong.counters, "busy_seconds": pong.busy_seconds}.items():
                 if name in self._engines:

@@ -161,6 +161,12 @@ def test_noise_is_as_far_below_the_speech_as_it_says() -> None:
         assert ratio == pytest.approx(decibels, abs=0.3)
 
 
+@given(num_samples=st.integers(RATE, 4 * RATE))
+def test_noise_of_any_length(num_samples: int) -> None:
+    clean = Session("s", np.ones(num_samples, "<i2"), "w", (SpokenWord("w", 0.0, 0.5),), "en")
+    assert len(noisy(10.0)(clean).pcm) == num_samples
+
+
 def test_a_telephone_carries_nothing_above_4_kilohertz() -> None:
     hiss = np.random.default_rng(0).integers(-9000, 9000, 2 * RATE).astype("<i2")
     power = np.abs(np.fft.rfft(telephone(Session("s", hiss, "", (), "en")).pcm)) ** 2

@@ -68,6 +68,12 @@ class ChatServer:
             protocol_version = "HTTP/1.1"  # chunked, as the real one is
 
             def do_POST(self) -> None:
+                try:
+                    self._answer()
+                except ConnectionError:  # the client has gone, as it may: nobody is to be told
+                    script.hung_up.set()
+
+            def _answer(self) -> None:
                 assert self.path == "/v1/chat/completions"
                 length = int(self.headers["Content-Length"])
                 script.requests.append(json.loads(self.rfile.read(length)))

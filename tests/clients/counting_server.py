@@ -39,12 +39,15 @@ class Drop:
 @dataclass
 class CountingServer:
     """drops[i] breaks the i-th connection; further connections live. completions_late: a turn
-    is completed only after the next one, as a server with parallel engines may do."""
+    is completed only after the next one, as a server with parallel engines may do. refusals: the
+    first handshakes are refused with a 503 that says to come back after so many seconds."""
 
     drops: list[Drop] = field(default_factory=list)
     completions_late: bool = False
     api_key: str | None = None
     reply_to_update: dict[str, Any] | None = None  # instead of session.updated
+    refusals: list[int] = field(default_factory=list)
+    is_away: bool = False  # a proxy says so
     connections: int = 0
     updates: list[dict[str, Any]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
@@ -69,6 +72,13 @@ class CountingServer:
 
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         self.paths.append(request.path)
+        if self.is_away:
+            return connection.respond(HTTPStatus.BAD_GATEWAY, "nobody is behind this proxy")
+        if self.refusals:
+            body = {"error": {"message": "all places are taken", "code": "too_many_speakers"}}
+            refusal = connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, json.dumps(body))
+            refusal.headers["Retry-After"] = str(self.refusals.pop(0))
+            return refusal
         given = request.headers.get("Authorization")
         if self.api_key is None or given == f"Bearer {self.api_key}":
             return None

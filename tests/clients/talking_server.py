@@ -10,10 +10,12 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
 
 from tests.clients.counting_server import Drop
 
@@ -40,6 +42,7 @@ class TalkingServer:
     told: list[list[str]] = field(default_factory=list)
     received: list[dict[str, Any]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    refusals: list[int] = field(default_factory=list)  # Retry-After of the first handshakes' 503
     port: int = 0
 
     @property
@@ -50,12 +53,20 @@ class TalkingServer:
         """What came of this type."""
         return [event for event in self.received if event["type"] == kind]
 
+    def _admit(self, connection: ServerConnection, _: Request) -> Response | None:
+        if not self.refusals:
+            return None
+        refusal = connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, "all places are taken")
+        refusal.headers["Retry-After"] = str(self.refusals.pop(0))
+        return refusal
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[TalkingServer]:
         async with serve(
             self._handle,
             "127.0.0.1",
             0,
+            process_request=self._admit,
             subprotocols=["realtime"],  # type: ignore[list-item]
             max_size=None,
         ) as server:

@@ -78,3 +78,21 @@ def test_a_server_of_another_kind_is_one_line(server: ServerProcess, tmp_path: P
     assert done.returncode == 1 and done.stdout == ""
     assert "no such address" in done.stderr.splitlines()[-1], done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_abuse(server: ServerProcess, tmp_path: Path) -> None:
+    """Whether it holds is a matter of time, which is not the matter here: texts are."""
+    where = "--server", server.address.base_url, "--out", str(tmp_path)
+    done = bench("abuse", "garbage", "churn", "--seconds", "4", "--json", *where)
+    assert done.returncode in (0, 1), done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert [row["attack"] for row in result["attacks"]] == ["garbage", "churn"]
+    for row in result["attacks"]:
+        assert sum(row["tries"].values()) > 10, row
+        assert row["drops"] == 0 and row["texts"] == result["undisturbed"]["texts"]
+        assert all(row["texts"])
+
+
+def test_nobody_else_is_attacked(tmp_path: Path) -> None:
+    done = bench("abuse", "--server", "http://192.0.2.1:8000", "--out", str(tmp_path))
+    assert done.returncode == 2 and "only servers on this machine" in done.stderr

@@ -113,6 +113,7 @@ NOT_RUN = {  # here
     'pip install "lookhear[server]"': "needs a package index",
     "pip install -e tools/demo -e '.[server]'": "by make, on the fresh clone of test_first_minute",
     "lookhear serve --model openai/whisper-small": "needs a model hub",
+    "lookhear serve --config lookhear.yaml": "by tests/gateway/commands, with files of their own",
     "lookhear listen": "needs a microphone",
     "lookhear serve --model Qwen/Qwen3-ASR-0.6B --device cuda": "needs a model hub and a GPU",
 }

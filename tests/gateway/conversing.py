@@ -24,7 +24,7 @@ from lookhear.engine.messages import (
     VideoPart,
 )
 from lookhear.gateway.checks.checks import ProtocolError
-from lookhear.gateway.fetching.pictures import Picture
+from lookhear.gateway.decoding.results import Picture
 from lookhear.gateway.realtime.pictures.camera import DecodedFrame
 from lookhear.gateway.realtime.pictures.media_requests import (
     AudioRequest,

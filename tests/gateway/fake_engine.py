@@ -7,6 +7,7 @@ while audio is still being appended, and the transcript of a turn is known from 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -23,8 +24,10 @@ from lookhear.engine.messages import (
     EndTurn,
     EngineFailed,
     Event,
+    ExpectSpeech,
     FileTranscribed,
     HoldPicture,
+    LiveLoad,
     Message,
     ModelCard,
     Pong,
@@ -85,6 +88,7 @@ class FakeEngine:
         self.models = [*CARDS, VISION] if sees else list(CARDS)
         self.chat = FakeChat(self._emit_to)
         self.stats: dict[str, Pong] = {}
+        self.loads: dict[str, LiveLoad] = {}  # of models that bound the lag
         self.messages: list[Message] = []
         self.turns: dict[tuple[str, str], FakeTurn] = {}
         self.files: list[TranscribeFile] = []
@@ -111,6 +115,15 @@ class FakeEngine:
 
     def is_ready(self, model: str) -> bool:
         return self.ready and model in {card.id for card in self.models} - self.down
+
+    def live_load(self, model: str) -> LiveLoad | None:
+        load = self.loads.get(model)
+        if load is None:
+            return None
+        told = [m for m in self.messages if isinstance(m, ExpectSpeech) and m.model == model]
+        inside = sum(message.session in self.sessions for message in told)
+        places = max(0, load.places - inside)
+        return dataclasses.replace(load, speakers=inside, places=places)
 
     def open_session(self, session: str, on_event: Callable[[Event], None]) -> None:
         self.sessions[session] = on_event
@@ -139,6 +152,8 @@ class FakeEngine:
                     self.messages.pop()
                     raise EngineUnavailable(f"no engine of {message.settings.model} is running")
                 self.turns[message.session, message.turn] = FakeTurn(message)
+            case ExpectSpeech():
+                assert message.session in self.sessions
             case AppendAudio():
                 assert message.samples.dtype == np.float32
                 self._append(message)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from opentelemetry.sdk.trace import TracerProvider
 from starlette.applications import Starlette
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -38,6 +39,8 @@ class Running:
     app: Starlette
     port: int
     stop: Callable[[], Awaitable[None]]
+    signal: Callable[[int], None]
+    ended: asyncio.Task[None]
 
     @property
     def http(self) -> str:
@@ -58,6 +61,7 @@ async def running(
     engine: FakeEngine | None = None,
     port: int = 0,
     dialects: Sequence[type[Dialect]] = DIALECTS,
+    traces: TracerProvider | None = None,
 ) -> AsyncIterator[Running]:
     """port: 0 for one that is free."""
     engine = engine or FakeEngine()
@@ -66,7 +70,9 @@ async def running(
     async def load() -> None:
         started.set()
 
-    app = create_app(config or GatewayConfig(port=0), engine, load, dialects=dialects)
+    app = create_app(
+        config or GatewayConfig(port=0), engine, load, dialects=dialects, traces=traces
+    )
     server = make_server(app)
     with bind("127.0.0.1", port) as listening:
         # Small, so that a client that does not read is noticed soon.
@@ -82,7 +88,7 @@ async def running(
             await started.wait()
             listening_soon = asyncio.create_task(_accepting(port))
             await asyncio.wait({listening_soon, task}, return_when=asyncio.FIRST_COMPLETED)
-            yield Running(engine, app, port, stop)
+            yield Running(engine, app, port, stop, lambda sig: server.handle_exit(sig, None), task)
         finally:
             await stop()
 

@@ -91,7 +91,8 @@ def test_half_weights_are_float16_and_nothing_else_is(activation: str) -> None:
     assert out.shape == (2, 5, 400)
     torch.testing.assert_close(out.double(), expected, atol=1e-4, rtol=1e-5)
     alone = linear(x[1, 3:4], weights, activation)
-    assert torch.equal(alone[0], out[1, 3])  # whatever its batch mates
+    # Whatever its batch mates, but for the order of sums: without AVX-512 it depends on the rows.
+    torch.testing.assert_close(alone[0], out[1, 3], atol=1e-4, rtol=1e-5)
 
 
 @pytest.mark.skipif(not supports_half_weights(), reason="this torch has no FBGEMM")

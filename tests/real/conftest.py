@@ -5,12 +5,11 @@ Both are downloaded once, checked by their hashes, and kept in the user's cache.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import pytest
 
-from benchmarks.simulate import Simulation
+from benchmarks.in_process.simulation import Simulation
 from lookhear.bench.recordings.human import HUMAN
 from lookhear.bench.recordings.session import Session
 from lookhear.bench.recordings.speech import held_out_sessions
@@ -67,4 +66,4 @@ def utterances() -> list[Session]:
 def simulation(model: str, checkpoint: Path) -> Simulation:
     """The model as it is served, live sessions on the audio's own clock."""
     built = build_core(EngineConfig(model=model, threads=1), lambda stage, share: None)
-    return Simulation(built.core, built.card, argparse.Namespace(silence_ms=None))
+    return Simulation(built.core, built.card)

@@ -18,11 +18,10 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from benchmarks.simulate import Simulation
+from benchmarks.in_process.simulation import Simulation
 from lookhear.bench.measures import metrics
 from lookhear.bench.measures.trace import RATE
 from lookhear.bench.recordings.composed import minutes_long, pcm
-from lookhear.bench.recordings.dataset import Utterance
 from lookhear.bench.recordings.session import Session
 from lookhear.bench.recordings.sounds import NOBODY
 from lookhear.engine.checkpoints.loader import CheckpointReader
@@ -147,9 +146,8 @@ def test_people_are_heard(simulation: Simulation, utterances: list[Session]) -> 
     errors = [s.errors(text) for s, text in zip(said, files, strict=True)]
     assert total(errors).rate <= FILE_BOUND, files
     [session] = minutes_long(said[:4], 1e9, name="live")  # 20 s
-    traced = Utterance(session.name, "", 0.0, 0.0, session.text, "en", False, session.words)
     assert session.errors(simulation.offline(session.pcm)).rate <= FILE_BOUND
-    trace = simulation.run(traced, session.pcm)
+    trace = simulation.run(session.name, session.pcm)
     assert metrics.invariant_violations(trace) == []
     text = metrics.hypothesis(trace)
     assert session.errors(text).rate <= total(errors[:4]).rate + LIVE_ABOVE_FILE, text
@@ -169,8 +167,7 @@ def test_where_nobody_speaks_a_session_has_no_words(
 ) -> None:
     make, level = NOBODY[sound]
     samples = pcm(make(10.0, np.random.default_rng(0)) * level)
-    nobody = Utterance(sound, "", 0.0, 0.0, "", "en", False, ())
-    trace = simulation.run(nobody, samples, commit_every)
+    trace = simulation.run(sound, samples, commit_every)
     assert metrics.invariant_violations(trace) == []
     turns = metrics.turns(trace)
     if commit_every:
@@ -183,6 +180,5 @@ def test_a_session_committed_each_second_hears_people(
     simulation: Simulation, utterances: list[Session]
 ) -> None:
     [session] = minutes_long(utterances[31:32], 1e9, name="live")
-    traced = Utterance(session.name, "", 0.0, 0.0, session.text, "en", False, session.words)
-    heard = metrics.hypothesis(simulation.run(traced, session.pcm, commit_every=1.0))
+    heard = metrics.hypothesis(simulation.run(session.name, session.pcm, commit_every=1.0))
     assert set(heard.lower().split()) & set(session.text.lower().split()), heard

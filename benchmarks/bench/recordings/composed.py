@@ -85,7 +85,8 @@ def noisy(decibels: float, seed: int = 0) -> Callable[[Session], Session]:
             [samples[int(w.start * RATE) : int(w.end * RATE)] for w in session.words]
         )
         level = float(np.sqrt((spoken**2).mean())) * 10 ** (-decibels / 20)
-        hiss = noise(len(samples) / RATE, np.random.default_rng(seed))[: len(samples)]
+        # A sample more: seconds times the rate may end just below a whole number.
+        hiss = noise((len(samples) + 1) / RATE, np.random.default_rng(seed))[: len(samples)]
         return replace(session, pcm=pcm(samples + hiss * level))
 
     return add

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,11 @@ from lookhear.transport.realtime import without_none
 from lookhear.transport.retry import Attempts, Retry, is_loading
 
 T = TypeVar("T")
+
+log = logging.getLogger("lookhear")
+
+PATIENCE_SECONDS = 300.0  # for which a lost server is sought, as the live stream does
+LOSSES = 5  # of connections in the middle of one piece of work
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +98,20 @@ class ReconnectingChannel:
         self.reconnects = 0  # how often it was made anew
 
     async def open(self) -> Message:
-        """The session as the server configured it. ConnectionFailed, ServerError and its kinds."""
-        return await self._configure(self._channel)
+        """The session as the server configured it; a server that is full for now is asked again
+        when it says. ConnectionFailed, ServerError and its kinds."""
+        attempts, retry = Attempts(self._options.retry), self._options.retry
+        while True:
+            try:
+                return await self._configure(self._channel)
+            except ServerError as error:
+                told, now = error.retry_after, time.monotonic()
+                if told is None or not attempts.lost(now, patience=retry.refused, told=told):
+                    raise
+                delay = attempts.delay()
+                log.warning("%s; trying again in %.0f s", error, delay)
+                await self._pause(delay, error)
+                self._channel = self._new_channel()
 
     async def aclose(self) -> None:
         """Hang up for good: it is not made anew."""
@@ -124,7 +142,8 @@ class ReconnectingChannel:
         """Whether `error` means no more than that this connection broke, after that many others."""
         await channel.await_close(error)
         lost = error is channel.lost and channel.state is ChannelState.LOST
-        return lost and not self._closed.is_set() and losses < self._options.retry.tries
+        most = LOSSES if self._options.retry.tries is None else self._options.retry.tries
+        return lost and not self._closed.is_set() and losses < most
 
     async def ask(self, event: Message, matches: Callable[[Message], bool]) -> Message:
         """As `Channel.ask`, through lost connections."""
@@ -149,11 +168,15 @@ class ReconnectingChannel:
 
     async def _restore(self, reason: LookhearError) -> None:
         attempts = Attempts(self._options.retry)
-        while attempts.lost(time.monotonic(), useful=False, loading=is_loading(reason)):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(attempts.delay()):
-                    await self._closed.wait()
-                raise reason
+        retry = self._options.retry
+        patience = PATIENCE_SECONDS if retry.seconds is None else retry.seconds
+        while attempts.lost(
+            time.monotonic(),
+            patience=patience,
+            loading=is_loading(reason),
+            told=reason.retry_after if isinstance(reason, ServerError) else None,
+        ):
+            await self._pause(attempts.delay(), reason)
             channel = self._new_channel()
             try:
                 await self._configure(channel)
@@ -174,11 +197,18 @@ class ReconnectingChannel:
                 await channel.aclose()
             return
         lost = ConnectionFailed(
-            f"lost {self._server.base_url} and {attempts.count} tries did not bring it back: "
-            f"{reason}"
+            f"lost {self._server.base_url} and {attempts.count} tries did not bring it back in "
+            f"{attempts.seconds:.0f} s: {reason}"
         )
         self._channel.end(lost)
         raise lost
+
+    async def _pause(self, seconds: float, reason: LookhearError) -> None:
+        """Raises the reason for it if the conversation is closed meanwhile."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._closed.wait()
+            raise reason
 
     async def _replay(self, channel: Channel) -> None:
         """All at once: a round trip each would take its time."""

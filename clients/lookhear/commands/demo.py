@@ -30,10 +30,8 @@ from lookhear.wer import WordErrors, word_errors
 QUIET_SECONDS = 1.5  # of silence after the recording, as after a person who has finished
 # The first hears the recording: a real one if it can be had, as of `lookhear serve`.
 MODELS = ("auto", "demo-qwen3-vl")
-SYNTHESISED = (
-    "A synthesiser speaks this recording, in three languages, as the toys know it: real models "
-    "understand people better."
-)
+PERSON = "kennedy.opus"
+SYNTHESISED = "hello.opus"  # what a toy understands: it cannot hear people
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +43,15 @@ class Recording:
     words: tuple[tuple[float, float], ...]
 
 
-def bundled_recording() -> Path:
-    """The recording beside the demo model; from lookhear-demo. SourceError."""
+def bundled_recording(name: str) -> Path:
+    """One of the recordings beside the demo models; from lookhear-demo. SourceError."""
     found = importlib.util.find_spec("lookhear_demo")
     for folder in (found.submodule_search_locations or ()) if found is not None else ():
-        for name in ("hello.opus", "hello.ogg", "hello.flac"):
-            audio = Path(folder) / "recordings" / name
-            if audio.is_file():
-                return audio
+        audio = Path(folder) / "recordings" / name
+        if audio.is_file():
+            return audio
     raise SourceError(
-        "the bundled recording is not installed (pip install lookhear-demo); name one with --file"
+        "the bundled recordings are not installed (pip install lookhear-demo); name one with --file"
     )
 
 
@@ -144,26 +141,35 @@ def run(*, once: bool, port: int, file: str | None, model: str | None) -> int:
         console.print('lookhear demo needs pip install "lookhear\\[server]"', style="red")
         return 2
     try:
-        recording = read_recording(Path(file) if file is not None else bundled_recording())
+        if file is not None:
+            person = synthesised = read_recording(Path(file))
+        else:
+            person, synthesised = (
+                read_recording(bundled_recording(name)) for name in (PERSON, SYNTHESISED)
+            )
         if (chosen := free_port(port)) != port:
             console.print(f"port {port} is taken: using {chosen}", style="yellow")
         with started_server(console, chosen, MODELS if model is None else (model,)) as server:
-            return _show(console, recording, server, once, file)
+            return _show(console, person, synthesised, server, once)
     except LookhearError as error:
         console.print(f"the demo failed: {error}", style="red", markup=False)
         return 1
 
 
 def _show(
-    console: Console, recording: Recording, server: ServerProcess, once: bool, file: str | None
+    console: Console,
+    person: Recording,
+    synthesised: Recording,
+    server: ServerProcess,
+    once: bool,
 ) -> int:
+    """synthesised: what is played if a toy hears it."""
     client = AsyncClient(server.address.base_url)
     models = asyncio.run(client.models())
     sees = any("image" in model.abilities for model in models)
     about = [f"{model.id}: {model.reason}" for model in models if model.reason]
     about += [about_toy(model) for model in models if model.toy]
-    if file is None and not models[0].toy:
-        about.append(SYNTHESISED)
+    recording = synthesised if models[0].toy else person
     if about:
         said = Text("\n".join(about))
         console.print(Panel(said, title="lookhear", title_align="left", border_style="cyan"))

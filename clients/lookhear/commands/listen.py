@@ -21,10 +21,6 @@ from lookhear.sources.pcm_stream import read_stream
 from lookhear.sources.standard_input import read_blocks
 from lookhear.terminal.status_line import StatusLine
 from lookhear.terminal.subtitles import TranscriptFile
-from lookhear.transport.retry import Retry
-
-# A microphone goes on recording while the server is away, for as long as its queue lasts.
-PATIENT = Retry(tries=30, first=0.5, cap=4.0)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +69,7 @@ def run(parsed: argparse.Namespace) -> int:
         )
     out = None if parsed.out is None else TranscriptFile(parsed.out)
     with chosen_server(parsed, Console(stderr=True)) as (url, model):
-        client = AsyncClient(url, parsed.api_key, retry=PATIENT)
+        client = AsyncClient(url, parsed.api_key)
         source = None if piped else Microphone(device)
         return asyncio.run(_listen(client, source, model, parsed, out))
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from typing import cast
 
 import lookhear
-from lookhear.commands import chat, listen, transcribe
+from lookhear.commands import chat, environment, listen, transcribe
 from lookhear.commands.server_choice import EXPLANATION, NEEDS_SERVER, add_server_arguments
 from lookhear.errors import (
     KEY_HINT,
@@ -25,6 +26,7 @@ from lookhear.errors import (
 
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of what is written
 COMMANDS = "lookhear.commands"  # the entry-point group: `name(argv) -> exit status`
+PARSERS = "lookhear.parsers"  # of some of these: `name() -> parser`, for completion
 # What the server's own commands do, known without loading them.
 PLUGINS = {
     "serve": "start a server",
@@ -100,7 +102,10 @@ def _plugin(entry: metadata.EntryPoint, argv: list[str]) -> int:
     return command(argv)
 
 
-def _parser(plugins: Sequence[str]) -> argparse.ArgumentParser:
+def _parser(
+    plugins: Sequence[str], parsers: Mapping[str, argparse.ArgumentParser] | None = None
+) -> argparse.ArgumentParser:
+    """parsers: of plugins, where their options are wanted, too."""
     parser = argparse.ArgumentParser(
         prog="lookhear", description="Live transcription and chat: client, demo and server."
     )
@@ -136,11 +141,36 @@ def _parser(plugins: Sequence[str]) -> argparse.ArgumentParser:
     demo.add_argument("--file", metavar="FILE", help="stream this instead, FILE.json beside it")
     demo.add_argument("--model", metavar="REPO_OR_FOLDER", help="serve this one alone")
     demo.set_defaults(run=_demo)
+    report = commands.add_parser(
+        "env", help="describe this machine and installation, for an issue",
+        description="Print versions, processor, memory, GPU, models and settings, without keys.",
+    )  # fmt: skip
+    report.set_defaults(run=lambda _: environment.run())
+    script = commands.add_parser(
+        "completion", help="print a script that completes this command in your shell",
+        description="Print a script for the shell to load: completion of commands, options, files, "
+        "models. How to load it: docs/settings.md.",
+    )  # fmt: skip
+    script.add_argument("shell", choices=["bash", "zsh", "fish"])
+    script.set_defaults(run=lambda parsed: _completion(parsed.shell, plugins))
     for name in plugins:
         # Only for --help: main() hands their whole command line to the server's own parser.
         described = PLUGINS.get(name, f"see `lookhear {name} --help`")
-        commands.add_parser(name, help=described, add_help=False)
+        own = [parsers[name]] if parsers and name in parsers else []
+        commands.add_parser(name, help=described, add_help=False, parents=own)
     return parser
+
+
+def _completion(shell: str, plugins: Sequence[str]) -> int:
+    """The script, with the options of all that can be loaded here."""
+    from lookhear.commands.completion import script  # only this command needs it
+
+    parsers = {}
+    for entry in metadata.entry_points(group=PARSERS):
+        with contextlib.suppress(ModuleNotFoundError):  # it belongs to a part that is not installed
+            parsers[entry.name] = cast(Callable[[], argparse.ArgumentParser], entry.load())()
+    print(script(_parser(plugins, parsers), shell))
+    return 0
 
 
 def _demo(parsed: argparse.Namespace) -> int:

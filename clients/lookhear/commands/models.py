@@ -18,7 +18,7 @@ from rich.text import Text
 
 from lookhear.commands.private_server import is_running, server_installed
 from lookhear.errors import KEY_HINT, AddressError, ConnectionFailed, NotInstalled
-from lookhear.transport.address import Server
+from lookhear.transport.address import KEY_VARIABLE, SERVER_VARIABLE, Server, usual_server
 
 LOCAL = "lookhear.local"  # the entry-point group of what the server part knows of this machine
 NEEDS_SERVER = "pip install 'lookhear[server]'"
@@ -36,16 +36,24 @@ class Row(NamedTuple):
     where: str
 
 
-def models(argv: list[str]) -> int:
-    """Exit status: 0 listed, 2 no such server or no server part. NotInstalled."""
+def parser() -> argparse.ArgumentParser:
+    """Of this command."""
     parser = argparse.ArgumentParser(
         prog="lookhear models",
-        description="List the models that a server serves; without --server, those that can be "
+        description="List the models that a server serves; without one, those that can be "
         f"served here, packaged and downloaded ones. That needs {NEEDS_SERVER}.",
     )
-    parser.add_argument("--server", metavar="URL", help="list what this running server serves")
-    parser.add_argument("--api-key", default=os.environ.get("LOOKHEAR_API_KEY"), metavar="KEY")
-    options = parser.parse_args(argv)
+    parser.add_argument(
+        "--server", metavar="URL", default=usual_server(),
+        help=f"list what this running server serves; or set {SERVER_VARIABLE}",
+    )  # fmt: skip
+    parser.add_argument("--api-key", default=os.environ.get(KEY_VARIABLE), metavar="KEY")
+    return parser
+
+
+def models(argv: list[str]) -> int:
+    """Exit status: 0 listed, 2 no such server or no server part. NotInstalled."""
+    options = parser().parse_args(argv)
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=PIPED_WIDTH)

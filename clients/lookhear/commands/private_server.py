@@ -23,6 +23,10 @@ from lookhear.transport.address import Server
 
 _POLL_SECONDS = 0.1
 _OUR_PORTS = range(20_000, 32_000)  # below those that systems choose from
+# Settings that are of a server for others: where it listens, what its models are called.
+_NOT_OURS = [
+    f"LOOKHEAR_{name}" for name in ("CONFIG", "SSL_CERTFILE", "SSL_KEYFILE", "SERVED_NAME")
+]
 _SERVER_PACKAGES = ("starlette", "uvicorn", "torch")  # what `lookhear[server]` brings
 
 
@@ -192,8 +196,14 @@ class ServerProcess(ChildServer):
         self.address = Server(f"http://127.0.0.1:{self.port}")
         self._on_progress = on_progress
         command = [sys.executable, "-m", "lookhear", "serve", "--host", "127.0.0.1"]
-        command += ["--port", str(self.port), *arguments]
-        super().__init__("the server", command, start_seconds=start_seconds)
+        # Whoever ends it is the one who used it: nobody is to be waited for.
+        command += ["--port", str(self.port), "--drain-seconds", "0"]
+        # Its last lines are for a person, if it fails.
+        command += ["--log-format", "text", *arguments]
+        environment = {k: v for k, v in os.environ.items() if k not in _NOT_OURS}
+        super().__init__(
+            "the server", command, start_seconds=start_seconds, environment=environment
+        )
 
     def _answers(self) -> bool:
         try:

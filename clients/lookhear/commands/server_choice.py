@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from lookhear.client import DEFAULT_URL, AsyncClient
+from lookhear.client import AsyncClient
 from lookhear.commands.private_server import (
     ServerFailed,
     ServerProcess,
@@ -22,19 +22,22 @@ from lookhear.commands.private_server import (
 from lookhear.errors import ConnectionFailed, LookhearError, NotInstalled
 from lookhear.results import Model
 from lookhear.terminal.progress import progress
-from lookhear.transport.address import Server
+from lookhear.transport.address import DEFAULT_URL, SERVER_VARIABLE, Server, usual_server
 
 _POLL_SECONDS = 0.3  # between two looks at a server that is loading
 NEEDS_SERVER = 'pip install "lookhear[server]"'
 EXPLANATION = (
-    f"Uses the server at --server, else one that runs at {DEFAULT_URL}, else a private one that is "
-    "started and ended."
+    f"Uses the server at --server or {SERVER_VARIABLE}, else one that runs at {DEFAULT_URL}, else "
+    "a private one that is started and ended."
 )
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     """What every command takes that talks to a server."""
-    parser.add_argument("--server", metavar="URL", help="for example http://127.0.0.1:8000")
+    parser.add_argument(
+        "--server", metavar="URL", default=usual_server(),
+        help=f"for example {DEFAULT_URL}; or set {SERVER_VARIABLE}",
+    )  # fmt: skip
     parser.add_argument("--api-key", metavar="KEY", help="or set LOOKHEAR_API_KEY")
     parser.add_argument("--model", metavar="ID", help="default: the server's first that can")
 
@@ -108,7 +111,9 @@ def about_toy(model: Model) -> str:
 @contextlib.contextmanager
 def started_server(console: Console, port: int, served: Sequence[str]) -> Iterator[ServerProcess]:
     """A private server of these models, ready; its progress is shown. ServerFailed."""
-    arguments = [word for model in served for word in ("--model", model)]
+    # There is nobody else to be refused, so what speakers cost need not be found out first.
+    arguments = ["--max-lag", "0"]
+    arguments += [word for model in served for word in ("--model", model)]
     with contextlib.ExitStack() as stack:
         with progress(console, "starting the server") as report:
             server = stack.enter_context(ServerProcess(port, arguments, report))

@@ -96,7 +96,8 @@ class Reconnecting:
     and comes back under new item ids.
 
     resume: where in the source the replay starts; lost: seconds that had to be given up because
-    the replay buffer is bounded (0.0 unless a turn was longer than the buffer).
+    the replay buffer is bounded (0.0 unless a turn was longer than the buffer). patience: seconds
+    for which the server is still sought; what is said meanwhile is kept.
     """
 
     attempt: int
@@ -105,6 +106,7 @@ class Reconnecting:
     superseded: tuple[str, ...]
     resume: float
     lost: float = 0.0
+    patience: float = 0.0
 
 
 Event = (

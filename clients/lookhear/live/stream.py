@@ -15,14 +15,14 @@ import base64
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from lookhear.errors import ConnectionFailed, ServerError, in_words
+from lookhear.errors import ConnectionFailed, LookhearError, ServerError, in_words
 from lookhear.live.events import Event, Reconnecting, SessionReady
 from lookhear.live.replay import ReplayBuffer
 from lookhear.live.turns import ServerVad, TurnTracker
@@ -58,7 +58,8 @@ class StreamOptions:
     pace: float | None = None  # 1.0: as fast as it would be spoken; None: as the server takes it
     rate: int | None = None  # samples per second of a source that does not say it
     replay_seconds: float = 300.0  # of audio kept for a reconnect; a longer turn loses its start
-    ahead_seconds: float = 30.0  # of audio read from the source and not yet sent
+    # Of audio read from the source and not yet sent; while the server is away, `replay_seconds`.
+    ahead_seconds: float = 30.0
     answer_seconds: float = 60.0  # the server may be silent this long after the source has ended
     steady_seconds: float = 10.0  # a connection that lived so long resets the count of tries
 
@@ -95,20 +96,30 @@ class TranscribeOptions(TypedDict, total=False):
 
 
 class LiveStream:
-    """One source, transcribed once. Iterate `events()`; close it to stop early."""
+    """One source, transcribed once. Iterate `events()`; close it to stop early. clock, sleep: as of
+    `time.monotonic` and `asyncio.sleep`."""
 
     def __init__(
-        self, server: Server, source: Source, options: StreamOptions, retry: Retry
+        self,
+        server: Server,
+        source: Source,
+        options: StreamOptions,
+        retry: Retry,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._server = server
         self._source = source
         self._options = options
         self._retry = retry
+        self._clock, self._sleep = clock, sleep
         self._tracker = TurnTracker(options.turn_detection)
         # What is unsent is bounded by itself, and must never be what makes room.
         kept = options.replay_seconds + options.ahead_seconds + _MAX_APPEND_SECONDS
         self._buffer = ReplayBuffer(int(kept * RATE))
         self._sent = 0  # source samples the present connection has been given
+        self._ahead = options.ahead_seconds  # what may be unsent now
         self._last_resume = 0  # where the last replay started
         self._source_ended = False
         self._failure: Exception | None = None  # of the source
@@ -128,10 +139,10 @@ class LiveStream:
         ready = False
         try:
             while True:
-                connected_at = time.monotonic()
+                connected_at = self._clock()
                 try:
                     async with self._connect() as socket:
-                        connected_at = time.monotonic()
+                        connected_at = self._clock()
                         async with contextlib.aclosing(self._converse(socket)) as events:
                             async for event in events:
                                 ready = ready or isinstance(event, SessionReady)
@@ -142,20 +153,28 @@ class LiveStream:
                 except (ConnectionClosed, InvalidHandshake, OSError, TimeoutError) as error:
                     if self._failure is not None:
                         raise self._failure from None
-                    reason = self._retry_reason(error, ready)
+                    lost, reason = self._retry_reason(error, ready)
                     # What was held is old news where there was no connection at all.
                     loading = isinstance(error, ConnectionClosed) and is_loading(self._held_error)
-                now = time.monotonic()
+                now = self._clock()
                 steady = now - connected_at > self._options.steady_seconds
                 useful = steady or self._progressed()
-                if not attempts.lost(now, useful=useful, loading=loading):
+                patience = self._patience(ready)
+                told = _retry_after(lost)
+                if not attempts.lost(
+                    now, patience=patience, useful=useful, loading=loading, told=told
+                ):
+                    if not ready and told is not None:
+                        raise lost
                     raise self._held_error or ConnectionFailed(
                         f"lost {self._server.base_url} and {attempts.count} tries did not bring it "
-                        f"back: {reason}"
+                        f"back in {attempts.seconds:.0f} s: {reason}"
                     )
                 delay = attempts.delay()
-                yield self._lost(attempts.count, delay, reason)
-                await asyncio.sleep(delay)
+                left = (self._retry.loading if loading else patience) - attempts.seconds
+                yield self._lost(attempts.count, delay, reason, left)
+                await self._read_ahead(self._options.replay_seconds)
+                await self._sleep(delay)
         finally:
             if microphone is not None and opened:
                 microphone.stop()
@@ -193,6 +212,7 @@ class LiveStream:
                         if sender is not None:
                             continue
                         self._tracker.connected(self._sent)
+                        await self._read_ahead(self._options.ahead_seconds)
                         sender = asyncio.create_task(self._send(socket))
                     yield event
                 self._forget_done()
@@ -243,21 +263,35 @@ class LiveStream:
 
     # --- losing it and coming back ----------------------------------------------------------------
 
-    def _retry_reason(self, error: Exception, ready: bool) -> str:
-        """Why the connection is gone, in words. Raises where trying again would not help."""
+    def _retry_reason(self, error: Exception, ready: bool) -> tuple[LookhearError, str]:
+        """Why the connection is gone, also in words for people. Raises where trying again would not
+        help."""
         lost, transient = lost_connection(self._server, error, self._held_error)
         if isinstance(error, ConnectionClosed) and transient:
             code, said = close_reason(error, self._held_error)
-            return said if is_loading(self._held_error) else f"closed with {code}: {said}"
-        if not (ready and transient):
+            loads = is_loading(self._held_error)
+            return lost, said if loads else f"closed with {code}: {said}"
+        if not transient or not (ready or _retry_after(lost) is not None):
             raise lost from error
-        return str(lost) if isinstance(error, InvalidStatus) else in_words(error)
+        return lost, str(lost) if isinstance(error, InvalidStatus) else in_words(error)
+
+    def _patience(self, ready: bool) -> float:
+        """Seconds for which a server is sought. ready: it has let us in before."""
+        if not ready:
+            return self._retry.refused
+        kept = self._options.replay_seconds
+        return kept if self._retry.seconds is None else self._retry.seconds
+
+    async def _read_ahead(self, seconds: float) -> None:
+        """So much may be unsent from now on."""
+        self._ahead = seconds
+        await self._notify()
 
     def _progressed(self) -> bool:
         """Whether the lost connection got anything done."""
         return self._tracker.needed_from > self._last_resume
 
-    def _lost(self, attempt: int, delay: float, reason: str) -> Reconnecting:
+    def _lost(self, attempt: int, delay: float, reason: str, patience: float) -> Reconnecting:
         """Rewind to what must be said again."""
         speaking = self._tracker.speaking
         superseded = self._tracker.disconnected()
@@ -273,6 +307,7 @@ class LiveStream:
             resume=self._sent / RATE,
             # Outside a turn only silence can be that old: dropping it loses nothing.
             lost=lost / RATE if speaking else 0.0,
+            patience=patience,
         )
 
     # --- the source -------------------------------------------------------------------------------
@@ -281,13 +316,14 @@ class LiveStream:
         pieces = read_source(self._source, self._options.rate)
         if self._options.pace is not None:
             pieces = at_pace(pieces, self._options.pace)
-        ahead = int(self._options.ahead_seconds * RATE)
         size = int(_MAX_APPEND_SECONDS * RATE) * SAMPLE_BYTES
         try:
             async for piece in pieces:
                 for first in range(0, len(piece), size):
                     async with self._changed:
-                        await self._changed.wait_for(lambda: self._buffer.end - self._sent <= ahead)
+                        await self._changed.wait_for(
+                            lambda: self._buffer.end - self._sent <= self._ahead * RATE
+                        )
                         self._buffer.append(piece[first : first + size])
                         self._changed.notify_all()
         except Exception as error:  # whatever the user's source raises is the user's to see
@@ -313,3 +349,8 @@ class LiveStream:
     async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
+
+
+def _retry_after(lost: LookhearError) -> float | None:
+    """Seconds after which the server said that we may come back."""
+    return lost.retry_after if isinstance(lost, ServerError) else None

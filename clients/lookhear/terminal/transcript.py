@@ -124,7 +124,7 @@ class LiveTranscript:
         if self._lost_at is None:
             self._lost_at = self._now()
             lost = "connection lost: " if self._was_connected else ""
-            self._note(f"{lost}{event.reason}; trying again", "yellow")
+            self._note(f"{lost}{event.reason}; {_plan(event)}", "yellow")
 
     def _back(self, seconds: float) -> None:
         lost = f"{self._lost_seconds:.0f} s of sound are" if self._lost_seconds else "nothing is"
@@ -174,6 +174,13 @@ class LiveTranscript:
             if turn.committed.strip():
                 self._print(turn, Text(" …", style="dim"))
         self._turns.clear()
+
+
+def _plan(event: Reconnecting) -> str:
+    """What is done about it."""
+    soon = f" in {event.delay:.0f} s" if event.delay >= 1.0 else ""
+    most = f", for {event.patience:.0f} s at most" if event.patience >= 1.0 else ""
+    return f"trying again{soon}{most}"
 
 
 def _text(committed: str, rest: Text) -> Text:

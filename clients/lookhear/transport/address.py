@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import secrets
 import urllib.error
 import urllib.request
@@ -22,6 +23,9 @@ from lookhear.errors import (
     server_error,
 )
 
+SERVER_VARIABLE, KEY_VARIABLE = "LOOKHEAR_SERVER", "LOOKHEAR_API_KEY"
+DEFAULT_URL = "http://127.0.0.1:8000"
+
 Upload = tuple[bytes, str]
 """The body of a request, and its content type."""
 
@@ -35,7 +39,7 @@ class Server:
     Raises AddressError, or AuthenticationError for a key that no header can hold.
     """
 
-    base_url: str = "http://127.0.0.1:8000"
+    base_url: str = DEFAULT_URL
     api_key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -133,6 +137,11 @@ class Server:
             raise ProtocolError(
                 f"{self.http_url(path)}: expected JSON, got {said!r}; is this the right server?"
             ) from None
+
+
+def usual_server() -> str | None:
+    """The address that the environment names for whoever names none; None: it names none."""
+    return os.environ.get(SERVER_VARIABLE) or None
 
 
 def multipart(fields: Iterable[tuple[str, str]], file_name: str, file: bytes) -> Upload:

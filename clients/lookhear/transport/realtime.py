@@ -25,6 +25,7 @@ from lookhear.transport.address import Server
 RETRIED_CLOSE_CODES = frozenset({1001, 1005, 1006, 1011, 1012, 1013, 1015})
 # HTTP statuses of a refused handshake of which the same is true.
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
+LONGEST_RETRY_AFTER = 60.0  # seconds: whatever a server says, it is asked again after this
 # Errors after which the server closes by itself; the close code says whether to come back.
 ERRORS_BEFORE_CLOSE = frozenset({"server_error", "session_expired"})
 
@@ -91,6 +92,15 @@ def final_close(
     )
 
 
+def _retry_after(error: InvalidStatus) -> float | None:
+    """Seconds, if it is a server that is full for now and says when to come back. A date (which
+    the header may hold, too) is not read."""
+    said = error.response.headers.get("Retry-After", "")
+    if error.response.status_code != 503 or not (said.isascii() and said.isdecimal()):
+        return None
+    return min(float(said), LONGEST_RETRY_AFTER)
+
+
 def lost_connection(
     server: Server, error: Exception, held: ServerError | None = None
 ) -> tuple[LookhearError, bool]:
@@ -99,6 +109,7 @@ def lost_connection(
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
         refusal = server.refusal(status, bytes(error.response.body or b""))
+        refusal.retry_after = _retry_after(error)
         return refusal, status in RETRIED_STATUSES
     if isinstance(error, ConnectionClosed):
         code, said = close_reason(error, held)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lookhear.engine.messages import ModelCard
-from lookhear.gateway.fetching.pictures import Picture
+from lookhear.gateway.decoding.results import Picture
 from lookhear.gateway.realtime.pictures.media_requests import (
     AudioRequest,
     ImageRequest,

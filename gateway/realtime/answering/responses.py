@@ -21,7 +21,7 @@ from lookhear.engine.messages import (
     StartAnswer,
 )
 from lookhear.gateway.checks.checks import ProtocolError
-from lookhear.gateway.fetching.pictures import Picture
+from lookhear.gateway.decoding.results import Picture
 from lookhear.gateway.realtime.pictures.camera import CameraFrame
 from lookhear.gateway.realtime.pictures.picture_store import PictureStore
 from lookhear.gateway.realtime.pictures.prompts import Prompt, build_prompt

@@ -28,7 +28,12 @@ from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
-from lookhear.gateway.realtime.protocol.refusals import empty_commit, too_long, turn_refused
+from lookhear.gateway.realtime.protocol.refusals import (
+    NO_PLACE,
+    empty_commit,
+    too_long,
+    turn_refused,
+)
 from lookhear.gateway.realtime.settings import SessionSettings
 from lookhear.gateway.telemetry.ids import IdFactory
 from lookhear.media.voice.vad import SpeechStarted
@@ -84,6 +89,11 @@ class Turns:
     def pending(self) -> int:
         """Committed turns whose transcript is not known yet."""
         return len(self._turns) - (self._turn is not None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a turn has begun and is not committed."""
+        return self._turn is not None
 
     @property
     def is_speaking(self) -> bool:
@@ -216,6 +226,12 @@ class Turns:
         with contextlib.suppress(ProtocolError):
             self.commit_by_hand(now)
 
+    def end_open(self, now: float) -> None:
+        """The open turn, if there is one, ends here as by a commit."""
+        if self._turn is not None and self._turn.length:
+            self._commit(self._recent.end, now, by_voice=False)
+            self._end_listening()
+
     def _commit(self, end: int, now: float, *, by_voice: bool) -> None:
         """The open turn becomes an item."""
         turn, self._turn = self._turn, None
@@ -273,6 +289,8 @@ class Turns:
                 turn.failure = event
                 if turn.committed_at is not None:
                     self._failed(turn, event)
+                elif event.code == NO_PLACE:  # nothing will come of it, so why wait for its end
+                    self._emitter.refuse(turn_refused(event))
 
     def _text(self, turn: Turn, event: TextCommitted) -> None:
         if event.text:

@@ -25,6 +25,7 @@ from lookhear.gateway.checks.checks import (
     shown,
     wrong,
 )
+from lookhear.gateway.checks.outline import SMALL, parse_json
 from lookhear.gateway.realtime.openai.generation_updates import response_plan
 from lookhear.gateway.realtime.openai.items import parse_input, parse_item
 from lookhear.gateway.realtime.openai.session_updates import updated
@@ -214,7 +215,10 @@ _JSON = json.JSONDecoder(parse_constant=_no_number)
 
 def _json_object(text: str) -> dict[str, Any]:
     try:
-        data = _JSON.decode(text)
+        if len(text) <= SMALL:
+            data = _JSON.decode(text)
+        else:  # half a character is not what UTF-8 can spell; the parser hands it on
+            data = parse_json(text.encode(errors="surrogatepass"), constant=_no_number)
     except RecursionError:
         raise ProtocolError("expected JSON, got too deep a nesting", code="invalid_json") from None
     except ValueError as error:

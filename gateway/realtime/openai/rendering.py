@@ -87,6 +87,8 @@ def server_events(event: SessionEvent) -> list[Json]:
             return [{"type": "error", "error": {**objects.failure(problem), **where}}]
         case events.SessionFinished():
             return []
+        case events.GoingAway(seconds):
+            return [{"type": "lookhear.going_away", "seconds": round(seconds, 3)}]
         case _:
             assert_never(event)
 

@@ -1,4 +1,4 @@
-"""What client events point at, and how it is loaded: fetched on the event loop, decoded in threads.
+"""What client events point at, and how it is loaded.
 
 The protocol says what it needs before it carries out a command, and gets it by its path in it.
 """
@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from PIL import Image as pillow
 
 from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.decoding.results import Picture
 from lookhear.gateway.fetching.fetcher import InThread
-from lookhear.gateway.fetching.pictures import Picture, Pictures
+from lookhear.gateway.fetching.pictures import Pictures
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.realtime.pictures.camera import DecodedFrame
+from lookhear.gateway.slots import Claim
 from lookhear.media.audio.pcm import AudioFormat, PcmStream
 from lookhear.media.pictures.similarity import thumbnail
 
@@ -55,9 +57,11 @@ class AudioRequest:
 MediaRequest = ImageRequest | FrameRequest | AudioRequest
 
 
-async def load(requests: Sequence[MediaRequest], pictures: Pictures, in_thread: InThread) -> Media:
-    """One after the other, so that no more than the budget is ever in memory. Raises ProtocolError,
-    which names the path of what cannot be used."""
+async def load(
+    requests: Sequence[MediaRequest], pictures: Pictures, in_thread: InThread, claim: Claim
+) -> Media:
+    """One after the other, so that no more than the budget is ever in memory. claim: for whom.
+    Raises ProtocolError, which names the path of what cannot be used."""
     media: dict[str, Picture | DecodedFrame | Samples] = {}
     budget = pictures.budget()
     for request in requests:
@@ -65,7 +69,7 @@ async def load(requests: Sequence[MediaRequest], pictures: Pictures, in_thread: 
             media[request.path] = await in_thread(partial(_decoded, request))
             continue
         try:
-            picture = await pictures.image(request.url, request.path)
+            picture = await pictures.image(request.url, request.path, claim)
             budget.take([picture], request.path)
         except ApiError as error:
             code = error.code or "invalid_image"

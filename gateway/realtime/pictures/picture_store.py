@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from lookhear.engine.messages import DropPicture, HoldPicture
 from lookhear.gateway.checks.checks import wrong
-from lookhear.gateway.fetching.pictures import Picture
+from lookhear.gateway.decoding.results import Picture
 from lookhear.gateway.realtime.protocol.outputs import Emitter
 
 ADVICE = "delete items with pictures first"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from lookhear.engine.messages import ChatMessage, ImagePart, Part, TextPart, VideoPart
-from lookhear.gateway.fetching.pictures import Picture
+from lookhear.gateway.decoding.results import Picture
 from lookhear.gateway.realtime.pictures.camera import CameraFrame
 from lookhear.gateway.realtime.protocol.conversation import (
     AudioContent,

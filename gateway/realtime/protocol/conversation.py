@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from lookhear.gateway.fetching.pictures import Picture
+from lookhear.gateway.decoding.results import Picture
 
 ROOT = "root"  # instead of an item's id: the beginning of the conversation
 

@@ -39,6 +39,14 @@ class SessionFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class GoingAway:
+    """The server ends in so many seconds at the latest, and this session before it, as soon as
+    nothing of it is under way. Only to those who know our extensions."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """Something is wrong; the session goes on unless it closes next."""
 
@@ -223,6 +231,7 @@ class FramesCleared:
 SessionEvent = (
     SessionCreated
     | SessionFinished
+    | GoingAway
     | Refused
     | SpeakingStarted
     | SpeakingStopped

@@ -9,6 +9,8 @@ from lookhear.engine.messages import EngineFailed, TurnFailed
 from lookhear.gateway.checks.checks import ProtocolError, is_clients_fault, shown, wrong
 from lookhear.gateway.realtime.protocol.commands import CancelResponse, Command
 
+NO_PLACE = "too_many_speakers"  # with this code an engine refuses one more speaker
+GOING_AWAY = "going_away"  # the server ends
 # What an engine may blame: settings of a session by their names there.
 _SETTINGS = ("language", "prompt", "model", "words", "logprobs")
 
@@ -151,6 +153,12 @@ def engine_stopped(event: EngineFailed) -> ProtocolError:
     """Every session is told so once, and closed."""
     message = f"the engine stopped: {event.message}; connect again"
     return ProtocolError(message, code=event.code, type="server_error")
+
+
+def going_away() -> ProtocolError:
+    """The last word of a server that ends, before it closes."""
+    message = "the server is shutting down, and the session is over; connect again"
+    return ProtocolError(message, code=GOING_AWAY, type="server_error")
 
 
 def turn_refused(event: TurnFailed) -> ProtocolError:

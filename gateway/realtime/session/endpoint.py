@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 from collections.abc import Sequence
 
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from lookhear.engine.client.client import EngineUnavailable
+from lookhear.engine.config.log import bind
+from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError
-from lookhear.gateway.http.access import REALTIME, Denied
+from lookhear.gateway.checks.models import chat_models
+from lookhear.gateway.http.access import REALTIME, Denied, leaving
 from lookhear.gateway.http.errors import error_body
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.realtime.protocol.events import Refused
 from lookhear.gateway.realtime.protocol.outputs import Close
+from lookhear.gateway.realtime.protocol.refusals import NO_PLACE
+from lookhear.gateway.realtime.session.machine import SHUT_DOWN
 from lookhear.gateway.realtime.session.session import RealtimeSession
 from lookhear.gateway.services.services import services
-from lookhear.gateway.telemetry.log import log_event
+from lookhear.gateway.sockets.connections import network
+from lookhear.gateway.telemetry.log import address, log_event
 
 
 async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None:
@@ -31,7 +40,9 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
 
     async def turn_away(problem: ProtocolError, close: Close) -> None:
         """Accept, say why not, close."""
-        gateway.metrics.refused.labels(problem.code).inc()
+        address_of = address(websocket.scope)
+        log_event("session.refused", code=problem.code, close_code=close.code, client=address_of)
+        gateway.refusals.add(problem.code, is_clients=problem.type != "server_error")
         try:
             await websocket.accept(subprotocol)
             for frame in dialect.render(Refused(problem)):
@@ -40,19 +51,33 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         except WebSocketDisconnect:
             pass
 
+    async def deny(denied: Denied, close: Close | None) -> None:
+        """Refuse the handshake; or, with `close`, say inside why not."""
+        # What a client sent is repeated in it.
+        log_event("session.refused.words", level=logging.DEBUG, reason=denied.message)
+        if close is not None:
+            problem = ProtocolError(denied.message, code=denied.code, type=denied.type)
+            await turn_away(problem, close)
+            return
+        address_of = address(websocket.scope)
+        log_event("session.refused", code=denied.code, status=denied.status, client=address_of)
+        gateway.refusals.add(denied.code, is_clients=denied.status < 500)
+        body = error_body(denied.message, denied.type, denied.code)
+        headers = {"retry-after": str(denied.retry_after)} if denied.retry_after else None
+        await websocket.send_denial_response(JSONResponse(body, denied.status, headers))
+
     try:
         gateway.access.check_place(websocket.headers)
         gateway.access.check_key(websocket.headers, offered)
     except Denied as denied:
-        log_event("session.refused", code=denied.code, reason=denied.message)
-        if denied.status == 401 and offered and "authorization" not in websocket.headers:
-            # A browser shows its page nothing of a refused handshake, so it is told inside.
-            problem = ProtocolError(denied.message, code=denied.code)
-            await turn_away(problem, Close(3000, f"{denied.type}.{denied.code}"))
-        else:
-            gateway.metrics.refused.labels(denied.code).inc()
-            body = error_body(denied.message, denied.type, denied.code)
-            await websocket.send_denial_response(JSONResponse(body, denied.status))
+        # A browser shows its page nothing of a refused handshake, so it is told inside.
+        is_page = denied.status == 401 and bool(offered)
+        close = Close(3000, f"{denied.type}.{denied.code}")
+        await deny(denied, close if is_page and "authorization" not in websocket.headers else None)
+        return
+    is_page = "origin" in websocket.headers
+    if gateway.is_leaving:
+        await deny(leaving(), SHUT_DOWN if is_page else None)
         return
     requested = dialect.requested_model
     # Who names no model yet may choose one that is up; who names an unknown one is told inside.
@@ -64,19 +89,45 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         await turn_away(problem, Close(1013, "engine not ready"))
         return
     most = gateway.config.max_sessions
-    if len(gateway.sessions) >= most:
-        message = f"expected at most {most} sessions at once, all are taken; connect again later"
+    client = gateway.access.key_name(websocket.headers, offered)
+    if client is None:
+        client = network(websocket.client.host) if websocket.client else ""
+    if not gateway.has_room(client):
+        of_one = gateway.config.max_client_sessions
+        own = f" and {of_one} of one client" if of_one else ""
+        message = (
+            f"expected at most {most} sessions at once{own}, all are taken; connect again later"
+        )
         problem = ProtocolError(message, code="too_many_sessions", type="server_error")
         await turn_away(problem, Close(1013, "too many sessions"))
         return
-    session = RealtimeSession(websocket, gateway, dialects)
-    # Counted before the handshake is answered, so that a burst cannot pass the limit.
+    speaks_to = _speaks_to(dialect, gateway.engine.models)
+    load = None if speaks_to is None else gateway.engine.live_load(speaks_to)
+    if load is not None and not load.places:
+        gateway.make_room(gateway.sessions)  # for when it comes back: the engine counts its places
+        full = Denied(503, NO_PLACE, load.refusal, load.retry_after)
+        await deny(full, Close(1013, "too many speakers") if is_page else None)
+        return
+    session = RealtimeSession(websocket, gateway, dialects, client)
+    bind(session=session.id)
+    # Counted before the handshake is answered, so that a burst cannot pass the limits.
     gateway.sessions.add(session)
     try:
+        session.open(speaks_to)
         await websocket.accept(subprotocol)
         await session.run()
     except WebSocketDisconnect:
         pass
     finally:
+        with contextlib.suppress(EngineUnavailable):  # then it has forgotten the session anyway
+            gateway.engine.close_session(session.id)
         gateway.sessions.discard(session)
         session.ended.set()
+
+
+def _speaks_to(dialect: Dialect, models: Sequence[ModelCard]) -> str | None:
+    """The model that a session will speak to, as far as its URL tells. None: it may be there to
+    chat only; then it asks for a place when it begins to speak."""
+    settings, _ = dialect.first_settings(models)
+    may_chat = dialect.requested_model is None and bool(chat_models(models))
+    return None if settings.converse is not None or may_chat else settings.model

@@ -42,12 +42,15 @@ from lookhear.gateway.realtime.protocol.outputs import Close, Emitter, Output, T
 from lookhear.gateway.realtime.protocol.refusals import (
     cannot_hear,
     engine_stopped,
+    going_away,
     no_conversation,
     no_item,
     still_answering,
 )
 from lookhear.gateway.realtime.settings import SessionSettings
 from lookhear.gateway.telemetry.ids import IdFactory
+
+SHUT_DOWN = Close(1001, "server shutting down")
 
 
 class RealtimeProtocol:
@@ -96,6 +99,7 @@ class RealtimeProtocol:
         self._checked: Checked | None = None  # what waits until its media are loaded
         self._told_deaf = False
         self._is_finishing = False
+        self._is_departing = False
 
     @property
     def settings(self) -> SessionSettings:
@@ -121,6 +125,15 @@ class RealtimeProtocol:
     def can_hear(self) -> bool:
         """Whether any served model transcribes; else audio is refused, not heard."""
         return self._settings.model is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is under way: no turn is open or waits for its text, no response is made."""
+        return not self._turns.is_open and self._is_quiet
+
+    @property
+    def _is_quiet(self) -> bool:
+        return not self._turns.pending and not len(self._dialogue.responses)
 
     # --- inputs ----------------------------------------------------------------------------------
 
@@ -255,6 +268,21 @@ class RealtimeProtocol:
                 pass
         return self._take()
 
+    # --- the end of the server -------------------------------------------------------------------
+
+    def warn(self, seconds: float) -> list[Output]:
+        """The server ends in so many seconds: told to a client that knows our extensions."""
+        if self._settings.extended:
+            self._emitter.send(events.GoingAway(seconds))
+        return self._take()
+
+    def depart(self, *, now: float) -> list[Output]:
+        """The session ends with its server: what is open is committed, and once all is said, so is
+        the reason. Nothing must come to `hear` or `receive` any more."""
+        self._turns.end_open(now)
+        self._is_departing = True
+        return self._take()
+
     # --- settings --------------------------------------------------------------------------------
 
     def _configure(self, command: commands.Configure) -> None:
@@ -287,9 +315,12 @@ class RealtimeProtocol:
     def _take(self) -> list[Output]:
         checked = self._checked
         self._dialogue.settle(is_reserved=checked is not None and checked.reserves)
-        is_quiet = not self._turns.pending and not len(self._dialogue.responses)
-        if self._is_finishing and is_quiet:
-            self._is_finishing = False
+        if self._is_finishing and self._is_quiet:
+            self._is_finishing = self._is_departing = False
             self._emitter.send(events.SessionFinished(self.seconds_heard))
             self._emitter.put(Close(1000, ""))
+        if self._is_departing and self._is_quiet:
+            self._is_departing = False
+            self._emitter.refuse(going_away())
+            self._emitter.put(SHUT_DOWN)
         return self._emitter.take()

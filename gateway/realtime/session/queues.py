@@ -17,6 +17,7 @@ from lookhear.gateway.realtime.protocol.outputs import Close
 T = TypeVar("T")
 
 BATCH = 4 * 1024 * 1024  # bytes taken at once
+MOST_TAKEN = 128  # items: a batch of messages is some milliseconds of the event loop
 CLOSE_SECONDS = 1.0  # how long a slow reader may take to see why it is closed
 
 
@@ -50,11 +51,14 @@ class ByteQueue(Generic[T]):
         await self._drained.wait()
 
     async def take(self, most: int) -> list[T]:
-        """At least one item; more while they stay within `most` bytes together."""
+        """At least one item; more while they stay within `most` bytes together, `MOST_TAKEN` of
+        them at most."""
         await self._filled.wait()
         taken: list[T] = []
         total = 0
-        while self._items and (not taken or total + self._items[0][1] <= most):
+        while self._items and len(taken) < MOST_TAKEN:
+            if taken and total + self._items[0][1] > most:
+                break
             item, size = self._items.popleft()
             taken.append(item)
             total += size

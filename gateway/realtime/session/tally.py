@@ -18,9 +18,11 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.protocol.outputs import ResponseFinished, TurnFinished
-from lookhear.gateway.telemetry.log import log_event
+from lookhear.gateway.telemetry.cadence import Cadence
+from lookhear.gateway.telemetry.log import address, log_event
 from lookhear.gateway.telemetry.metrics import Metrics
 
+MAX_SHOWN = 200  # characters of what a client calls itself
 LOGGED_ERRORS = 10  # of one session; the rest are only counted
 OUTCOMES = {"completed": "stop", "incomplete": "length"}  # the others are called as they are
 
@@ -38,6 +40,7 @@ class Tally:
         self._responses = 0
         self._errors = 0
         self._asked: dict[str, float] = {}  # when, of answers that have not begun
+        self._cadence = Cadence(metrics.inter_token, clock)
 
     def submitted(self, message: Message) -> None:
         """The engine was sent this."""
@@ -48,6 +51,7 @@ class Tally:
 
     def said(self, event: Event) -> None:
         """The engine said this."""
+        self._cadence.said(event)
         if isinstance(event, AnswerStarted | AnswerFailed):
             asked = self._asked.pop(event.answer, None)
             if asked is not None and isinstance(event, AnswerStarted):
@@ -72,23 +76,32 @@ class Tally:
         self._metrics.errors.labels(problem.code).inc()
         self._errors += 1
         if self._errors <= LOGGED_ERRORS:
+            # What was refused is the client's own: its words are for those who debug.
+            is_ours = problem.type == "server_error"
             log_event(
                 "session.error",
-                level=logging.WARNING,
+                level=logging.WARNING if is_ours else logging.INFO,
                 session=self._session,
                 code=problem.code,
+                type=problem.type,
+            )
+            log_event(
+                "session.error.words",
+                level=logging.DEBUG,
+                session=self._session,
+                param=problem.param,
                 reason=problem.message,
             )
 
     def end(self, websocket: WebSocket, close_code: int, *, bytes_out: int, **facts: Any) -> None:
         """The one line about the whole session."""
         self._metrics.count_session(close_code)
-        client = websocket.client
+        agent = websocket.headers.get("user-agent")
         log_event(
             "session.end",
             session=self._session,
-            client=f"{client.host}:{client.port}" if client else None,
-            user_agent=websocket.headers.get("user-agent"),
+            client=address(websocket.scope),
+            user_agent=None if agent is None else agent[:MAX_SHOWN],
             **facts,
             turns_failed=self._turns_failed,
             responses=self._responses,

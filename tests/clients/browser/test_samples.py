@@ -1,4 +1,5 @@
-"""What the browser page offers a newcomer where the packaged toys are served, and nowhere else."""
+"""What the browser page offers a newcomer: a recording that the chosen model understands, and where
+the packaged toy sees, a picture."""
 
 from __future__ import annotations
 
@@ -19,6 +20,8 @@ pytestmark = IN_CHROMIUM
 
 OFFERED = "[...document.querySelectorAll('.sample')].filter((one) => one.checkVisibility())"
 NAMES = f"{OFFERED}.map(({{ id }}) => id)"
+NOTES = """[...document.querySelectorAll("#hearing-sample .note")]
+    .filter((one) => one.checkVisibility()).map(({ id }) => id)"""
 STOP = """(() => {
     const toggle = document.querySelector("#toggle");
     if (toggle.innerText == "Stop") toggle.click();
@@ -91,25 +94,45 @@ async def test_whoever_begins_otherwise_is_offered_nothing_more(page: Page) -> N
     assert await page.js(NAMES) == ["hearing-sample"]
 
 
-async def test_samples_are_offered_with_the_toys_alone(page: Page) -> None:
+async def test_each_model_is_offered_what_it_understands(page: Page) -> None:
     assert "a toy" in await page.text("#speech-name")
     assert "a toy" in await page.text("#chat-name")
+    assert await page.js(NOTES) == ["toy-note"]
     await choose(page, "#speech-model", CARDS[0].id)
-    assert await page.js(NAMES) == ["seeing-sample"]
+    assert await page.js(NAMES) == BOTH
+    assert await page.js(NOTES) == ["person-note"]
     assert "a toy" not in await page.text("#speech-name")
     await choose(page, "#chat-model", VISION.id)
-    assert await page.js(NAMES) == []
+    assert await page.js(NAMES) == ["hearing-sample"]
     await choose(page, "#speech-model", "demo-whisper")
     assert await page.js(NAMES) == ["hearing-sample"]
+    assert await page.js(NOTES) == ["toy-note"]
 
 
-async def test_real_models_come_without_samples(browser: Browser) -> None:
+@pytest.mark.parametrize(
+    ("model", "recording"), [("demo-whisper", "hello.opus"), (CARDS[0].id, "kennedy.opus")]
+)
+async def test_a_toy_hears_a_synthesiser_and_others_a_person(
+    page: Page, model: str, recording: str
+) -> None:
+    await choose(page, "#speech-model", model)
+    await page.click("#play-sample")
+    await page.until("/w1/.test(document.querySelector('.turn .committed').innerText)")
+    fetched = "performance.getEntriesByType('resource').map(({ name }) => name)"
+    played = [name for name in await page.js(fetched) if "/recordings/" in name]
+    assert [name.rpartition("/")[2] for name in played] == [recording]
+    await page.js(STOP)
+    await page.until(IDLE)
+
+
+async def test_a_real_model_alone_is_offered_a_person(browser: Browser) -> None:
     async with (
         running(engine=FakeEngine(sees=True)) as gateway,
         browser.page(gateway.http) as page,
     ):
         await page.until(READY)
-        assert await page.js(NAMES) == []
+        assert await page.js(NAMES) == ["hearing-sample"]
+        assert await page.js(NOTES) == ["person-note"]
 
 
 async def test_samples_by_keyboard_and_on_a_phone(page: Page) -> None:

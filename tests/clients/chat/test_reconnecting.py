@@ -152,6 +152,23 @@ async def test_text_that_would_have_to_be_taken_back_is_an_error() -> None:
             assert (await talk.respond().read()).text == "seen2: "
 
 
+async def test_a_full_server_is_asked_again_when_it_says(caplog: pytest.LogCaptureFixture) -> None:
+    async with TalkingServer(refusals=[0, 0]).running() as server:
+        async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
+            assert (await talk.respond().read()).text
+        assert talk.reconnects == 0
+    assert [line.count("all places are taken; trying again in") for line in caplog.messages] == [
+        1,
+        1,
+    ]
+    server.refusals = [61, 61]  # more than it may take; no more than a minute is waited at a time
+    async with server.running():
+        retry = Retry(first=0.0, refused=59.0)
+        with pytest.raises(ServerError, match="all places are taken") as refused:
+            await AsyncClient(server.url, retry=retry).conversation().__aenter__()
+    assert refused.value.retry_after == 60.0 and server.refusals == [61]
+
+
 async def test_a_server_that_does_not_come_back() -> None:
     async with TalkingServer(drops=[Drop(after_events=2)]).running() as server:
         talk = AsyncClient(server.url, retry=Retry(tries=2, first=0.0)).conversation()

@@ -231,7 +231,8 @@ def test_a_private_server_serves_what_is_needed(
     monkeypatch.setattr(server_choice, "ServerProcess", process)
     options = [question if option == "QUESTION.wav" else option for option in options]
     assert cli.main(["chat", *options]) == 1
-    assert asked == [word for model in served for word in ("--model", model)]
+    models = [word for model in served for word in ("--model", model)]
+    assert asked == ["--max-lag", "0", *models], "nobody else is there to be slowed down"
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
@@ -241,9 +242,11 @@ def test_a_full_disk_is_one_line(
     capsys: pytest.CaptureFixture[str],
     form: list[str],
 ) -> None:
+    chat.frames = answer(*["round "] * 20_000)  # it still speaks when the client hangs up
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
         assert cli.main(["chat", "--server", chat.url, *form, "What is it?"]) == 1
+    assert chat.hung_up.wait(60)
     assert capsys.readouterr().err == (
         "lookhear: cannot write the output: No space left on device\n"
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Iterator
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
@@ -27,6 +28,7 @@ from lookhear.live.events import (
     TextDelta,
     TurnCompleted,
 )
+from lookhear.live.stream import LiveStream, StreamOptions
 from lookhear.live.turns import ServerVad
 from lookhear.transport.retry import Retry
 from tests.clients.counting_server import CountingServer, Drop, said, speech
@@ -207,6 +209,89 @@ async def test_a_server_that_loads_its_model_is_waited_for() -> None:
         with pytest.raises(ServerError, match="the model loads"):
             await heard(server, speech(*TURNS), retry=impatient)
     assert server.connections == 6
+
+
+class Clock:
+    """Time that passes while somebody waits, and only then. at: what happens when; seconds."""
+
+    def __init__(self, *at: tuple[float, Callable[[], None]]) -> None:
+        self.now = 0.0
+        self.waits: list[float] = []
+        self._at = list(at)
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+        while self._at and self._at[0][0] <= self.now:
+            self._at.pop(0)[1]()
+        await asyncio.sleep(0)
+
+
+def stream(server: CountingServer, source: AsyncIterator[bytes], clock: Clock) -> LiveStream:
+    return LiveStream(
+        AsyncClient(server.url).server,
+        source,
+        StreamOptions(),
+        Retry(),
+        clock=lambda: clock.now,
+        sleep=clock.sleep,
+    )
+
+
+@pytest.mark.parametrize("away", [290.0, 310.0])
+async def test_a_server_is_sought_for_as_long_as_its_audio_is_kept(away: float) -> None:
+    """What is said meanwhile, too: here four minutes of it."""
+    counting = CountingServer([Drop(after_frames=3)])
+    clock = Clock((away, lambda: setattr(counting, "is_away", False)))
+    silence = bytes(24_000 * 2 * 30)
+    said_late = asyncio.Event()
+
+    async def spoken() -> AsyncIterator[bytes]:
+        yield speech(*TURNS)
+        for _ in range(8):
+            yield silence
+        said_late.set()
+        yield speech([107])
+
+    async with counting.running() as server:
+        lost: list[Reconnecting] = []
+        events: list[Event] = []
+        live = stream(server, spoken(), clock)
+        try:
+            async for event in live.events():
+                events.append(event)
+                if isinstance(event, Reconnecting):
+                    server.is_away = not lost or server.is_away
+                    lost.append(event)
+                    if event.attempt == 2:
+                        async with asyncio.timeout(60):
+                            await said_late.wait()  # it is read although nobody takes it
+        except ConnectionFailed as error:
+            assert away > 300 and re.search(r"did not bring it back in 30\d s", str(error))
+        else:
+            assert away < 300 and words(events) == said(*TURNS, [107])
+    assert all(event.lost == 0.0 for event in lost)
+    assert [e.patience for e in lost] == sorted((e.patience for e in lost), reverse=True)
+    assert lost[0].patience == 300.0 and max(clock.waits) <= 8.0 * 1.2
+
+
+async def test_a_full_server_is_asked_again_when_it_says() -> None:
+    async with CountingServer(refusals=[7, 3]).running() as server:
+        clock = Clock()
+        events = [e async for e in stream(server, chunked(speech(*TURNS)), clock).events()]
+    assert words(events) == said(*TURNS)
+    told = [event for event in events if isinstance(event, Reconnecting)]
+    assert [event.reason for event in told] == ["all places are taken"] * 2
+    assert [wait >= least for wait, least in zip(clock.waits, (7, 3), strict=True)] == [True] * 2
+    assert told[0].patience == Retry().refused
+
+
+async def test_a_server_that_stays_full_is_given_up() -> None:
+    async with CountingServer(refusals=[9] * 100).running() as server:
+        clock = Clock()
+        with pytest.raises(ServerError, match="all places are taken") as refused:
+            [e async for e in stream(server, chunked(speech(*TURNS)), clock).events()]
+    assert refused.value.code == "too_many_speakers" and sum(clock.waits) <= Retry().refused * 1.2
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,15 @@ def test_void_text_goes_away_and_what_was_lost_is_said_beside() -> None:
     ]
 
 
+def test_when_and_for_how_long_it_is_tried_again_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lost = Reconnecting(1, 7.2, "all places are taken", (), 0.0, patience=60.0)
+    assert shown([lost, lost], terminal=False) == ""
+    told = capsys.readouterr().err
+    assert told == "all places are taken; trying again in 7 s, for 60 s at most\n"
+
+
 def test_sound_that_had_to_be_given_up_is_named() -> None:
     lost = Reconnecting(1, 0.5, "closed with 1011", ("a",), 1.0, lost=12.0)
     picture = shown([lost, SessionReady("s", None)], terminal=True)

@@ -13,12 +13,13 @@ import soundfile
 import torch
 from safetensors.torch import load_file, save_file
 
-from lookhear.engine.check import parity
+from lookhear.engine.check import command, parity
 from lookhear.engine.check.command import check
 from lookhear.engine.check.parity import NotCompared, compare
-from lookhear.engine.check.trial import Lived, capacity
+from lookhear.engine.check.trial import Lived, capacity, hear
 from lookhear.engine.checkpoints.hub import resolve_checkpoint
 from lookhear.engine.families.registry import family_of
+from lookhear.engine.messages import FileTranscribed
 from lookhear.engine.whisper.model import WhisperModel
 from tests.engine.checkpoints.ctranslate2_folders import write
 from tools.random_checkpoints.qwen3 import build_served_qwen3_asr
@@ -121,6 +122,48 @@ def test_exit_status(
         assert check(argv) == 2
         error = capsys.readouterr().err.splitlines()[-1]
         assert error.startswith("lookhear check: ") and message in error
+
+
+@pytest.mark.parametrize(("toy", "recording"), [(False, "kennedy.opus"), (True, "hello.opus")])
+def test_a_toy_hears_a_synthesiser_and_others_a_person(
+    whisper: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    toy: bool,
+    recording: str,
+) -> None:
+    for path in whisper.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "lookhear.json").write_text(json.dumps({"toy": toy}))
+    heard = []
+
+    def noted(path: Path) -> np.ndarray:
+        heard.append(path)
+        return noise()
+
+    monkeypatch.setattr(command, "_recording", noted)
+    assert check([str(tmp_path), "--threads", "1", "--no-compare"]) == 3
+    assert [path.name for path in heard] == [recording]
+    assert heard[0].is_file()
+
+
+def test_a_file_is_told_where_it_is_loud() -> None:
+    class Deaf:
+        """Notes what it is asked."""
+
+        has_work = False
+
+        def submit(self, message: object) -> None:
+            self.asked = message
+
+        def step(self) -> list[object]:
+            return [FileTranscribed("check", "", None, 0.0, [], [], 0)]
+
+    core = Deaf()
+    samples = np.concatenate([np.zeros(32_000, np.float32), noise(), np.zeros(16_000, np.float32)])
+    hear(core, "m", samples)  # type: ignore[arg-type]
+    assert core.asked.speech == [(32_000, 64_000)]  # type: ignore[attr-defined]
 
 
 def test_capacity_is_where_the_line_meets_the_second() -> None:

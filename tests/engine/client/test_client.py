@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lookhear.engine.client import replica
 from lookhear.engine.client.client import (
     EngineClient,
     EngineRequestError,
@@ -125,6 +126,41 @@ async def test_a_model_that_is_chosen_is_called_what_it_is_and_stays(
         # What it was, it is again; nothing is chosen anew.
         assert (client.models[0].checkpoint, client.models[0].reason) == ("demo-whisper", "")
     finally:
+        await client.close()
+
+
+async def test_an_engine_that_stands_still_is_not_ready_until_it_answers_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(replica, "PATIENCE_SECONDS", 0.3)
+    null = EngineConfig(model="null", heartbeat_seconds=0.05)
+    client = EngineClient([null], module="benchmarks.socket_load.null_engine")
+    await client.load()
+    pid = client.pids["null"]
+    assert pid is not None
+    try:
+        told: asyncio.Queue[Event] = asyncio.Queue()
+        client.open_session("s", told.put_nowait)
+        os.kill(pid, signal.SIGSTOP)
+        async with asyncio.timeout(LIMIT):
+            while client.is_ready("null"):
+                await asyncio.sleep(0.01)
+        assert not client.ready
+        assert [state.state for state in client.states] == ["not_answering"]
+        client.send(StartTurn("s", "t", TranscriptionSettings(model="null")))  # it may come back
+        client.send(EndTurn("s", "t"))
+        os.kill(pid, signal.SIGCONT)
+        async with asyncio.timeout(LIMIT):
+            assert isinstance(await told.get(), TurnCompleted)
+            while not client.ready:
+                await asyncio.sleep(0.01)
+            while "answers again" not in caplog.text:
+                await asyncio.sleep(0.01)
+        assert (client.pids["null"], client.states[0].state) == (pid, "ready")
+        assert caplog.text.count("does not answer") == 1
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
         await client.close()
 
 

@@ -9,8 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from lookhear.engine.client.replica import Replica
+from lookhear.engine.client.replica import PATIENCE_SECONDS, PATIENCE_STEPS, Replica
 from lookhear.engine.config import EngineConfig
+
+
+def test_a_long_step_is_no_silence() -> None:
+    """Of an engine that answers between two steps."""
+    replica = Replica(EngineConfig(model="a"), lambda _, event: None)
+    replica.silence = PATIENCE_SECONDS
+    assert replica.is_answering and not replica.is_up
+    replica.silence += 1.0
+    assert not replica.is_answering
+    replica.longest_step = replica.silence
+    assert replica.is_answering
+    replica.silence *= PATIENCE_STEPS + 0.1
+    assert not replica.is_answering
 
 
 async def test_a_process_that_cannot_be_started_leaves_nothing_open(

@@ -86,6 +86,7 @@ class Listening(Replica):
         if not isinstance(message, Ping):
             self.got.append(message)
             return
+        self.last_ping = message.number
         self.pings += 1
         if self.answers:
             self.last_pong = asyncio.get_running_loop().time()

@@ -7,20 +7,25 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from lookhear.engine.core.runner import isolated
+from lookhear.engine.core.runner import Failure, isolated
 
 
-def test_only_those_that_fail_alone_have_failed() -> None:
+@pytest.mark.parametrize("kind", [RuntimeError, MemoryError])
+def test_only_those_that_fail_alone_have_failed(kind: type[Exception]) -> None:
     done: list[int] = []
 
     def work(group: Sequence[int]) -> None:
         if 2 in group:
-            raise RuntimeError("out of memory")
+            raise kind("out of memory")
         done.extend(group)
 
     assert isolated([], work) == []
     ((item, error),) = isolated([1, 2, 3], work)
     assert (item, str(error), done) == (2, "out of memory", [1, 3])
+
+
+def test_a_failure_always_says_what_it_is() -> None:
+    assert Failure.of("a", MemoryError(), "encoding").message == "encoding: MemoryError"
 
 
 @pytest.mark.parametrize("is_lost", [False, True])

@@ -223,9 +223,9 @@ def test_old_text_in_the_prompt_is_said_again_in_silence(tokenizer: QwenTokenize
     silence = np.zeros(16_000, np.float32)
     ear = Ear(tokenizer)
     ear.ask(noise(0, 2.0))
-    ear.hypothesis(result_of(ear.answer("language English<asr_text>hello there")), 0, 0)
+    ear.heard(result_of(ear.answer("language English<asr_text>hello there")))
     before = ear.request(
-        Stretch("k", Priority.LIVE, 32_000, silence, "en", earlier=tuple(range(9)))
+        Stretch("k", Priority.LIVE, 32_000, silence, "en", carried=tuple(range(9)))
     )
     assert before.tokens == Ear(tokenizer).ask(silence, start=32_000, language="en").tokens
     assert ear.max_carried == 0

@@ -115,7 +115,7 @@ def test_without_freezing_features_are_those_of_the_whole_clip(tokenizer: QwenTo
 def test_without_freezing_the_header_is_drafted_all_the_same(tokenizer: QwenTokenizer) -> None:
     samples, ear = clip(0, 30_000), Ear(tokenizer, freeze=False)
     ear.ask(samples[:20_000])
-    heard = ear.hypothesis(result_of(ear.answer("language English<asr_text>hi")), 0, 0)
+    heard = ear.heard(result_of(ear.answer("language English<asr_text>hi")))
     assert ear.ask(samples, draft=heard).draft == ear.answer("language English<asr_text>hi")
 
 
@@ -140,7 +140,7 @@ def test_a_cut_at_a_quiet_place_forgets_what_lies_behind_it(
 def test_a_new_segment_begins_with_nothing(tokenizer: QwenTokenizer) -> None:
     ear = Ear(tokenizer)
     ear.ask(clip(1, 3 * WINDOW))
-    heard = ear.hypothesis(result_of(ear.answer("language English<asr_text>hi")), 0, 0)
+    heard = ear.heard(result_of(ear.answer("language English<asr_text>hi")))
     assert heard.language == "en"
     other = clip(2, 2 * WINDOW)
     request = ear.ask(other, start=3 * WINDOW, draft=Hypothesis())
@@ -178,7 +178,7 @@ def test_the_language_is_forced_in_front_of_settled_words(tokenizer: QwenTokeniz
     assert text.endswith("assistant\nlanguage English<asr_text>hello there")
     assert "Ada Lovelace" in text
     assert request.draft == (5, 6), "the header is in the prompt, not in the draft"
-    said = ear.hypothesis(result_of(tokenizer.encode(" again")), len(words), 0)
+    said = ear.heard(result_of(tokenizer.encode(" again")))
     assert tokenizer.decode(said.tokens) == " again"
 
 
@@ -186,7 +186,7 @@ def test_the_draft_is_the_header_and_the_last_hypothesis(tokenizer: QwenTokenize
     samples, ear = clip(0, 30_000), Ear(tokenizer)
     assert ear.ask(samples[:20_000], draft=Hypothesis()).draft == ()
     answer = ear.answer("language German<asr_text>eins zwei")
-    heard = ear.hypothesis(result_of(answer), 0, 0)
+    heard = ear.heard(result_of(answer))
     assert heard.language == "de" and tokenizer.decode(heard.tokens) == "eins zwei"
     assert ear.ask(samples, draft=heard).draft == answer
     assert ear.ask(samples, draft=None).draft == (), "verification is off"
@@ -200,7 +200,7 @@ def test_words_settled_without_a_known_language_keep_their_header(
     samples, ear = clip(0, 30_000), Ear(tokenizer)
     ear.ask(samples[:20_000])
     header = "" if language is None else f"language {language}<asr_text>"
-    heard = ear.hypothesis(result_of(ear.answer(header + "nuq neH")), 0, 0)
+    heard = ear.heard(result_of(ear.answer(header + "nuq neH")))
     assert heard.language is None
     said, rest = heard.split(3)
     for end in (25_000, 30_000):
@@ -210,7 +210,7 @@ def test_words_settled_without_a_known_language_keep_their_header(
             *said.tokens,
         )
         assert request.draft == rest.tokens
-        again = ear.hypothesis(result_of(rest.tokens), 3, 0)
+        again = ear.heard(result_of(rest.tokens))
         assert again.tokens == rest.tokens
 
 
@@ -223,7 +223,7 @@ def test_no_part_of_a_header_is_ever_shown(tokenizer: QwenTokenizer, known: bool
     ear.ask(clip(0, 20_000))
     shown = words.replace("<asr_text>", "")
     for n in range(len(answer) + 1):
-        heard = ear.hypothesis(result_of(answer[:n], StopReason.LENGTH), 0, 0)
+        heard = ear.heard(result_of(answer[:n], StopReason.LENGTH))
         assert shown.startswith(ear.decode_bytes(heard.tokens).decode())
         assert b"".join(map(ear.token_bytes, heard.tokens)) == ear.decode_bytes(heard.tokens)
     assert ear.decode_bytes(heard.tokens).decode() == shown
@@ -247,7 +247,7 @@ def test_answers_with_and_without_a_header(
 ) -> None:
     ear = Ear(tokenizer)
     ear.ask(clip(0, 20_000))
-    heard = ear.hypothesis(result_of(ear.answer(answer)), 0, 0)
+    heard = ear.heard(result_of(ear.answer(answer)))
     assert ear.decode_bytes(heard.tokens).decode() == text
     assert heard.language == language and len(heard.logprobs) == len(heard.tokens)
 
@@ -255,7 +255,7 @@ def test_answers_with_and_without_a_header(
 def test_a_forced_language_never_shows_a_tag_either(tokenizer: QwenTokenizer) -> None:
     ear = Ear(tokenizer)
     ear.ask(clip(0, 20_000), language="en")
-    heard = ear.hypothesis(result_of(ear.answer("<asr_text>hi<asr_text>")), 0, 0)
+    heard = ear.heard(result_of(ear.answer("<asr_text>hi<asr_text>")))
     assert ear.decode_bytes(heard.tokens) == b"hi"
 
 
@@ -291,5 +291,5 @@ def test_a_request_never_takes_more_than_it_was_said_to(
         assert cost.encoder <= max(end, SAMPLE_RATE // 2)
         if not committed:
             header = "" if language else "language Vietnamese<asr_text>"
-            heard = ear.hypothesis(result_of(ear.answer(header + "one two")), 0, start)
+            heard = ear.heard(result_of(ear.answer(header + "one two")))
             committed = heard.tokens[: data.draw(st.integers(0, len(heard.tokens)))]

@@ -174,6 +174,8 @@ def test_the_end_of_thinking_has_one_spelling(
         ('{"type":"integer","multipleOf":10007}', "multipleOf"),
         ('{"allOf":[{"multipleOf":997},{"multipleOf":991}]}', "multipleOf"),
         ('{"type":"number","multipleOf":0.00001}', "multipleOf"),
+        pytest.param(f'{{"type":"number","multipleOf":1{"0" * 400}}}', "multipleOf", id="large"),
+        ('{"type":"number","multipleOf":true}', "multipleOf"),
         ("[1]", "an object"),
         ("{", "JSON"),
         ('{"const":1e999}', "keep to"),

@@ -18,6 +18,8 @@ from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.whisper.request import WhisperRequest
 
 END = 50_257
+FIRST_STAMP = 100_000
+LAST_STAMP = FIRST_STAMP + 1500
 
 
 class SpeltTokens:
@@ -44,6 +46,15 @@ class SpeltTokens:
     def language_tokens(self, of: Mapping[str, float]) -> dict[int, float]:
         return {1000 + self.languages.index(code): value for code, value in of.items()}
 
+    def timestamp(self, seconds: float) -> int:
+        return min(LAST_STAMP, FIRST_STAMP + round(seconds / 0.02))
+
+    def timestamps_from(self, seconds: float) -> range:
+        return range(self.timestamp(seconds), LAST_STAMP + 1)
+
+    def timestamp_seconds(self, token: int) -> float | None:
+        return None if token < FIRST_STAMP else 0.02 * (token - FIRST_STAMP)
+
     def prompt(
         self, text: str, earlier: Sequence[int], task: str, *, timestamps: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -51,11 +62,19 @@ class SpeltTokens:
 
 
 class Speech:
-    """words[i] is said from times[i][0] to times[i][1] seconds."""
+    """words[i] is said from times[i][0] to times[i][1] seconds. before: what was said in the turn
+    before; its words have the tokens below those of this one."""
 
-    def __init__(self, words: Sequence[str], times: Sequence[tuple[float, float]]) -> None:
+    def __init__(
+        self,
+        words: Sequence[str],
+        times: Sequence[tuple[float, float]],
+        before: Speech | None = None,
+    ) -> None:
         self.words, self.times = list(words), list(times)
-        self.vocabulary = SpeltTokens(words)
+        known: list[str] = before.vocabulary.words if before else []
+        self.first = len(known)
+        self.vocabulary: SpeltTokens = SpeltTokens([*known, *words])
         self.duration = times[-1][1] + 1.2 if times else 2.0
 
     def samples(self, start: int, end: int) -> np.ndarray:
@@ -73,17 +92,29 @@ class Speech:
         return round(max(ends, default=0.0) * SAMPLE_RATE)
 
     def hear(self, request: WhisperRequest, start: int) -> Result:
-        """What a perfect model hears in request.samples, which begin at position start: a word once
-        three quarters of it were said; at the very edge, sometimes a wrong guess at the next."""
-        end_s = (start + len(request.samples)) / SAMPLE_RATE
+        """What a perfect model hears in request.samples, which behind those of earlier turns begin
+        at position start: a word once three quarters of it were said. With timestamps it writes two
+        of them where somebody paused."""
+        start_s = (start - request.settled_samples) / SAMPLE_RATE
+        end_s = start_s + len(request.samples) / SAMPLE_RATE
         heard = [
             i
             for i, (a, b) in enumerate(self.times)
             if a >= start / SAMPLE_RATE - 0.05 and a + 0.75 * (b - a) <= end_s
         ]
-        rest = [i for i in heard if i not in request.prefix]
+        rest: list[int] = []
+        for i in heard:
+            if i + self.first in request.prefix:
+                continue
+            a, b = self.times[i]
+            if request.timestamps and i and a - self.times[i - 1][1] > 0.5:
+                ends = (self.times[i - 1][1], a)
+                rest += [self.vocabulary.timestamp(t - start_s) for t in ends]
+            rest.append(i + self.first)
         times = tuple(
-            (self.times[i][0] - start / SAMPLE_RATE, self.times[i][1] - start / SAMPLE_RATE)
+            (self.times[i - self.first][0] - start_s, self.times[i - self.first][1] - start_s)
+            if self.first <= i < FIRST_STAMP
+            else (0.0, 0.0)
             for i in (*request.prefix, *rest)
         )
         return Result(

@@ -64,6 +64,10 @@ class Ear(AsrRecognizer):
         stretch = Stretch("s/t", Priority.LIVE, start, samples, language, tuple(committed), draft)
         return self.request(stretch)
 
+    def heard(self, result: Result) -> Hypothesis:
+        """What the result of the last request says."""
+        return self.hypothesis(result, self.stretches[-1])
+
     def answer(self, text: str) -> tuple[int, ...]:
         """The tokens of an answer in which <asr_text> is the token."""
         tag, ids = self.tokenizer.token(ASR_TEXT), []

@@ -20,11 +20,11 @@ def attempt(
     text: str = "some words",
     no_speech: float = 0.0,
     temperature: float = 0.0,
-    is_speech: bool = True,
+    spoken: float | None = 60.0,
 ) -> Attempt:
     result = Result("k", words, (logprob,) * len(words), 0, stop, no_speech_prob=no_speech)
     heard = Hypothesis.of(result, 0, 0)
-    return Attempt.of(result, heard, heard.tokens, text, temperature, is_speech=is_speech)
+    return Attempt.of(result, heard, heard.tokens, text, temperature, spoken=spoken)
 
 
 def test_a_likely_text_is_kept_at_once() -> None:
@@ -72,9 +72,11 @@ def test_what_a_model_says_of_silence_is_nothing_and_that_is_good() -> None:
 def test_a_text_that_compresses_well_may_be_an_announcement_but_not_of_silence() -> None:
     text = "Please enter your number. " * 12
     assert attempt(text=text).is_good
-    assert not attempt(text=text, is_speech=False).is_good
+    assert not attempt(text=text, spoken=None).is_good
     assert not attempt(text=text, stop=StopReason.LENGTH).is_good
     assert not attempt(stop=StopReason.REPETITION).is_good
+    assert not attempt(text=text, spoken=5.0).is_good, "nobody says so much in five seconds"
+    assert attempt(text="Help!", spoken=0.1).is_good
 
 
 @given(

@@ -55,19 +55,34 @@ def test_any_sequence_of_allocate_write_and_free(slots: int, choices: list[int])
 
 
 @settings(deadline=None)
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=12))
-def test_behind_every_window_stands_the_rest(lengths: list[int]) -> None:
-    cache, rest = cache_of(1), windows(1, 5, seed=1)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 4), st.integers(0, 1), st.sampled_from([None, 1, 7])),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_behind_every_window_stands_the_rest(
+    windows_heard: list[tuple[int, int, int | None]],
+) -> None:
+    cache = cache_of(1)
     cache.data.fill_(torch.nan)
     slot = cache.allocate()
     assert slot is not None
-    for seed, length in enumerate(lengths, 2):
-        projected = windows(1, length, seed)
-        cache.write([slot], projected, [length], rest)
-        assert cache.lengths[slot] == 5
+    for seed, (length, behind, size) in enumerate(windows_heard):
+        projected, rest = windows(1, length, seed), windows(1, behind, seed + 100)
+        sizes = None if size is None else torch.full((behind,), size)
+        cache.write([slot], projected, [length], rest, sizes)
+        end = length + behind
+        assert cache.lengths[slot] == end
         for layer in range(2):
-            expected = torch.cat([projected[layer], rest[layer][:, :, :, length:]], dim=3)
-            assert torch.equal(cache.data[layer, slot], expected[0])
+            expected = torch.cat([projected[layer], rest[layer]], dim=3)
+            assert torch.equal(cache.data[layer, slot, :, :, :end], expected[0])
+        counts = torch.tensor([1.0] * length + [float(size or 1)] * behind)
+        if cache.bias is None:
+            assert size is None
+        else:
+            assert torch.equal(cache.bias[slot, :end], counts.log())
 
 
 def test_misuse_is_a_bug() -> None:

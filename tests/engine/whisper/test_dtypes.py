@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lookhear.engine.whisper.model import WhisperModel
@@ -71,3 +72,19 @@ def test_packed_weights_change_nothing(folder: Path, monkeypatch: pytest.MonkeyP
     plain = WhisperModel.from_folder(folder)
     assert not plain.weights.encoder_layers[0].ffn.up.packed
     torch.testing.assert_close(run(plain), packed, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.skipif(not supports_half_weights(), reason="this torch has no FBGEMM")
+def test_weights_published_in_float16_lose_nothing_in_a_half_decoder(tmp_path: Path) -> None:
+    folder = build_random_whisper(
+        tmp_path / "model", width=64, vocab=2000, context=20, tokenizer=False
+    )
+    path = folder / "model.safetensors"
+    save_file({name: x.half().float() for name, x in load_file(path).items()}, path)
+    halved = WhisperModel.from_folder(folder, half_decoder=True)
+    assert halved.weights.head.half is not None
+    assert halved.weights.tokens.dtype == torch.float16
+    assert halved.dtype == halved.decoder_dtype == torch.float32
+    exact = WhisperModel.from_folder(folder)
+    assert exact.weights.head.half is None
+    torch.testing.assert_close(run(halved), run(exact), atol=1e-5, rtol=1e-5)

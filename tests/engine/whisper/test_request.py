@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,6 +34,9 @@ def request(**changes: object) -> WhisperRequest:
     return WhisperRequest(**{**values, **changes})  # type: ignore[arg-type]
 
 
+HEARD = {100: -1.0, 101: -0.5}  # of the languages
+
+
 def run(sequence: WhisperSequence, seed: int) -> int:
     """Decode to the end with a cache that only knows what was fed. Returns the passes needed."""
     cache: list[int] = []
@@ -41,12 +46,11 @@ def run(sequence: WhisperSequence, seed: int) -> int:
         queries = sequence.queries()
         assert queries, "a step must feed something"
         cache[sequence.fed :] = queries
-        rows = [row for row in sequence.logits_rows() if row.purpose is not Purpose.START]
+        wanted = sequence.logits_rows()
+        rows = [row for row in wanted if row.purpose is not Purpose.START]
         base = sequence.fed
         sampled = [next_token(tuple(cache[: base + row.index + 1]), seed) for row in rows]
-        if sequence.phase is Phase.DETECT:
-            sequence.absorb_start(0.0, {100: -1.0, 101: -0.5})
-        else:
+        if len(rows) == len(wanted) or sequence.absorb_start(0.0, HEARD):
             for row in rows:
                 assert row.history == tuple(
                     cache[len(sequence.request.head) + 3 + len(sequence.request.prefix) :][
@@ -76,6 +80,34 @@ def test_any_draft_gives_the_tokens_of_plain_decoding(
     run(drafted, seed)
     assert drafted.result().tokens == plain.result().tokens
     assert drafted.result().stop == plain.result().stop
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    draft=st.lists(st.integers(0, END - 1), max_size=12),
+    guess=st.sampled_from([100, 101]),
+    prior=st.sampled_from([{}, {100: 0.0}, {100: 0.0, 101: -5.0}, {100: -0.1, 101: -0.1}]),
+)
+def test_a_guess_of_the_language_saves_a_pass_or_changes_nothing(
+    seed: int, draft: list[int], guess: int, prior: dict[int, float]
+) -> None:
+    asked = request(draft=tuple(draft), language=None, language_prior=prior)
+    detected = WhisperSequence(asked, END, 448)
+    passes = run(detected, seed)
+    guessed = WhisperSequence(replace(asked, language_guess=guess), END, 448)
+    saved = passes - run(guessed, seed)
+    assert guessed.result() == detected.result()
+    assert saved == (guess == detected.language)
+
+
+def test_nothing_is_fed_until_a_guess_is_verified() -> None:
+    sequence = WhisperSequence(request(language=None, language_guess=101), END, 448)
+    sequence.launch()
+    assert sequence.demand().waiting
+    assert not sequence.absorb_start(0.0, {100: -0.1, 101: -3.0})
+    assert sequence.language == 100 and not sequence.demand().waiting
+    assert sequence.queries() == [100, 102, 103] and sequence.fed == 1
 
 
 @settings(deadline=None)

@@ -46,7 +46,7 @@ def test_timestamps_come_in_pairs_and_never_go_back(
     for step in range(12):
         scores = logits(seed * 31 + step)
         scores[first:] += 6.0 * (step % 3)  # sometimes the model is fond of timestamps
-        token = int(rules.timestamps(scores, history).argmax())
+        token = int(rules.timestamps(scores[None], [history])[0].argmax())
         if step == 0:
             assert first <= token <= first + MAX_INITIAL_TIMESTAMP
         history = (*history, token)
@@ -66,3 +66,21 @@ def test_many_rows_at_once_are_masked_as_each_alone(rules: TokenRules, kinds: li
     assert torch.equal(rules.masked(rows, kinds), torch.cat(alone))
     assert torch.equal(rows, before)
     assert torch.equal(rules.masked(rows[:1], [Rule.PLAIN]), rows[:1])
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    histories=st.lists(
+        st.lists(st.integers(0, 9) | st.integers(-30, -1), max_size=6), min_size=1, max_size=5
+    )
+)
+def test_timestamps_of_many_rows_are_those_of_each_alone(
+    rules: TokenRules, tokenizer: WhisperTokenizer, histories: list[list[int]]
+) -> None:
+    """Negative ones: timestamps from the end of what there are."""
+    said = [tuple(t if t >= 0 else VOCABULARY + t for t in history) for history in histories]
+    rows = torch.stack([logits(seed) for seed in range(len(said))])
+    before = rows.clone()
+    alone = [rules.timestamps(row[None], [h]) for row, h in zip(rows, said, strict=True)]
+    assert torch.equal(rules.timestamps(rows, said), torch.cat(alone))
+    assert torch.equal(rows, before)

@@ -6,8 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lookhear.engine.whisper.caches import CrossCache
 from lookhear.engine.whisper.silence import EncodedSilence
-from lookhear.kernels import attention
+from lookhear.kernels import attention, biased_cross_attention, cross_attention_cached
 
 HEADS, DIM = 2, 8
 
@@ -46,10 +47,52 @@ def test_a_group_counts_as_often_as_there_are_positions_in_it(
     assert (ours - attention(q, *whole, scale=1.0)).abs().max().item() <= 1e-5
 
 
+@settings(deadline=None)
+@given(
+    windows=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    group=st.sampled_from([1, 5, 10]),
+    queries=st.integers(1, 3),
+    unlike=st.dictionaries(st.integers(0, 5), st.integers(0, 9)),
+)
+def test_cross_attention_counts_a_group_as_often_as_there_are_positions_in_it(
+    windows: list[int], group: int, queries: int, unlike: dict[int, int]
+) -> None:
+    """unlike: of each ten positions one that is not like the others; found, and kept as it is."""
+    positions = 60
+    generator = torch.Generator().manual_seed(len(windows))
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    whole = drawn(1, 2, HEADS, 1, DIM).repeat(1, 1, 1, positions, 1)
+    for ten, place in unlike.items():
+        whole[:, :, :, 10 * ten + place] = 3 * drawn(1, 2, HEADS, DIM)
+    nothing = torch.zeros(1, positions, HEADS, DIM)
+    silence = EncodedSilence.of([(nothing, nothing)], [whole], group, alone=len(unlike))
+    pooled, full = (CrossCache(len(windows), 1, HEADS, positions, DIM) for _ in range(2))
+    slots = []
+    for window in windows:
+        n = window * group
+        own = drawn(1, 2, HEADS, n, DIM)
+        for cache, rest in ((pooled, silence.cross_rest(n)), (full, ([whole[:, :, :, n:]], None))):
+            slot = cache.allocate()
+            assert slot is not None
+            cache.write([slot], [own], [n], *rest)
+        slots.append(slot)
+    q, places = drawn(len(windows), queries, HEADS, DIM), torch.tensor(slots)
+    ours = biased_cross_attention(
+        q, pooled.data[0], places, pooled.lengths[places], pooled.bias, scale=1.0
+    )
+    exact = cross_attention_cached(q, full.data[0], places, full.lengths[places], scale=1.0)
+    assert (pooled.bias is None) == (group == 1)
+    assert (ours - exact).abs().max().item() <= 1e-4  # of values up to 10
+    assert ((pooled.lengths < full.lengths)[places] == (group > 1)).all()
+
+
 def test_cross_attention_finds_the_silence_behind_the_window() -> None:
     generator = torch.Generator().manual_seed(0)
     cross = [torch.randn(1, 2, HEADS, 10, DIM, generator=generator)]
-    silence = EncodedSilence.of([(draw(10, 1), draw(10, 2))], cross, 5)
+    silence = EncodedSilence.of([(draw(10, 1), draw(10, 2))], cross, 1)
     own = [torch.randn(3, 2, HEADS, 4, DIM, generator=generator)]
     (joined,) = silence.cross_behind(own)
     assert torch.equal(joined[:, :, :, :4], own[0])

@@ -348,6 +348,20 @@ async def test_bodies_that_are_too_large() -> None:
         check_completion((await ask(http, user("a"))).json())
 
 
+async def test_json_that_would_cost_more_than_it_weighs() -> None:
+    config = GatewayConfig(port=0, max_json_bytes=100_000)
+    async with running(config, FakeEngine(sees=True)) as gateway, client(gateway) as http:
+        wasteful: list[Any] = [[[]] * 300_000, "\n" * 100_000, ["a"] * 100_000]
+        for extra in wasteful:
+            answer = await ask(http, user("a"), extra=extra)
+            assert answer.status_code == 413
+            problem = answer.json()["error"]
+            assert problem["code"] == "request_too_large" and problem["param"] == "body"
+            assert problem["message"].startswith("body: expected at most ")
+        picture = image(png() + bytes(300_000))  # what is behind its end is no picture's
+        check_completion((await ask(http, user(picture))).json())
+
+
 @of_server
 async def test_a_model_that_cannot_see(http: httpx.AsyncClient) -> None:
     for part, noun in ((image(png()), "images"), (video(b""), "videos")):
@@ -388,8 +402,9 @@ def elsewhere(strictly: Running, limits: GatewayConfig, port: int, **addresses: 
     async def connect(_: Address, __: HttpUrl) -> Connection:
         return await asyncio.open_connection("127.0.0.1", port)
 
-    in_thread = strictly.services.in_thread
-    return Pictures(limits, Fetcher(in_thread, resolve=resolve, connect=connect), in_thread)
+    services = strictly.services
+    fetcher = Fetcher(services.in_thread, resolve=resolve, connect=connect)
+    return Pictures(limits, fetcher, services.decoders.run)
 
 
 @pytest.mark.parametrize(

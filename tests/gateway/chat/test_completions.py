@@ -28,7 +28,7 @@ from lookhear.engine.messages import (
 from lookhear.gateway.chat.answers import Answers
 from lookhear.gateway.chat.loading import Question
 from lookhear.gateway.config import GatewayConfig
-from lookhear.gateway.fetching.pictures import Picture
+from lookhear.gateway.decoding.results import Picture
 from lookhear.gateway.http.errors import ApiError
 from tests.gateway.chatting import (
     URL,

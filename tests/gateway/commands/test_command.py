@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import io
+import json
 import logging
 import signal
 import socket
@@ -21,7 +23,8 @@ from lookhear.engine.config import ConfigError, EngineConfig
 from lookhear.engine.messages import Starting
 from lookhear.gateway import catalogue
 from lookhear.gateway.commands import command
-from lookhear.gateway.commands.arguments import engine_configs, gateway_config, serve_parser
+from lookhear.gateway.commands.arguments import engine_configs, gateway_config
+from lookhear.gateway.commands.settings import read_settings
 from lookhear.gateway.commands.startup import tell_ready
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.fake_chat import VISION
@@ -63,6 +66,16 @@ def test_serve_until_control_c(engine: FakeEngine, capfd: pytest.CaptureFixture[
     assert "ws://127.0.0.1:" in out
     assert "Traceback" not in out + err
     assert engine.closed
+
+
+def test_a_supervisor_hears_when_it_is_ready_and_when_it_stops(
+    engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+        supervisor.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        assert command.serve(["--port", "0", "--log-level", "error"]) == 0
+        assert [supervisor.recv(100) for _ in range(2)] == [b"READY=1", b"STOPPING=1"]
 
 
 def test_several_models_say_which_of_them_is_loading(
@@ -112,24 +125,30 @@ def test_toys_are_told_and_what_was_chosen(
 def test_what_is_served_where_nobody_says(
     argv: list[str], environ: dict[str, str], models: list[str]
 ) -> None:
-    options = serve_parser().parse_args([word for model in argv for word in ("--model", model)])
-    assert [config.model for config in engine_configs(options, environ)] == models
+    settings = read_settings([word for model in argv for word in ("--model", model)], environ)
+    assert [config.model for config in engine_configs(settings.options)] == models
 
 
 def test_the_chosen_one_may_not_be_named_besides() -> None:
-    options = serve_parser().parse_args(["--model", "auto", "--model", "demo-whisper"])
+    options = given(["--model", "auto", "--model", "demo-whisper"])
     with pytest.raises(ConfigError, match="different names"):
-        engine_configs(options, {})
+        engine_configs(options)
 
 
 def test_refused_handshakes_are_told_once(
-    engine: FakeEngine, caplog: pytest.LogCaptureFixture
+    engine: FakeEngine, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert command.serve(["--port", "0", "--log-level", "error"]) == 0
     server = logging.getLogger("uvicorn.error")
-    server.error("ASGI callable returned without completing handshake.")
-    server.error("something else")
-    assert [r.getMessage() for r in caplog.records if r.name == server.name] == ["something else"]
+
+    async def load(on_progress: object) -> None:
+        server.error("ASGI callable returned without completing handshake.")
+        server.error("something else")
+        asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+
+    engine.load = load  # type: ignore[attr-defined]
+    assert command.serve(["--port", "0", "--log-level", "error"]) == 0
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert [line["message"] for line in lines] == ["something else"]
 
 
 def refusal(argv: list[str], capfd: pytest.CaptureFixture[str]) -> str:
@@ -166,6 +185,8 @@ def test_a_taken_port_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
         ),
         (["--media-folder", "/nowhere"], ["media-folder: expected a folder", "/nowhere"]),
         (["--fetch-timeout-seconds", "0"], ["fetch-timeout-seconds: expected at least", "0"]),
+        (["--media-workers", "0"], ["media-workers: expected at least 1, got 0"]),
+        (["--media-memory-bytes", "1000"], ["media-memory-bytes: expected at least 268435456"]),
         (["--video-fps", "2000"], ["video-fps: expected at most 1000"]),
         (["--max-sessions", "0"], ["max-sessions: expected", "0"]),
         (["--ssl-certfile", "/nowhere"], ["ssl-certfile: expected a readable file"]),
@@ -247,31 +268,41 @@ async def test_a_server_that_wants_a_key_is_quoted(capsys: pytest.CaptureFixture
         assert line.endswith(f", got {got}; it goes to --api-key or into LOOKHEAR_API_KEY\n")
 
 
+def given(argv: list[str]) -> argparse.Namespace:
+    """Where the environment says nothing."""
+    return read_settings(argv, {}).options
+
+
 def test_options_reach_the_configurations() -> None:
-    options = serve_parser().parse_args(
+    options = given(
         ["--model", "a", "--model", "b", "--served-name", "x", "--tick", "0.5", "--threads", "3"]
     )
-    one, two = engine_configs(options, {})
+    one, two = engine_configs(options)
     assert (one.name, two.name, one.tick_seconds, two.threads) == ("x", "b", 0.5, 3)
-    assert gateway_config(options, {"LOOKHEAR_API_KEY": "k"}).api_keys == ("k",)
-    options.api_keys = ["a", "b"]
-    assert gateway_config(options, {"LOOKHEAR_API_KEY": "k"}).api_keys == ("a", "b")
-    assert gateway_config(serve_parser().parse_args([]), {}).loopback
+    key = {"LOOKHEAR_API_KEY": "k"}
+    assert gateway_config(read_settings([], key).options).api_keys == ("k",)
+    two_keys = ["--api-key", "a", "--api-key", "b"]
+    assert gateway_config(read_settings(two_keys, key).options).api_keys == ("a", "b")
+    assert gateway_config(given([])).loopback
 
 
 def test_options_of_media_reach_the_configuration(tmp_path: Path) -> None:
-    options = serve_parser().parse_args(
+    options = given(
         ["--allow-network", "10.1.0.0/16", "--allow-network", "::1", "--media-folder",
          str(tmp_path), "--fetch-timeout-seconds", "3", "--max-image-pixels", "1000",
-         "--max-pictures", "5", "--max-upload-bytes", "2000"]
+         "--max-pictures", "5", "--max-upload-bytes", "2000", "--media-workers", "7",
+         "--media-memory-bytes", "300000000", "--media-seconds", "9", "--fetch-wait-seconds", "4"]
     )  # fmt: skip
-    config = gateway_config(options, {})
+    config = gateway_config(options)
     assert [str(network) for network in config.allow_networks] == ["10.1.0.0/16", "::1/128"]
     assert (config.media_folder, config.fetch_timeout_seconds) == (tmp_path, 3.0)
     assert (config.max_image_pixels, config.max_pictures) == (1000, 5)
     assert config.max_upload_bytes == 2000
-    plain = gateway_config(serve_parser().parse_args([]), {})
+    assert (config.media_workers, config.media_memory_bytes) == (7, 300_000_000)
+    assert (config.media_seconds, config.fetch_wait_seconds) == (9.0, 4.0)
+    plain = gateway_config(given([]))
     assert (plain.allow_networks, plain.media_folder) == ((), None)
+    assert plain.media_workers >= 3
 
 
 def test_a_name_before_the_model(tmp_path: Path) -> None:
@@ -287,7 +318,7 @@ def test_a_name_before_the_model(tmp_path: Path) -> None:
         f"x={odd}": ("x", str(odd)),
     }
     argv = [word for given in wanted for word in ("--model", given)]
-    configs = engine_configs(serve_parser().parse_args([*argv, "--dtype", "bfloat16"]), {})
+    configs = engine_configs(given([*argv, "--dtype", "bfloat16"]))
     assert [(config.name, config.model) for config in configs] == list(wanted.values())
     assert {config.dtype for config in configs} == {"bfloat16"}
 

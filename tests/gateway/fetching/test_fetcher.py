@@ -19,9 +19,11 @@ import pytest
 import soundfile
 from PIL import Image as pillow
 
+from lookhear.gateway.decoding.jobs import loaded
 from lookhear.gateway.fetching.fetcher import Connection, Fetcher
+from lookhear.gateway.slots import Claim, Slots
 from lookhear.media.audio.decode import AudioMediaIO
-from lookhear.media.base import FetchError, MediaError
+from lookhear.media.base import FetchError, MediaError, MediaIO, MediaWithBytes
 from lookhear.media.fetching.addresses import Address, parse_network
 from lookhear.media.fetching.rules import FetchPolicy
 from lookhear.media.fetching.urls import HttpUrl
@@ -31,6 +33,7 @@ from lookhear.media.pictures.video import VideoMediaIO
 T = TypeVar("T")
 Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
+ONE = Claim("a client", "a request")
 CERTIFICATE = Path(__file__).parents[1] / "data" / "media.test.pem"
 LOOPBACK = FetchPolicy(allow_networks=(parse_network("127.0.0.1/32"),), timeout_s=60.0)
 
@@ -47,6 +50,10 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 async def loopback(host: str, port: int) -> list[str]:
     return ["127.0.0.1"]
+
+
+async def load(url: str, loader: MediaIO[T], policy: FetchPolicy) -> MediaWithBytes[T]:
+    return loaded(loader, await fetcher().load(url, policy, ONE))
 
 
 def fetcher(**options: object) -> Fetcher:
@@ -112,7 +119,7 @@ def moved(location: str) -> bytes:
 async def error_of(answer: Answer, policy: FetchPolicy = LOOPBACK) -> FetchError:
     async with serving(answer) as port:
         with pytest.raises(FetchError) as caught:
-            await fetcher().get(f"http://media.test:{port}/a", policy)
+            await fetcher().get(f"http://media.test:{port}/a", policy, ONE)
     return caught.value
 
 
@@ -125,7 +132,7 @@ async def test_gets_a_picture() -> None:
 
     async with serving(answer) as port:
         url = f"http://media.test:{port}/a.png?b=1"
-        item = await fetcher().load(url, ImageMediaIO(), LOOPBACK)
+        item = await load(url, ImageMediaIO(), LOOPBACK)
     assert item.media.pixels.shape == (3, 4, 3) and item.original_bytes == png()
     lines = heads[0].decode().split("\r\n")
     assert lines[0] == "GET /a.png?b=1 HTTP/1.1"
@@ -137,16 +144,16 @@ async def test_the_three_other_sources(tmp_path: Path) -> None:
     encoded = base64.b64encode(png()).decode()
     (tmp_path / "a.png").write_bytes(png())
     policy = replace(LOOPBACK, local_folder=tmp_path)
-    from_data = await fetcher().load(f"data:image/png;base64,{encoded}", ImageMediaIO(), policy)
-    from_file = await fetcher().load(f"file://{tmp_path}/a.png", ImageMediaIO(), policy)
+    from_data = await load(f"data:image/png;base64,{encoded}", ImageMediaIO(), policy)
+    from_file = await load(f"file://{tmp_path}/a.png", ImageMediaIO(), policy)
     assert from_data == from_file
     with pytest.raises(FetchError, match="local files are off"):
-        await fetcher().load(f"file://{tmp_path}/a.png", ImageMediaIO(), LOOPBACK)
+        await load(f"file://{tmp_path}/a.png", ImageMediaIO(), LOOPBACK)
     with pytest.raises(MediaError, match="expected image/png as standard base64"):
-        await fetcher().load("data:image/png;base64,%%%%", ImageMediaIO(), LOOPBACK)
+        await load("data:image/png;base64,%%%%", ImageMediaIO(), LOOPBACK)
     for url in ("ftp://example.org/a", "a.png", "", "javascript:1"):
         with pytest.raises(FetchError, match="expected a data:, http or https URL") as caught:
-            await fetcher().load(url, ImageMediaIO(), LOOPBACK)
+            await load(url, ImageMediaIO(), LOOPBACK)
         assert caught.value.reason == "bad_url"
 
 
@@ -155,15 +162,15 @@ async def test_audio_and_lists_of_frames_too() -> None:
     soundfile.write(sound, np.full(1600, 0.25), 16000, format="WAV", subtype="PCM_16")
     async with serving(says(ok(sound.getvalue()))) as port:
         url = f"http://media.test:{port}/a.wav"
-        by_url = await fetcher().load(url, AudioMediaIO(), LOOPBACK)
+        by_url = await load(url, AudioMediaIO(), LOOPBACK)
     encoded = base64.b64encode(sound.getvalue()).decode()
-    by_data = await fetcher().load(f"data:audio/wav;base64,{encoded}", AudioMediaIO(), LOOPBACK)
+    by_data = await load(f"data:audio/wav;base64,{encoded}", AudioMediaIO(), LOOPBACK)
     assert by_url == by_data and by_url.media.duration_s == pytest.approx(0.1)
     jpeg = io.BytesIO()
     pillow.new("RGB", (4, 3)).save(jpeg, "JPEG")
     frame = base64.b64encode(jpeg.getvalue()).decode()
     url = f"data:video/jpeg;base64,{frame},{frame},{frame}"
-    video = await fetcher().load(url, VideoMediaIO(), LOOPBACK)
+    video = await load(url, VideoMediaIO(), LOOPBACK)
     assert len(video.media.frames) == 3
 
 
@@ -175,7 +182,7 @@ async def test_chunked_and_unframed_bodies() -> None:
     early = b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n" + ok(b"abcde")
     for answer in (chunked, until_close, early):
         async with serving(says(answer)) as port:
-            assert await fetcher().get(f"http://media.test:{port}/", LOOPBACK) == b"abcde"
+            assert await fetcher().get(f"http://media.test:{port}/", LOOPBACK, ONE) == b"abcde"
 
 
 async def test_redirects_are_followed_hop_by_hop() -> None:
@@ -187,7 +194,7 @@ async def test_redirects_are_followed_hop_by_hop() -> None:
                 asked.append(host)
                 return ["127.0.0.1"]
 
-            body = await fetcher(resolve=resolve).get(f"http://media.test:{first}/", LOOPBACK)
+            body = await fetcher(resolve=resolve).get(f"http://media.test:{first}/", LOOPBACK, ONE)
     assert body == b"found" and asked == ["media.test", "other.test"]
 
 
@@ -215,9 +222,11 @@ async def test_loopback_is_refused_unless_allowed(url: str) -> None:
         recorder = Recorder(port)
         with pytest.raises(FetchError) as caught:
             # The system's own resolver: localhost is looked up.
-            await Fetcher(in_thread, connect=recorder).get(url.format(port=port), FetchPolicy())
+            await Fetcher(in_thread, connect=recorder).get(
+                url.format(port=port), FetchPolicy(), ONE
+            )
         assert caught.value.reason == "refused" and recorder.dialled == []
-        assert await Fetcher(in_thread).get(f"http://127.0.0.1:{port}/", LOOPBACK) == b"secret"
+        assert await Fetcher(in_thread).get(f"http://127.0.0.1:{port}/", LOOPBACK, ONE) == b"secret"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +248,7 @@ async def test_a_redirect_to_a_private_address_is_refused(target: str) -> None:
             recorder = Recorder(port)
             with pytest.raises(FetchError) as caught:
                 await fetcher(resolve=resolve, connect=recorder).get(
-                    "http://media.test/", FetchPolicy()
+                    "http://media.test/", FetchPolicy(), ONE
                 )
     assert caught.value.reason in ("refused", "bad_url")
     assert recorder.dialled == ["8.8.8.8"] and "10.0.0.7" not in str(caught.value)
@@ -255,10 +264,10 @@ async def test_a_name_that_changes_its_address_gains_nothing() -> None:
     async with serving(says(ok(b"public"))) as port:
         recorder = Recorder(port)
         rebound = fetcher(resolve=resolve, connect=recorder)
-        assert await rebound.get("http://media.test/", FetchPolicy()) == b"public"
+        assert await rebound.get("http://media.test/", FetchPolicy(), ONE) == b"public"
         assert recorder.dialled == ["8.8.8.8"] and len(answers) == 2  # looked up once
         with pytest.raises(FetchError, match="public addresses only"):
-            await rebound.get("http://media.test/", FetchPolicy())
+            await rebound.get("http://media.test/", FetchPolicy(), ONE)
         assert recorder.dialled == ["8.8.8.8"]
 
 
@@ -269,7 +278,9 @@ async def test_a_name_with_a_private_address_among_its_own_is_refused() -> None:
     async with serving(says(ok(b"x"))) as port:
         recorder = Recorder(port)
         with pytest.raises(FetchError, match="public addresses only"):
-            await fetcher(resolve=resolve, connect=recorder).get("http://a.test/", FetchPolicy())
+            await fetcher(resolve=resolve, connect=recorder).get(
+                "http://a.test/", FetchPolicy(), ONE
+            )
     assert recorder.dialled == []
 
 
@@ -288,7 +299,7 @@ async def test_the_next_address_is_tried() -> None:
 
         recorder = OnlyIPv4(port)
         both = fetcher(resolve=resolve, connect=recorder)
-        assert await both.get("http://a.test/", FetchPolicy()) == b"here"
+        assert await both.get("http://a.test/", FetchPolicy(), ONE) == b"here"
     assert recorder.dialled == ["2606:4700::1111", "8.8.8.8"]
 
 
@@ -335,7 +346,7 @@ async def test_a_slow_look_up_and_a_slow_connection_count() -> None:
 
     for options in ({"resolve": never}, {"connect": never}):
         with pytest.raises(FetchError) as caught:
-            await fetcher(**options).get("http://a.test/", replace(LOOPBACK, timeout_s=0.1))
+            await fetcher(**options).get("http://a.test/", replace(LOOPBACK, timeout_s=0.1), ONE)
         assert caught.value.reason == "timeout"
 
 
@@ -386,7 +397,7 @@ async def test_bad_answers(answer: Answer, reason: str, message: str) -> None:
 
 async def test_more_bytes_than_declared_are_not_read() -> None:
     async with serving(says(ok(b"abc") + b"defghi")) as port:
-        assert await fetcher().get(f"http://media.test:{port}/", LOOPBACK) == b"abc"
+        assert await fetcher().get(f"http://media.test:{port}/", LOOPBACK, ONE) == b"abc"
 
 
 async def test_no_server_and_no_name() -> None:
@@ -394,21 +405,21 @@ async def test_no_server_and_no_name() -> None:
         deaf.bind(("127.0.0.1", 0))  # and does not listen: nobody else can have its port
         port = deaf.getsockname()[1]
         with pytest.raises(FetchError) as caught:
-            await fetcher().get(f"http://media.test:{port}/", LOOPBACK)
+            await fetcher().get(f"http://media.test:{port}/", LOOPBACK, ONE)
     assert caught.value.reason == "unreachable"
 
     async def unknown(host: str, port: int) -> list[str]:
         raise OSError(-2, "Name or service not known")
 
     with pytest.raises(FetchError, match="got nowhere.test, which has none") as caught:
-        await fetcher(resolve=unknown).get("http://nowhere.test/", LOOPBACK)
+        await fetcher(resolve=unknown).get("http://nowhere.test/", LOOPBACK, ONE)
     assert caught.value.retryable
 
 
 async def test_what_is_fetched_is_still_judged() -> None:
     async with serving(says(ok(b"<html>not a picture"))) as port:
         with pytest.raises(MediaError, match="got text/html"):
-            await fetcher().load(f"http://media.test:{port}/a.png", ImageMediaIO(), LOOPBACK)
+            await load(f"http://media.test:{port}/a.png", ImageMediaIO(), LOOPBACK)
 
 
 async def test_https_checks_the_name_though_it_dials_the_address() -> None:
@@ -417,40 +428,106 @@ async def test_https_checks_the_name_though_it_dials_the_address() -> None:
     trusts = ssl.create_default_context(cafile=CERTIFICATE)
     async with serving(says(ok(b"private")), serves) as port:
         trusting = fetcher(tls=trusts)
-        assert await trusting.get(f"https://media.test:{port}/", LOOPBACK) == b"private"
-        assert await trusting.get(f"https://media.test.:{port}/", LOOPBACK) == b"private"
+        assert await trusting.get(f"https://media.test:{port}/", LOOPBACK, ONE) == b"private"
+        assert await trusting.get(f"https://media.test.:{port}/", LOOPBACK, ONE) == b"private"
         with pytest.raises(
             FetchError, match="a certificate that is valid for other.test"
         ) as caught:
-            await trusting.get(f"https://other.test:{port}/", LOOPBACK)
+            await trusting.get(f"https://other.test:{port}/", LOOPBACK, ONE)
         assert caught.value.reason == "refused"
         with pytest.raises(FetchError, match="a certificate that is valid for media.test"):
-            await fetcher().get(f"https://media.test:{port}/", LOOPBACK)  # the system's trust
+            await fetcher().get(f"https://media.test:{port}/", LOOPBACK, ONE)  # the system's trust
     async with serving(says(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as port:
         with pytest.raises(FetchError) as caught:  # plain HTTP where TLS was expected
-            await trusting.get(f"https://media.test:{port}/", replace(LOOPBACK, timeout_s=2))
+            await trusting.get(f"https://media.test:{port}/", replace(LOOPBACK, timeout_s=2), ONE)
         assert caught.value.reason in ("unreachable", "timeout")
 
 
+class Gate:
+    """Connections wait here. dialled: the paths that were asked for."""
+
+    def __init__(self, port: int) -> None:
+        self.dialled: list[str] = []
+        self.open = asyncio.Event()
+        self._port = port
+
+    async def __call__(self, address: Address, url: HttpUrl) -> Connection:
+        self.dialled.append(url.path)
+        await self.open.wait()
+        return await asyncio.open_connection("127.0.0.1", self._port)
+
+
+async def all_stand_still() -> None:
+    for _ in range(100):  # nothing real is waited for until then
+        await asyncio.sleep(0)
+
+
 async def test_downloads_at_once_are_bounded() -> None:
-    connecting = 0
-    release = asyncio.Event()
     async with serving(says(ok(b"x"))) as port:
-
-        async def connect(address: Address, url: HttpUrl) -> Connection:
-            nonlocal connecting
-            connecting += 1
-            await release.wait()
-            return await asyncio.open_connection("127.0.0.1", port)
-
-        two = fetcher(connect=connect, parallel=2)
-        gets = [asyncio.create_task(two.get("http://media.test/", LOOPBACK)) for _ in range(6)]
-        for _ in range(100):  # nothing real is waited for until all stand still
-            await asyncio.sleep(0)
-        assert connecting == 2
-        release.set()
+        gate = Gate(port)
+        two = fetcher(connect=gate, slots=Slots(2, 2, 2))
+        clients = [Claim(f"client {number}", "a request") for number in range(6)]
+        gets = [asyncio.create_task(two.get("http://media.test/", LOOPBACK, c)) for c in clients]
+        await all_stand_still()
+        assert len(gate.dialled) == 2
+        gate.open.set()
         assert await asyncio.gather(*gets) == [b"x"] * 6
-    assert connecting == 6
+    assert len(gate.dialled) == 6
+
+
+async def test_slow_addresses_of_some_requests_do_not_stop_another() -> None:
+    """Eight requests with four addresses each that do not answer, and one with one, all of one
+    client, under the usual limits."""
+    async with serving(says(ok(b"x"))) as port:
+        gate = Gate(port)
+        shared = fetcher(connect=gate)
+        slow = [
+            asyncio.create_task(
+                shared.get("http://media.test/slow", LOOPBACK, Claim("a client", f"{request}"))
+            )
+            for request in range(8)
+            for _ in range(4)
+        ]
+        await all_stand_still()
+        assert "/quick" not in gate.dialled
+        quick = asyncio.create_task(
+            shared.get("http://media.test/quick", LOOPBACK, Claim("a client", "another"))
+        )
+        await all_stand_still()
+        assert "/quick" in gate.dialled
+        gate.open.set()
+        assert await asyncio.gather(quick, *slow) == [b"x"] * 33
+
+
+async def test_waiting_for_a_turn_takes_nothing_of_the_time_to_fetch() -> None:
+    """The second begins when all of its own time has passed, and is fetched."""
+    waits: list[float] = []
+    async with serving(says(ok(b"x"))) as port:
+        gate = Gate(port)
+        one = fetcher(connect=gate, slots=Slots(1, 1, 1), waited=waits.append)
+        policy = replace(LOOPBACK, timeout_s=0.2)
+        first = asyncio.create_task(one.get("http://media.test/1", policy, ONE))
+        second = asyncio.create_task(one.get("http://media.test/2", LOOPBACK, ONE))
+        with pytest.raises(FetchError, match="to answer within 0.2 s"):
+            await first
+        third = asyncio.create_task(one.get("http://media.test/3", policy, ONE))
+        gate.open.set()
+        assert await second == await third == b"x"
+    assert len(waits) == 3 and waits[1] >= 0.2 > waits[0]
+
+
+async def test_who_waits_too_long_for_a_turn_is_told() -> None:
+    async with serving(says(ok(b"x"))) as port:
+        gate = Gate(port)
+        slots = Slots(1, 1, 1)
+        one = fetcher(connect=gate, slots=slots, wait_seconds=0.05)
+        first = asyncio.create_task(one.get("http://media.test/", LOOPBACK, ONE))
+        await all_stand_still()
+        with pytest.raises(FetchError, match="expected a turn to fetch within 0.05 s") as caught:
+            await one.get("http://media.test/", LOOPBACK, ONE)
+        assert caught.value.reason == "busy" and caught.value.retryable and slots.waiting == 0
+        gate.open.set()
+        assert await first == b"x"
 
 
 async def test_a_cancelled_download_closes_its_connection() -> None:
@@ -468,7 +545,7 @@ async def test_a_cancelled_download_closes_its_connection() -> None:
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    task = asyncio.create_task(fetcher().get(f"http://media.test:{port}/", LOOPBACK))
+    task = asyncio.create_task(fetcher().get(f"http://media.test:{port}/", LOOPBACK, ONE))
     await asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -14,10 +14,12 @@ import pytest
 from PIL import Image as pillow
 
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.decoding.results import Picture
 from lookhear.gateway.fetching.fetcher import Fetcher
-from lookhear.gateway.fetching.pictures import Picture, Pictures
+from lookhear.gateway.fetching.pictures import Pictures
 from lookhear.gateway.http.errors import ApiError
 from tests.gateway.chatting import data_url, png
+from tests.gateway.decoding.direct import ANYONE, decode_here
 
 pytestmark = pytest.mark.asyncio
 
@@ -31,12 +33,12 @@ async def at_once(work: Callable[[], T], /) -> T:
 
 
 def pictures(config: GatewayConfig | None = None) -> Pictures:
-    return Pictures(config or GatewayConfig(), Fetcher(at_once), at_once)
+    return Pictures(config or GatewayConfig(), Fetcher(at_once), decode_here)
 
 
 async def refused(url: str, loader: Pictures, kind: str = "image") -> ApiError:
     with pytest.raises(ApiError) as caught:
-        await getattr(loader, kind)(url, PATH)
+        await getattr(loader, kind)(url, PATH, ANYONE)
     error = caught.value
     assert error.status == 400
     assert error.param == PATH
@@ -46,12 +48,12 @@ async def refused(url: str, loader: Pictures, kind: str = "image") -> ApiError:
 
 async def test_the_same_bytes_have_the_same_name() -> None:
     loader = pictures()
-    first = await loader.image(data_url(png(8, 6)), PATH)
+    first = await loader.image(data_url(png(8, 6)), PATH, ANYONE)
     assert first.pixels.shape == (6, 8, 3)
     assert first.pixels.dtype == np.uint8
     assert len(first.name) == 32
-    assert (await loader.image(data_url(png(8, 6)), PATH)).name == first.name
-    assert (await loader.image(data_url(png(6, 8)), PATH)).name != first.name
+    assert (await loader.image(data_url(png(8, 6)), PATH, ANYONE)).name == first.name
+    assert (await loader.image(data_url(png(6, 8)), PATH, ANYONE)).name != first.name
 
 
 async def test_a_video_is_sampled_and_its_frames_are_named_by_what_they_show() -> None:
@@ -60,7 +62,7 @@ async def test_a_video_is_sampled_and_its_frames_are_named_by_what_they_show() -
         file = io.BytesIO()
         pillow.new("RGB", (16, 12), (shade, shade, shade)).save(file, "jpeg")
         stills.append(base64.b64encode(file.getvalue()).decode())
-    clip = await pictures().video("data:video/jpeg;base64," + ",".join(stills), PATH)
+    clip = await pictures().video("data:video/jpeg;base64," + ",".join(stills), PATH, ANYONE)
     assert clip.seconds == [0.0, 0.5, 1.0]
     names = [frame.name for frame in clip.frames]
     assert names[0] == names[2] != names[1]
@@ -74,12 +76,12 @@ async def test_audio_is_16_khz_mono() -> None:
         out.setsampwidth(2)
         out.setframerate(8000)
         out.writeframes(bytes(4 * 4000))
-    samples = await pictures().audio(data_url(file.getvalue(), "audio/wav"), PATH)
-    assert len(samples) == 8000
+    heard = await pictures().audio(data_url(file.getvalue(), "audio/wav"), PATH, ANYONE)
+    assert len(heard.samples) == 8000 and heard.speech == []
     text = base64.b64encode(file.getvalue()).decode()
-    assert len(await pictures().audio_base64(text, PATH)) == 8000
+    assert len((await pictures().audio_base64(text, PATH, ANYONE)).samples) == 8000
     with pytest.raises(ApiError, match="standard base64"):
-        await pictures().audio_base64("!", PATH)
+        await pictures().audio_base64("!", PATH, ANYONE)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ async def test_files_only_below_the_folder(tmp_path: Path) -> None:
     (inside / "a.png").write_bytes(png(8, 6))
     (tmp_path / "b.png").write_bytes(png(8, 6))
     loader = pictures(GatewayConfig(media_folder=inside))
-    assert (await loader.image(f"file://{inside}/a.png", PATH)).num_pixels == 48
+    assert (await loader.image(f"file://{inside}/a.png", PATH, ANYONE)).num_pixels == 48
     await refused(f"file://{inside}/../b.png", loader)
     await refused(f"file://{inside}/c.png", loader)
 

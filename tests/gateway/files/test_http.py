@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import tempfile
 import wave
 from collections.abc import AsyncIterator
 from typing import Any
@@ -255,6 +256,23 @@ async def test_a_client_that_hangs_up_while_it_sends(shared: Running, path: str)
     assert sent[0]["status"] == 499
 
 
+async def test_a_full_disk_is_told_as_such(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An upload waits in a temporary file, if it is large."""
+    large = wav(60.0)
+    with monkeypatch.context() as full:
+        full.setattr(tempfile, "TemporaryFile", lambda *_, **__: open("/dev/full", "w+b"))
+        assert (await post(http)).status_code == 200  # a small one needs no room there
+        answer = await post(http, file=large)
+    assert answer.status_code == 507
+    error = answer.json()["error"]
+    assert (error["type"], error["code"]) == ("server_error", "insufficient_storage")
+    assert "No space left on device" in error["message"]
+    assert "upload.no_room" in caplog.text
+    assert (await post(http, file=large)).status_code == 200
+
+
 async def test_our_bugs_have_a_request_id_too(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -421,15 +439,19 @@ async def test_the_browser_page(
     assert (await http.post("/chat/chat.js")).status_code == 405
 
 
-async def test_the_sample_recording(
-    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+@pytest.mark.parametrize("name", browser.RECORDINGS)
+async def test_the_sample_recordings(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, name: str
 ) -> None:
-    sample = await http.get("/sample.opus")
+    path = f"/recordings/{name}"
+    sample = await http.get(path)
     assert sample.headers["content-type"] == "audio/ogg"
     assert sample.content.startswith(b"OggS")
+    for other in ("/recordings/hello.json", "/recordings/..%2fkennedy.opus"):
+        assert (await http.get(other)).status_code == 404
     for folder in (None, tmp_path):
         monkeypatch.setattr(browser, "packaged_folder", lambda folder=folder: folder)
-        assert (await http.get("/sample.opus")).status_code == 404
+        assert (await http.get(path)).status_code == 404
 
 
 async def test_voices_are_sought_in_files_unless_that_is_switched_off(

@@ -12,7 +12,7 @@ from websockets.typing import Subprotocol
 
 from lookhear.engine.config import ConfigError
 from lookhear.gateway.config import GatewayConfig
-from lookhear.gateway.http.access import Access, Denied
+from lookhear.gateway.http.access import KEY_PROTOCOL, Access, Denied
 from tests.gateway.running import Running, running
 
 KEY = "sk-secret-1"
@@ -122,6 +122,21 @@ def test_no_public_server_without_a_key(host: str) -> None:
 
 
 # --- over sockets --------------------------------------------------------------------------------
+
+
+def test_who_counts_as_one_client() -> None:
+    """An address, of IPv6 a network; and a key, where keys are checked, however it comes."""
+    plain, bearer = Headers({}), Headers({"authorization": "Bearer k"})
+    keyless = access()
+    assert keyless.client(bearer, "192.0.2.1") == keyless.client(plain, "192.0.2.1")
+    assert keyless.client(plain, "192.0.2.1") != keyless.client(plain, "192.0.2.2")
+    assert keyless.client(plain, "2001:db8::1") == keyless.client(plain, "2001:db8::2:3")
+    assert keyless.client(plain, "2001:db8::1") != keyless.client(plain, "2001:db8:0:1::1")
+    keyed = access(api_keys=("k", "l"))
+    assert keyed.client(bearer, "::1", [f"{KEY_PROTOCOL}k"]) == keyed.client(bearer, "::1")
+    assert keyed.client(plain, "::1", [f"{KEY_PROTOCOL}k"]) == keyed.client(bearer, "::1")
+    assert keyed.client(plain, "::1", [f"{KEY_PROTOCOL}l"]) != keyed.client(bearer, "::1")
+    assert "k" not in keyed.client(bearer, "::1").split()
 
 
 async def test_realtime_is_echoed_whenever_offered(gateway: Running) -> None:

@@ -38,6 +38,14 @@ BAD: dict[str, tuple[Any, str, str | None, list[str]]] = {
         '{"turn_detection":{"type":"server_vad","threshold":NaN}}}}}',
         "invalid_json", None, ["expected a JSON object", "NaN"],
     ),
+    "too many values": (
+        '{"type":"session.update","session":[' + "[]," * 300_000 + "0]}",
+        "event_too_large", "event", ["expected at most 250000 values"],
+    ),
+    "too large": (
+        '{"type":"session.update","session":"' + "\\n" * 3_000_000 + '"}',
+        "event_too_large", "event", [f"expected at most {4 * 1024 * 1024} bytes"],
+    ),
     "binary": (b"\x00\x01", "invalid_frame", "frame", ["expected a text frame", "2 bytes"]),
     "no type": ({}, "missing_required_parameter", "type", ["expected", "missing"]),
     "type no string": ({"type": 7}, "invalid_type", "type", ["expected", "7"]),
@@ -205,8 +213,9 @@ async def test_values_are_shown_whatever_they_are() -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    assert shown(deep) == "an array, nested too deep to be shown"
+    assert shown(deep) == "[" * 80 + "…"
     assert shown("a\ud800\u00e4") == '"a\\ud800\u00e4"'
+    assert shown("b" * 1_000_000) == '"' + "b" * 79 + "… (1000000 characters)"
     # A list so deep is also too deep to be thrown away at once.
     while deep:
         deep = deep.pop()

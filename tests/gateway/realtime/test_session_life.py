@@ -11,6 +11,7 @@ import pytest
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.realtime.session.machine import RealtimeProtocol
 from tests.gateway.fake_engine import FakeEngine, transcript
+from tests.gateway.logged import logged
 from tests.gateway.running import MANUAL, Running, running, tone
 
 
@@ -205,7 +206,7 @@ async def test_a_reader_that_is_too_slow_is_closed(caplog: pytest.LogCaptureFixt
             finally:
                 client.socket.transport.abort()
             assert gateway.engine.sessions == {}
-    (end,) = [line for line in map(json.loads, caplog.messages) if line["event"] == "session.end"]
+    (end,) = logged(caplog, "session.end")
     assert end["close_code"] == 1013
     assert end["close_reason"] == "the client reads too slowly"
 
@@ -252,6 +253,24 @@ async def test_shutdown_says_goodbye() -> None:
     assert gateway.engine.closed
 
 
+async def test_what_users_say_is_not_logged(
+    gateway: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Unless somebody debugs."""
+    caplog.set_level(logging.DEBUG, "lookhear.gateway")
+    secret = "xyzzy"
+    async with gateway.client() as client:
+        await client.until("session.created")
+        for frame in (secret, f'{{"type":"{secret}"}}', f'{{"type":"{secret}","event_id":"e"}}'):
+            await client.socket.send(frame)
+            assert secret in (await client.receive())["error"]["message"]
+    await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
+    said = [record for record in caplog.records if secret in str(vars(record))]
+    assert len(said) == 3 and {record.levelno for record in said} == {logging.DEBUG}
+    told = [record for record in caplog.records if record.message == "session.error"]
+    assert len(told) == 3 and {record.levelno for record in told} == {logging.INFO}
+
+
 async def test_one_log_line_per_session(gateway: Running, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "lookhear.gateway")
     async with gateway.client(user_agent_header="test/1") as client:
@@ -263,10 +282,9 @@ async def test_one_log_line_per_session(gateway: Running, caplog: pytest.LogCapt
         await client.send("response.create")
         await client.until("error")
     await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
-    lines = [json.loads(record.message) for record in caplog.records]
-    (problem,) = [line for line in lines if line["event"] == "session.error"]
+    (problem,) = logged(caplog, "session.error")
     assert problem["code"] == "unsupported_event"
-    (end,) = [line for line in lines if line["event"] == "session.end"]
+    (end,) = logged(caplog, "session.end")
     assert end["turns"] == 1
     assert end["audio_seconds"] == 0.5
     assert end["close_code"] == 1000

@@ -16,6 +16,7 @@ import pytest_asyncio
 from openai import AsyncOpenAI
 
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.slots import Claim
 from lookhear.media.audio.decode import decode_audio
 from tests.gateway.chat.test_bad_input import bomb
 from tests.gateway.chatting import data_url, jpeg, png
@@ -23,6 +24,7 @@ from tests.gateway.conversing import said
 from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import FakeEngine, transcript
 from tests.gateway.fetching.test_fetcher import drip, moved, says, serving
+from tests.gateway.logged import logged
 from tests.gateway.running import Client, Running, chunks, running, tone
 from tests.media.audio.encoders import encode_pcm16
 
@@ -420,11 +422,11 @@ async def test_a_slow_picture_delays_only_its_own_session(
     gate = asyncio.Event()
     image = strictly.services.pictures.image
 
-    async def slow(url: str, path: str) -> Any:
+    async def slow(url: str, path: str, claim: Claim) -> Any:
         if url.startswith("http"):
             await gate.wait()
-            return await image(data_url(png()), path)
-        return await image(url, path)
+            return await image(data_url(png()), path, claim)
+        return await image(url, path, claim)
 
     monkeypatch.setattr(strictly.services.pictures, "image", slow)
     item = showing("https://example.org/a.png")
@@ -446,8 +448,7 @@ async def test_log_of_a_session_names_its_model(
     async with strictly.client("model=fake/vision") as client:
         await ask(client, said("Hi"))
     await strictly.engine.wait_for(lambda: not strictly.engine.sessions)
-    lines = [json.loads(record.message) for record in caplog.records]
-    (end,) = [line for line in lines if line["event"] == "session.end"]
+    (end,) = logged(caplog, "session.end")
     assert (end["model"], end["responses"]) == ("fake/vision", 1)
     counted = strictly.services.metrics.registry.get_sample_value
     assert (counted("lookhear_answers_total", {"outcome": "stop"}) or 0) >= 1

@@ -65,8 +65,11 @@ class Connection:
     """A protocol whose session is attached. pause: what the session says to pauses."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pause: float = 0.0) -> None:
+        self.accepting = asyncio.Event()
+
         async def app(scope: Any, receive: Any, send: Any) -> None:
             await receive()
+            await self.accepting.wait()
             await send({"type": "websocket.accept"})
             with contextlib.suppress(asyncio.CancelledError):
                 await loop.create_future()
@@ -78,12 +81,22 @@ class Connection:
         self.taken: list[Message] = []
         self.protocol = PacedProtocol(config, ServerState(), {}, loop)
         self.protocol.connection_made(self.wire)
+        self.pause = pause
+
+    def open(self) -> None:
         self.protocol.data_received(HANDSHAKE)
+        self.accept()
+        self.attach()
+
+    def accept(self) -> None:
+        self.accepting.set()
         while not self.wire.written:
             self.step()
-        assert b" 101 " in self.wire.written
-        self.wire.written = b""
-        self.protocol.attach(self.taken.append, lambda: pause)
+        assert self.wire.written.startswith(b"HTTP/1.1 101 ")
+        self.wire.written = self.wire.written.partition(b"\r\n\r\n")[2]
+
+    def attach(self) -> None:
+        self.protocol.attach(self.taken.append, lambda: self.pause)
 
     def step(self) -> None:
         self.loop.run_until_complete(asyncio.sleep(0))
@@ -108,10 +121,13 @@ class Connection:
 
 
 @contextlib.contextmanager
-def connected(pause: float = 0.0) -> Iterator[Connection]:
+def connected(pause: float = 0.0, *, opened: bool = True) -> Iterator[Connection]:
+    """opened: it has shaken hands, and its session is attached."""
     loop = asyncio.new_event_loop()
     connection = Connection(loop, pause)
     try:
+        if opened:
+            connection.open()
         yield connection
     finally:
         connection.end()
@@ -150,12 +166,8 @@ messages = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
-@given(messages, st.lists(st.integers(0, 3000), max_size=8), st.randoms())
-def test_any_split_gives_the_same_messages(
-    script: list[Message], cuts: list[int], draw: random.Random
-) -> None:
-    """Some come in fragments, with pings between."""
+def framed(script: Sequence[Message], draw: random.Random) -> tuple[bytes, int]:
+    """The script as frames, some messages in fragments with pings between -> and how many."""
     data, pings = b"", 0
     for message in script:
         body = message if isinstance(message, bytes) else message.encode()
@@ -167,10 +179,56 @@ def test_any_split_gives_the_same_messages(
             pings += 1
         else:
             data += of(message)
+    return data, pings
+
+
+@settings(deadline=None, max_examples=60)
+@given(messages, st.lists(st.integers(0, 3000), max_size=8), st.randoms())
+def test_any_split_gives_the_same_messages(
+    script: list[Message], cuts: list[int], draw: random.Random
+) -> None:
+    data, pings = framed(script, draw)
     with connected() as connection:
         connection.feed(data, cuts)
         assert connection.taken == script
         assert connection.wire.written == b"\x8a\x01?" * pings
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    messages,
+    st.lists(st.integers(0, len(HANDSHAKE) + 300), max_size=8),
+    st.lists(st.integers(0, 300), min_size=2, max_size=2),
+    st.randoms(),
+)
+def test_what_comes_before_the_session_is_there_reaches_it(
+    script: list[Message], cuts: list[int], moments: list[int], draw: random.Random
+) -> None:
+    """moments: bytes behind the upgrade request after which it is answered, and after which the
+    session is attached."""
+    data, pings = framed(script, draw)
+    accepted, attached = sorted(min(moment, len(data)) for moment in moments)
+    with connected(opened=False) as connection:
+        connection.feed(HANDSHAKE + data[:accepted], cuts)
+        connection.accept()
+        connection.feed(data[accepted:attached], cuts)
+        connection.attach()
+        connection.feed(data[attached:], cuts)
+        assert connection.taken == script
+        assert connection.wire.written == b"\x8a\x01?" * pings
+        assert not connection.wire.paused
+
+
+def test_not_much_is_kept_before_the_answer() -> None:
+    with connected(opened=False) as connection:
+        connection.feed(HANDSHAKE + of("x" * 60_000))
+        assert not connection.wire.paused
+        connection.feed(of("y" * 60_000))
+        assert connection.wire.paused
+        connection.accept()
+        connection.attach()
+        assert not connection.wire.paused
+        assert [message[:1] for message in connection.taken] == ["x", "y"]
 
 
 @pytest.mark.parametrize(
@@ -185,6 +243,8 @@ def test_any_split_gives_the_same_messages(
         (masked(Opcode.TEXT, b"\xff", fin=False) + masked(Opcode.CONT, b"\xfe"), 1007),
         (b"\x81\xff" + struct.pack("!Q", MAX_SIZE + 1) + bytes(4), 1009),
         (masked(Opcode.CLOSE, struct.pack("!H", 1001)), 1001),
+        (masked(Opcode.TEXT, b"x", fin=False) + masked(Opcode.CLOSE, b"\x03\xe9"), 1001),
+        (masked(Opcode.BINARY, b"x", fin=False) + masked(Opcode.CLOSE, b"\x03"), 1002),
     ],
     ids=lambda value: str(value) if isinstance(value, int) else "",  # masks are drawn anew
 )

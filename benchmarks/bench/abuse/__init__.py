@@ -1,0 +1,1 @@
+"""Bad clients beside good ones: what the good ones notice."""

@@ -1,0 +1,106 @@
+"""What a session said last: audio and text, heard again in front of what it says next. Pure.
+
+A model that hears a sentence alone takes "conferences" for "conference is", and begins it with
+another capital than it would in its place. So the window of a segment begins with the segments
+before it, and their text is forced, each between the times at which it was said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierSegment:
+    """samples: [n] mono at 16 kHz. start, end: of the speech among them, in samples. tokens: of its
+    text. language: ISO code, None where there is just one. task: as in `TranscriptionSettings`."""
+
+    samples: NDArray[np.float32]
+    start: int
+    end: int
+    tokens: tuple[int, ...]
+    language: str | None
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """In front of a segment. key: of these very segments; what comes later under the same key
+    begins with them."""
+
+    key: str = ""
+    segments: tuple[EarlierSegment, ...] = ()
+
+    @property
+    def num_samples(self) -> int:
+        """Of all segments."""
+        return sum(len(segment.samples) for segment in self.segments)
+
+    @property
+    def num_tokens(self) -> int:
+        """Of their texts."""
+        return sum(len(segment.tokens) for segment in self.segments)
+
+
+class EarlierSpeech:
+    """The last segments of a session, one language and task only. longest: samples that are kept at
+    most, 0 for a model that hears every segment alone. Beyond it the oldest go until `kept` are
+    left: not one by one, since whatever goes, the rest must be encoded anew. step: samples that the
+    length of each segment is a multiple of."""
+
+    def __init__(self, session: str, longest: int = 0, kept: int = 0, step: int = 1) -> None:
+        assert kept <= longest, (kept, longest)
+        self._session = session
+        self._longest, self._kept, self._step = longest, kept, step
+        self._segments: list[EarlierSegment] = []
+        self._number = 0  # changes when segments go
+
+    def add(self, segment: EarlierSegment) -> None:
+        """What was just said."""
+        if not self._longest or not segment.tokens:
+            return
+        if self._segments and not self._suits(segment.language, segment.task):
+            self._drop(len(self._segments))
+        missing = -len(segment.samples) % self._step
+        samples = np.concatenate([segment.samples, np.zeros(missing, np.float32)])
+        self._segments.append(
+            EarlierSegment(
+                samples, segment.start, segment.end, segment.tokens, segment.language, segment.task
+            )
+        )
+        sizes = [len(held.samples) for held in self._segments]
+        if sum(sizes) > self._longest:
+            count = 0
+            while sum(sizes[count:]) > self._kept:
+                count += 1
+            self._drop(count)
+
+    def before(self, language: str | None, task: str) -> Earlier:
+        """What a segment in this language is heard behind."""
+        if not self._segments or not self._suits(language, task):
+            return Earlier()
+        return Earlier(f"{self._session}/{self._number}", tuple(self._segments))
+
+    def _suits(self, language: str | None, task: str) -> bool:
+        last = self._segments[-1]
+        return (last.language, last.task) == (language, task)
+
+    def _drop(self, count: int) -> None:
+        del self._segments[:count]
+        self._number += 1
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRule:
+    """How much of it a checkpoint hears: see `EarlierSpeech`, in samples."""
+
+    longest: int = 0
+    kept: int = 0
+    step: int = 1
+
+    def of(self, session: str) -> EarlierSpeech:
+        """Of a session that begins."""
+        return EarlierSpeech(session, self.longest, self.kept, self.step)

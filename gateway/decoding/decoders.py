@@ -1,0 +1,217 @@
+"""Decodes strangers' files in processes that can be killed, so that nothing in them can hold up
+live speech, or end anything but the request that brought it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import AsyncExitStack
+from typing import TypeVar
+
+from lookhear.gateway.decoding.crew import JOBS, Crew, Decoder, DecoderEnded
+from lookhear.gateway.decoding.decoder import Limits
+from lookhear.gateway.decoding.jobs import Encoded, Options
+from lookhear.gateway.decoding.parcel import Array, Header, ParcelError, pack, unpack
+from lookhear.gateway.http.errors import ApiError
+from lookhear.gateway.slots import Claim, Slots
+from lookhear.gateway.telemetry.metrics import Metrics
+from lookhear.media.base import MediaError
+
+T = TypeVar("T")
+
+Read = Callable[[Header, list[Array]], T]
+
+SHORT = ("image",)
+IDLE_SECONDS = 30.0  # after which a decoder without work is let go
+PATIENCE = 10  # times its processor time a job may take: others may need the processor more
+KEPT_BYTES = 64 * 1024 * 1024  # of an answer: after a larger one a decoder keeps too much memory
+INLINE = 256 * 1024  # bytes that are handed over on the event loop: more would hold it up
+
+
+class Decoders:
+    """At most `workers` jobs at once, shared between clients and requests as `Shares` says.
+
+    Every method belongs to one event loop. threads: for what would hold that up. jobs: the module
+    of what decoders can do.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        limits: Limits,
+        metrics: Metrics,
+        threads: Executor,
+        jobs: str = JOBS,
+    ) -> None:
+        # A picture takes milliseconds, a recording or a video up to minutes. So one decoder is
+        # always left for pictures, of the same client too, and of the others one for the next.
+        most = min(workers, max(2, workers - 1))
+        self._slots = Slots(workers, most, most)
+        self._long = Slots(max(1, workers - 1), max(1, workers - 2), max(1, workers - 2))
+        self._limits = limits
+        self._metrics = metrics
+        self._threads = threads
+        self._crew = Crew(limits, jobs)
+        self._idle: dict[Decoder, asyncio.TimerHandle] = {}
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the decoders that are known to live."""
+        return [decoder.pid for decoder in self._crew.decoders if decoder.pid]
+
+    @property
+    def waiting(self) -> int:
+        """Count the jobs that wait for a decoder."""
+        return self._slots.waiting + self._long.waiting
+
+    async def run(
+        self, job: str, encoded: Encoded, options: Options, claim: Claim, read: Read[T]
+    ) -> T:
+        """What `read` makes of the answer. Whoever is cancelled takes the job with them.
+
+        Raises MediaError: the file is not what it should be, or decoding it takes too much; and
+        ApiError (503): a decoder was lost, and it may be no fault of the file.
+        """
+        asked = asyncio.get_running_loop().time()
+        outcome = "cancelled"
+        try:
+            async with AsyncExitStack() as held:
+                if job not in SHORT:
+                    await held.enter_async_context(self._long.held(claim))
+                await held.enter_async_context(self._slots.held(claim))
+                waited = asyncio.get_running_loop().time() - asked
+                self._metrics.decoding_wait.observe(waited)
+                outcome = "failed"
+                try:
+                    header, arrays = await self._do(job, encoded, options)
+                    outcome, done = self._judged(header)
+                    return read(done, arrays)
+                except DecoderEnded as ended:
+                    outcome = _outcome(ended.status)
+                    raise self._told(outcome, ended.status) from None
+                except TimeoutError:
+                    outcome = "time"
+                    raise self._told(outcome) from None
+                except MediaError as error:
+                    outcome = "memory" if error.reason == "too_much_memory" else "refused"
+                    raise
+                except (ParcelError, KeyError, IndexError) as error:
+                    raise RuntimeError(f"a decoder gave a wrong answer: {error}") from error
+                except asyncio.CancelledError:
+                    outcome = "cancelled"
+                    raise
+        finally:
+            self._metrics.decoding_jobs.labels(job, outcome).inc()
+
+    async def close(self) -> None:
+        """Ends the decoders; jobs under way fail."""
+        for timer in self._idle.values():
+            timer.cancel()
+        self._idle.clear()
+        await self._crew.close()
+
+    async def _do(self, job: str, encoded: Encoded, options: Options) -> tuple[Header, list[Array]]:
+        header = {"job": job, "media_type": encoded.media_type, "options": dict(options)}
+        asked = await self._packed(header, encoded.data)
+        try:
+            decoder = await self._decoder()
+            try:
+                async with asyncio.timeout(self._limits.seconds * PATIENCE):
+                    answer = await decoder.ask(asked)
+                try:
+                    told, arrays = unpack(answer)
+                finally:
+                    os.close(answer)
+            except BaseException:
+                self._crew.kill(decoder)
+                raise
+        finally:
+            os.close(asked)
+        if "limit" in told or "bug" in told:
+            self._crew.kill(decoder)  # who knows what it holds now
+        elif sum(array.nbytes for array in arrays) > KEPT_BYTES:
+            decoder.hang_up()
+        else:
+            self._rest(decoder)
+        return told, arrays
+
+    async def _packed(self, header: Header, data: bytes) -> int:
+        if len(data) <= INLINE:
+            return pack(header, [data])
+        loop = asyncio.get_running_loop()
+        packing = loop.run_in_executor(self._threads, pack, header, [data])
+        try:
+            return await asyncio.shield(packing)
+        except asyncio.CancelledError:
+            packing.add_done_callback(_close)
+            raise
+
+    async def _decoder(self) -> Decoder:
+        while self._idle:
+            decoder, timer = self._idle.popitem()
+            timer.cancel()
+            if not decoder.ended.done():
+                return decoder
+        return await self._crew.hire()
+
+    def _rest(self, decoder: Decoder) -> None:
+        loop = asyncio.get_running_loop()
+        self._idle[decoder] = loop.call_later(IDLE_SECONDS, self._let_go, decoder)
+
+    def _let_go(self, decoder: Decoder) -> None:
+        del self._idle[decoder]
+        decoder.hang_up()
+
+    def _judged(self, told: Header) -> tuple[str, Header]:
+        match told:
+            case {"done": dict(done)}:
+                return "done", done
+            case {"refused": [str(reason), str(detail)]}:
+                raise MediaError(reason, detail)
+            case {"limit": _}:
+                raise self._told("memory")
+            case {"bug": str(text)}:
+                raise RuntimeError(f"a decoder failed:\n{text}")
+            case _:
+                raise ParcelError("expected an answer")
+
+    def _told(self, outcome: str, status: int = 0) -> Exception:
+        limits = self._limits
+        match outcome:
+            case "memory":
+                most = f"{limits.memory_bytes} bytes of memory"
+                message = f"expected a file that can be decoded in {most}; got one that needs more"
+                return MediaError("too_much_memory", message)
+            case "time":
+                most = f"{limits.seconds:g} s of processor time"
+                message = f"expected a file that can be decoded in {most}; got one that takes more"
+                return MediaError("too_much_time", message)
+            case "crashed":
+                message = "expected a file that can be decoded; got one over which the decoder "
+                return MediaError("unsupported", message + f"ended ({_name(status)})")
+            case _:
+                message = "the process that decoded the file was ended; try again"
+                return ApiError(503, message, code="decoder_lost")
+
+
+def _outcome(status: int) -> str:
+    """What it means that a decoder ended with this status."""
+    if status == -signal.SIGXCPU:
+        return "time"
+    # By SIGKILL who is short of memory ends processes, be it a neighbour's fault.
+    return "crashed" if status < 0 and status != -signal.SIGKILL else "lost"
+
+
+def _name(status: int) -> str:
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"
+
+
+def _close(packing: asyncio.Future[int]) -> None:
+    if not packing.cancelled() and packing.exception() is None:
+        os.close(packing.result())

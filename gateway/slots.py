@@ -1,0 +1,132 @@
+"""Slots of something scarce, shared between clients and their requests.
+
+`Shares` is the policy, pure; `Slots` waits for it on an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """For whom something is done. client: see `Access.client`. request: the id of one request, or
+    of a session."""
+
+    client: str
+    request: str
+
+
+@dataclass(eq=False, slots=True)
+class Ticket:
+    """One who waits for a slot, or holds it."""
+
+    claim: Claim
+    holds: bool = False
+
+
+class Shares:
+    """Who gets a slot next.
+
+    A client may hold `per_client` of all `total`, a request `per_request`. Half of what a client
+    may hold is kept for requests of its that hold none, so one request with much to do does not
+    stop the others of the same client. Of those who may, the one whose client holds least goes
+    first, then the one whose request holds least, then who came first: nobody waits for ever,
+    since who waits long enough holds nothing.
+    """
+
+    def __init__(self, total: int, per_client: int, per_request: int) -> None:
+        self._total = total
+        self._per_client = per_client
+        self._per_request = per_request
+        self._waiting: list[Ticket] = []  # in the order of coming
+        self._clients: Counter[str] = Counter()  # slots they hold
+        self._requests: Counter[Claim] = Counter()
+
+    @property
+    def held(self) -> int:
+        """Count the slots that are taken."""
+        return self._clients.total()
+
+    @property
+    def waiting(self) -> int:
+        """Count those who wait."""
+        return len(self._waiting)
+
+    def ask(self, claim: Claim) -> Ticket:
+        """Come to the end of the queue."""
+        ticket = Ticket(claim)
+        self._waiting.append(ticket)
+        return ticket
+
+    def leave(self, ticket: Ticket) -> None:
+        """Give the slot back, or the place in the queue."""
+        if not ticket.holds:
+            self._waiting.remove(ticket)
+            return
+        ticket.holds = False
+        claim = ticket.claim
+        self._clients[claim.client] -= 1
+        self._requests[claim] -= 1
+        self._clients, self._requests = +self._clients, +self._requests  # nothing of who is gone
+
+    def grant(self) -> list[Ticket]:
+        """Give the free slots away -> who holds one from now on."""
+        granted: list[Ticket] = []
+        while self.held < self._total:
+            able = [ticket for ticket in self._waiting if self._may(ticket.claim)]
+            if not able:
+                break
+            ticket = min(able, key=self._rank)  # the first of equals
+            self._waiting.remove(ticket)
+            ticket.holds = True
+            self._clients[ticket.claim.client] += 1
+            self._requests[ticket.claim] += 1
+            granted.append(ticket)
+        return granted
+
+    def _may(self, claim: Claim) -> bool:
+        held, own = self._clients[claim.client], self._requests[claim]
+        if own == 0:
+            return held < self._per_client
+        return own < self._per_request and 2 * held < self._per_client
+
+    def _rank(self, ticket: Ticket) -> tuple[int, int]:
+        return self._clients[ticket.claim.client], self._requests[ticket.claim]
+
+
+class Slots:
+    """Every method belongs to one event loop."""
+
+    def __init__(self, total: int, per_client: int, per_request: int) -> None:
+        self._shares = Shares(total, per_client, per_request)
+        self._futures: dict[Ticket, asyncio.Future[None]] = {}
+
+    @property
+    def waiting(self) -> int:
+        """Count those who wait."""
+        return self._shares.waiting
+
+    @asynccontextmanager
+    async def held(self, claim: Claim) -> AsyncIterator[None]:
+        """A slot, waited for; given back at the end. Who is cancelled waits no longer."""
+        ticket = self._shares.ask(claim)
+        future = self._futures[ticket] = asyncio.get_running_loop().create_future()
+        try:
+            self._grant()
+            await future
+            yield
+        finally:
+            del self._futures[ticket]
+            self._shares.leave(ticket)
+            self._grant()
+
+    def _grant(self) -> None:
+        for ticket in self._shares.grant():
+            future = self._futures[ticket]
+            if not future.done():  # else it was cancelled, and leaves in a moment
+                future.set_result(None)

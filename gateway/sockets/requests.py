@@ -1,0 +1,205 @@
+"""HTTP connections that do not wait for ever: uvicorn's protocol with a watch on it.
+
+The head of a request has to come within some seconds, however little by little it comes; so has the
+rest of a body that nobody reads any more. (A body that is read is watched by who reads it: see
+`gateway.app.bodies`.) And an answer has to be taken. A connection that asks for a WebSocket hands
+its place on, and whatever came behind its request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+import h11
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from lookhear.gateway.sockets.connections import Connections, Place
+from lookhear.gateway.sockets.frames import PacedProtocol
+
+HEAD_TIMEOUT = "head_timeout"
+NO_HTTP = "invalid_http"
+LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+# Seconds for the rest of a body that was refused: to close earlier would reset the connection, and
+# the reset may overtake the answer that says why.
+REST_SECONDS = 30.0
+# Seconds in which a client takes nothing of an answer, or not the end of the last one. asyncio
+# waits for ever.
+TAKE_SECONDS = 60.0
+NOT_TAKEN = "answer_not_taken"
+
+
+class Stage(Enum):
+    """What a connection is at."""
+
+    IDLE = auto()  # between two requests, silent: uvicorn's own timer
+    HEAD = auto()  # the head of a request is to come, or comes
+    REQUEST = auto()  # it came, and is worked on
+    REST = auto()  # it is answered, but not all there
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """What all connections of one server share. head_seconds: for the head of a request. spare:
+    answers who has a spare place only. refused: hears why one is turned away."""
+
+    connections: Connections
+    head_seconds: float
+    spare: ASGIApp
+    refused: Callable[[str], None]
+
+
+class WatchedProtocol(H11Protocol):
+    """One connection, until it is a WebSocket."""
+
+    def __init__(self, *arguments: Any, doors: Doors, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._doors = doors
+        self._place: Place | None = None
+        self._stage = Stage.IDLE
+        self._timer: asyncio.TimerHandle | None = None
+        self._bytes_came = False
+        self._taking: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Its first head is due from now on, if there is room for it."""
+        super().connection_made(transport)
+        host = self.client[0] if self.client else ""
+        self._place = self._doors.connections.enter(host, transport.abort)
+        if self._place is None:
+            transport.abort()
+            return
+        if self._place.spare:
+            self.app = self._doors.spare
+        self._enter(Stage.HEAD)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Somebody else may have its place."""
+        self._stop_timer()
+        self._stop_taking()
+        if self._place is not None:
+            self._doors.connections.leave(self._place)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """What the socket brought."""
+        if self._place is None or self.transport.is_closing():
+            return
+        self._bytes_came = True
+        if self._stage is Stage.IDLE:
+            self._enter(Stage.HEAD)
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """One request is answered."""
+        super().on_response_complete()
+        self._look()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """The connection is the WebSocket's from now on."""
+        assert self._place is not None
+        self._stop_timer()
+        self._stop_taking()
+        self._doors.connections.work(self._place)
+        self.connections.discard(self)
+        head = b"".join(
+            [event.method, b" ", event.target, b" HTTP/1.1\r\n"]
+            + [b"%s: %s\r\n" % (name, value) for name, value in self.headers]
+            + [b"\r\n"]
+        )
+        behind, _ = self.conn.trailing_data
+        protocol = self.ws_protocol_class(  # type: ignore[call-arg, misc]
+            config=self.config, server_state=self.server_state, app_state=self.app_state
+        )
+        assert isinstance(protocol, PacedProtocol)
+        place, doors = self._place, self._doors
+        self._place = None
+        protocol.on_lost = lambda: doors.connections.leave(place)
+        self.transport.set_protocol(protocol)
+        protocol.connection_made(self.transport)
+        protocol.data_received(head + behind)
+
+    def _should_upgrade(self) -> bool:
+        return self._place is not None and not self._place.spare and super()._should_upgrade()
+
+    def send_400_response(self, msg: str) -> None:
+        """What came is no HTTP."""
+        self._doors.refused(NO_HTTP)
+        super().send_400_response(msg)
+
+    def pause_writing(self) -> None:
+        """Much is on its way to the client."""
+        super().pause_writing()
+        self._has_to_take()
+
+    def resume_writing(self) -> None:
+        """It has taken most of it."""
+        self._stop_taking()
+        super().resume_writing()
+        if self.transport.is_closing():
+            self._has_to_take()
+
+    # --- the watch -------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """After anything happened: what is it at now?"""
+        if self._place is None:
+            return
+        if self.transport.is_closing():
+            self._stop_timer()
+            if self._taking is None:
+                self._has_to_take()
+            return
+        ours, theirs = self.conn.our_state, self.conn.their_state
+        if theirs is h11.IDLE:
+            if self._stage is not Stage.HEAD:
+                self._enter(Stage.HEAD if self.conn.trailing_data[0] else Stage.IDLE)
+        elif theirs is h11.SEND_BODY and ours in (h11.DONE, h11.MUST_CLOSE):
+            if self._stage is not Stage.REST:
+                self._enter(Stage.REST)
+        elif self._stage is not Stage.REQUEST:
+            self._enter(Stage.REQUEST)
+
+    def _enter(self, stage: Stage) -> None:
+        assert self._place is not None
+        self._stage = stage
+        self._stop_timer()
+        connections = self._doors.connections
+        if stage is Stage.IDLE or stage is Stage.HEAD:
+            connections.wait(self._place)
+        else:
+            connections.work(self._place)
+        if stage is Stage.HEAD:
+            self._timer = self.loop.call_later(self._doors.head_seconds, self._head_is_late)
+        elif stage is Stage.REST:
+            self._timer = self.loop.call_later(REST_SECONDS, self.transport.abort)
+
+    def _head_is_late(self) -> None:
+        self._doors.refused(HEAD_TIMEOUT)
+        if self._bytes_came:
+            self.transport.write(LATE)
+        self.transport.close()
+        self._has_to_take()
+
+    def _has_to_take(self) -> None:
+        self._stop_taking()
+        self._taking = self.loop.call_later(TAKE_SECONDS, self._is_not_taken)
+
+    def _is_not_taken(self) -> None:
+        self._doors.refused(NOT_TAKEN)
+        self.transport.abort()
+
+    def _stop_taking(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,1 @@
+"""OpenTelemetry: what became of each turn, answer and file, as spans of a trace. Optional."""

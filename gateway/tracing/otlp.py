@@ -1,0 +1,55 @@
+"""Where spans go: to a collector, by OTLP over HTTP. The libraries come with `lookhear[telemetry]`.
+
+Sampling, batching, headers and resource attributes are the OTEL_* variables of the SDK.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lookhear.engine.config import ConfigError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.instrumentation.asgi")
+TRACES_PATH = "/v1/traces"
+
+
+def tracer_provider(
+    endpoint: str, environ: Mapping[str, str] = os.environ
+) -> TracerProvider | None:
+    """endpoint: base URL of a collector; "": as the environment says, and None if it says nothing.
+
+    ConfigError if it is wanted by option and the libraries are not installed.
+    """
+    if not endpoint and not any(environ.get(name) for name in VARIABLES):
+        return None
+    if not _is_installed():
+        if not endpoint:  # the variables may be meant for somebody else
+            return None
+        raise ConfigError(
+            'otlp-endpoint: traces need pip install "lookhear[telemetry]", which is not installed'
+        )
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    # What OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say wins.
+    named = {"service.name": environ.get("OTEL_SERVICE_NAME") or "lookhear"}
+    provider = TracerProvider(resource=Resource.create(named))
+    url = endpoint.rstrip("/") + TRACES_PATH if endpoint else None
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url)))
+    return provider
+
+
+def _is_installed() -> bool:
+    try:
+        return all(importlib.util.find_spec(name) is not None for name in NEEDED)
+    except ModuleNotFoundError:  # not even the package above it
+        return False

@@ -1,0 +1,212 @@
+"""An engine whose work is traced: a span for each turn, answer and file.
+
+Data flow: what the gateway sends begins a span, under the request or socket in whose handler the
+session was opened; what the engine says becomes events of it, or ends it. Nothing that users said
+or were told is in a span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from opentelemetry import context
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, Status, StatusCode, Tracer
+
+from lookhear.engine.client.client import EngineState
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    AnswerCompleted,
+    AnswerFailed,
+    AnswerStarted,
+    CancelAnswer,
+    CancelTurn,
+    EndTurn,
+    EngineFailed,
+    Event,
+    FileTranscribed,
+    LiveLoad,
+    Message,
+    ModelCard,
+    Pong,
+    StartAnswer,
+    StartTurn,
+    TextCommitted,
+    TextProvisional,
+    TranscribeFile,
+    TurnCompleted,
+    TurnFailed,
+)
+from lookhear.gateway.services.services import Engine
+
+Told = bool | int | float | str
+
+
+@dataclass(slots=True)
+class _Session:
+    """parent: of its spans. open: by turn or answer."""
+
+    parent: Context
+    open: dict[str, Span] = field(default_factory=dict)
+
+
+class TracedEngine:
+    """`Engine`, by another one. Every method belongs to the event loop, as those of the other."""
+
+    def __init__(self, engine: Engine, tracer: Tracer) -> None:
+        self._engine = engine
+        self._tracer = tracer
+        self._sessions: dict[str, _Session] = {}
+
+    # --- as it is --------------------------------------------------------------------------------
+
+    @property
+    def states(self) -> list[EngineState]:
+        """As of the other."""
+        return self._engine.states
+
+    @property
+    def models(self) -> list[ModelCard]:
+        """As of the other."""
+        return self._engine.models
+
+    @property
+    def stats(self) -> dict[str, Pong]:
+        """As of the other."""
+        return self._engine.stats
+
+    def is_ready(self, model: str) -> bool:
+        """As of the other."""
+        return self._engine.is_ready(model)
+
+    def live_load(self, model: str) -> LiveLoad | None:
+        """As of the other."""
+        return self._engine.live_load(model)
+
+    def use_model(self, session: str, model: str) -> None:
+        """As of the other."""
+        self._engine.use_model(session, model)
+
+    async def close(self) -> None:
+        """As of the other."""
+        await self._engine.close()
+
+    # --- what is traced --------------------------------------------------------------------------
+
+    def open_session(self, session: str, on_event: Callable[[Event], None]) -> None:
+        """Its spans belong to the span in which this is called."""
+        self._sessions[session] = _Session(context.get_current())
+        self._engine.open_session(session, partial(self._said, session, on_event))
+
+    def close_session(self, session: str) -> None:
+        """What is open in it is given up."""
+        if (found := self._sessions.pop(session, None)) is not None:
+            for span in found.open.values():
+                span.add_event("given up")
+                span.end()
+        self._engine.close_session(session)
+
+    def send(self, message: Message) -> None:
+        """Raises EngineUnavailable."""
+        self._engine.send(message)
+        match message:
+            case StartTurn(session, turn, settings):
+                told = {"lookhear.language": settings.language or "", "lookhear.turn": turn}
+                self._begin(session, turn, "turn", settings.model, told)
+            case EndTurn(session, turn):
+                if (span := self._span(session, turn)) is not None:
+                    span.add_event("speech ended")
+            case StartAnswer(session, answer, settings):
+                told = {"lookhear.answer": answer}
+                self._begin(session, answer, "answer", settings.model, told)
+            case CancelTurn(session, work) | CancelAnswer(session, work):
+                if (span := self._pop(session, work)) is not None:
+                    span.add_event("cancelled")
+                    span.end()
+            case _:
+                pass
+
+    async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
+        """Raises EngineRequestError, EngineUnavailable."""
+        told: dict[str, Told] = {
+            "lookhear.model": message.settings.model,
+            "lookhear.audio_seconds": len(message.samples) / SAMPLE_RATE,
+        }
+        with self._tracer.start_as_current_span("file", attributes=told) as span:
+            found = await self._engine.transcribe_file(message)
+            span.set_attribute("lookhear.tokens", found.num_tokens)
+            return found
+
+    # --- spans -----------------------------------------------------------------------------------
+
+    def _begin(self, session: str, work: str, name: str, model: str, told: dict[str, str]) -> None:
+        found = self._sessions.get(session)
+        if found is None:
+            return
+        attributes = {"lookhear.session": session, "lookhear.model": model, **told}
+        span = self._tracer.start_span(name, context=found.parent, attributes=attributes)
+        found.open[work] = span
+
+    def _span(self, session: str, work: str) -> Span | None:
+        found = self._sessions.get(session)
+        return None if found is None else found.open.get(work)
+
+    def _pop(self, session: str, work: str) -> Span | None:
+        found = self._sessions.get(session)
+        return None if found is None else found.open.pop(work, None)
+
+    def _said(self, session: str, on_event: Callable[[Event], None], event: Event) -> None:
+        found = self._sessions.get(session)
+        if found is not None:
+            _note(found, event)
+        on_event(event)
+
+
+def _note(found: _Session, event: Event) -> None:
+    match event:
+        case TextCommitted(turn=turn) | TextProvisional(turn=turn):
+            if (span := found.open.get(turn)) is not None:
+                is_firm = isinstance(event, TextCommitted)
+                told = {"lookhear.characters": len(event.text)}
+                span.add_event("text committed" if is_firm else "tick", told)
+        case AnswerStarted(answer=answer):
+            if (span := found.open.get(answer)) is not None:
+                usage = event.usage
+                told = {"lookhear.prompt_tokens": usage.prompt, "lookhear.cached": usage.cached}
+                span.add_event("first token", told)
+        case TurnCompleted(turn=turn):
+            heard: dict[str, Told] = {
+                "lookhear.audio_seconds": event.duration,
+                "lookhear.tokens": event.num_tokens,
+                "lookhear.language": event.language or "",
+            }
+            _end(found.open.pop(turn, None), heard)
+        case AnswerCompleted(answer=answer):
+            written: dict[str, Told] = {
+                "lookhear.tokens": event.usage.output,
+                "lookhear.reason": event.reason,
+            }
+            _end(found.open.pop(answer, None), written)
+        case TurnFailed(turn=work, code=code) | AnswerFailed(answer=work, code=code):
+            _fail(found.open.pop(work, None), code)
+        case EngineFailed(code=code):
+            for span in found.open.values():
+                _fail(span, code)
+            found.open.clear()
+        case _:
+            pass
+
+
+def _end(span: Span | None, attributes: dict[str, Told]) -> None:
+    if span is not None:
+        span.set_attributes(attributes)
+        span.end()
+
+
+def _fail(span: Span | None, code: str) -> None:
+    """By its code: the message may quote what a user sent."""
+    if span is not None:
+        span.set_status(Status(StatusCode.ERROR, code))
+        span.end()

@@ -1,0 +1,34 @@
+"""The recordings that `lookhear demo` carries: for real models a person, for toys their own."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from lookhear.commands.demo import PERSON, SYNTHESISED, bundled_recording, read_recording
+from lookhear.errors import SourceError
+
+
+@pytest.mark.parametrize("name", [PERSON, SYNTHESISED])
+def test_words_lie_in_the_sound_in_order(name: str) -> None:
+    recording = read_recording(bundled_recording(name))
+    samples, rate = soundfile.read(recording.audio)
+    assert len(recording.words) == len(recording.text.split())
+    assert all(start < end for start, end in recording.words)
+    assert all(before[1] <= after[0] for before, after in pairwise(recording.words))
+    assert recording.words[0][0] >= 0 and recording.words[-1][1] <= len(samples) / rate
+    loud = abs(samples).mean()
+    first, last = recording.words[0][0], recording.words[-1][1]
+    assert abs(samples[: round(first * rate)]).mean() < loud / 2
+    assert abs(samples[round(last * rate) :]).mean() < loud / 2
+
+
+def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="not installed"):
+        bundled_recording("nobody.opus")
+    (tmp_path / "talk.json").write_text('{"text": "", "words": []}')
+    with pytest.raises(SourceError, match="no words"):
+        read_recording(tmp_path / "talk.wav")

@@ -1,0 +1,240 @@
+"""What was said before stands in front of what is said now: policy, request and result."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lookhear.engine.core.request import Result, StopReason
+from lookhear.engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings
+from lookhear.engine.speech.earlier import EarlierSegment, EarlierSpeech
+from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.speech.live import LiveTurn
+from lookhear.engine.speech.live_config import LiveConfig
+from lookhear.engine.speech.session_language import SessionLanguage
+from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
+from lookhear.engine.whisper.request import WhisperRequest
+from tests.engine.speech.scripted import FIRST_STAMP, Driver, Speech
+
+WINDOW = WindowRule(SAMPLE_RATE // 2, SAMPLE_RATE, 30 * SAMPLE_RATE, SAMPLE_RATE // 5)
+CONFIG = LiveConfig()
+LONGEST, KEPT, STEP = 14 * SAMPLE_RATE, 7 * SAMPLE_RATE, 320
+
+
+def segment(seconds: float, token: int = 0, language: str | None = "en") -> EarlierSegment:
+    samples = np.full(round(seconds * SAMPLE_RATE), float(token), np.float32)
+    return EarlierSegment(samples, 0, len(samples), (token,), language, "transcribe")
+
+
+# --- what is kept --------------------------------------------------------------------------------
+
+
+@given(lengths=st.lists(st.floats(0.1, 16.0), max_size=20))
+def test_the_last_segments_are_kept_and_a_key_names_its_beginning(lengths: list[float]) -> None:
+    speech = EarlierSpeech("s", LONGEST, KEPT, STEP)
+    known: dict[str, np.ndarray] = {}
+    for number, length in enumerate(lengths):
+        speech.add(segment(length, number))
+        before = speech.before("en", "transcribe")
+        assert before.num_samples <= LONGEST
+        tokens = [token for held in before.segments for token in held.tokens]
+        assert tokens == list(range(number + 1))[len(lengths[: number + 1]) - len(tokens) :]
+        if not before.segments:
+            continue
+        samples = np.concatenate([held.samples for held in before.segments])
+        assert all(len(held.samples) % STEP == 0 for held in before.segments)
+        old = known.get(before.key, samples[:0])
+        np.testing.assert_array_equal(samples[: len(old)], old)
+        known[before.key] = samples
+
+
+def test_another_language_or_task_is_not_heard_in_front() -> None:
+    speech = EarlierSpeech("s", LONGEST, KEPT, STEP)
+    speech.add(segment(1.0, language="es"))
+    assert speech.before("es", "transcribe").num_tokens == 1
+    assert not speech.before("en", "transcribe").segments
+    assert not speech.before(None, "transcribe").segments
+    assert not speech.before("es", "translate").segments
+    speech.add(segment(1.0, 1, language="en"))
+    assert [held.tokens for held in speech.before("en", "transcribe").segments] == [(1,)]
+
+
+def test_nothing_is_kept_of_what_said_nothing_or_for_a_model_that_wants_none() -> None:
+    speech = EarlierSpeech("s", LONGEST, KEPT, STEP)
+    speech.add(replace(segment(1.0), tokens=()))
+    assert not speech.before("en", "transcribe").segments
+    speech = EarlierSpeech("s")
+    speech.add(segment(1.0))
+    assert not speech.before("en", "transcribe").segments
+
+
+# --- a session of turns --------------------------------------------------------------------------
+
+
+def take_turn(
+    speech: Speech,
+    earlier: EarlierSpeech,
+    heard: SessionLanguage | None = None,
+    **changes: object,
+) -> Driver:
+    wanted = TranscriptionSettings(model="m", **changes)  # type: ignore[arg-type]
+    recognizer = WhisperRecognizer(speech.vocabulary, WINDOW, wanted)  # type: ignore[arg-type]
+    turn = LiveTurn("s", "t", wanted, recognizer, CONFIG, heard, earlier)
+    run = Driver(speech, turn, CONFIG.lead_in)
+    while run.position < speech.duration * SAMPLE_RATE:
+        run.feed(0.1)
+    return run
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Speech]:
+    """Two to five turns of up to 20 words, with pauses inside."""
+    turns: list[Speech] = []
+    for number in range(draw(st.integers(2, 5))):
+        at, times = 0.3, []
+        for _ in range(draw(st.integers(0, 20))):
+            length = draw(st.floats(0.2, 0.6))
+            times.append((at, at + length))
+            at += length + draw(st.sampled_from([0.15, 0.2, 0.6, 0.9]))
+        words = [f" w{number}.{i}" for i in range(len(times))]
+        turns.append(Speech(words, times, turns[-1] if turns else None))
+    return turns
+
+
+@settings(max_examples=40, deadline=None)
+@given(turns=conversations(), told=st.booleans())
+def test_every_word_of_a_session_is_said_once(turns: list[Speech], told: bool) -> None:
+    earlier = EarlierSpeech("s", LONGEST, KEPT, STEP)
+    for speech in turns:
+        run = take_turn(speech, earlier, words=True, language="en" if told else None)
+        done = run.finish()
+        assert done.text == run.committed == "".join(speech.words).lstrip()
+        spoken = [
+            word
+            for event in run.events
+            if isinstance(event, TextCommitted)
+            for word in event.words or []
+        ]
+        assert [word.word for word in spoken] == [word.strip() for word in speech.words]
+        for word, (start, end) in zip(spoken, speech.times, strict=True):
+            assert abs(word.start - start) < 0.03 and abs(word.end - end) < 0.03
+        for request in run.requests:
+            assert len(request.samples) <= request.window_samples <= WINDOW.longest
+
+
+def test_what_was_said_before_is_forced_between_its_times() -> None:
+    earlier = EarlierSpeech("s", LONGEST, KEPT, STEP)
+    first = Speech([" a", " b"], [(0.3, 0.7), (0.8, 1.2)])
+    take_turn(first, earlier, language="en").finish()
+    second = Speech([" c"], [(0.3, 0.8)], first)
+    run = take_turn(second, earlier, language="en")
+    request = run.requests[0]
+    held = earlier.before("en", "transcribe").segments[0]
+    assert held.tokens == (0, 1) and request.settled_samples == len(held.samples)
+    start, *text, end, own = request.prefix
+    assert text == [0, 1] and request.timestamps
+    seconds = [0.02 * (stamp - FIRST_STAMP) for stamp in (start, end, own)]
+    lead = CONFIG.lead_in / SAMPLE_RATE
+    assert seconds[0] == pytest.approx(lead, abs=0.02)
+    assert seconds[1] == pytest.approx(lead + 1.2, abs=0.05)
+    assert seconds[2] == pytest.approx(len(held.samples) / SAMPLE_RATE + lead, abs=0.02)
+    voiced = request.settled_samples / SAMPLE_RATE + lead + 0.8
+    assert FIRST_STAMP + round((voiced + 0.1) / 0.02) in run.requests[-1].end_tokens
+    assert FIRST_STAMP + round((voiced - 0.8) / 0.02) not in run.requests[-1].end_tokens
+
+
+class Deaf(Speech):
+    """Hears nothing behind what was said before."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        return replace(result, tokens=(), logprobs=()) if request.settled_samples else result
+
+
+class Stuck(Speech):
+    """Repeats itself behind what was said before."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        if not request.settled_samples:
+            return result
+        tokens = (self.first,) * 8
+        return replace(result, tokens=tokens, logprobs=(-0.1,) * 8, stop=StopReason.REPETITION)
+
+
+@pytest.mark.parametrize("kind", [Deaf, Stuck])
+def test_a_model_that_is_led_astray_hears_the_segment_by_itself(kind: type[Speech]) -> None:
+    earlier = EarlierSpeech("s", LONGEST, KEPT, STEP)
+    first = Speech([" a", " b"], [(0.3, 0.7), (0.8, 1.2)])
+    take_turn(first, earlier, language="en").finish()
+    second = kind([" c", " d"], [(0.3, 0.9), (1.0, 1.6)], first)
+    run = take_turn(second, earlier, language="en")
+    assert run.finish().text == "c d"
+    assert run.requests[-1].settled_samples == 0
+
+
+# --- languages -----------------------------------------------------------------------------------
+
+
+class Bilingual(Speech):
+    """Says of audio that is heard by itself in which language it is."""
+
+    language = "en"
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        codes = self.vocabulary.languages
+        sure = {
+            1000 + i: math.log(0.999 if c == self.language else 0.001) for i, c in enumerate(codes)
+        }
+        likeliest = 1000 + codes.index(self.language)
+        told = likeliest if request.language is None else request.language
+        return replace(result, language=told, languages=sure)
+
+
+def test_a_change_of_language_is_followed() -> None:
+    """Nobody told the language: a turn is heard by itself before others stand in front of it."""
+    earlier, language = EarlierSpeech("s", LONGEST, KEPT, STEP), SessionLanguage()
+    words = [(0.3 + 0.5 * i, 0.7 + 0.5 * i) for i in range(8)]
+    first = Bilingual([f" a{i}" for i in range(8)], words)
+    done = take_turn(first, earlier, language).finish()
+    assert done.language == "en"
+    second = Bilingual([f" b{i}" for i in range(8)], words, first)
+    run = take_turn(second, earlier, language)
+    assert run.requests[0].settled_samples, "the session is known to be in English"
+    asked = [request for request in run.requests if not request.settled_samples]
+    assert 1 <= len(asked) <= len(CONFIG.language_checks)
+    assert all(request.max_new_tokens == 1 for request in asked)
+    assert run.finish().language == "en"
+    third = Bilingual([f" c{i}" for i in range(8)], words, second)
+    third.language = "de"
+    run = take_turn(third, earlier, language)
+    assert run.finish().language == "de"
+    assert run.committed == "".join(third.words).lstrip()
+    heard_behind = [request.settled_samples > 0 for request in run.requests]
+    assert heard_behind == sorted(heard_behind, reverse=True), "English, until it was asked for"
+    assert sum(heard_behind) * CONFIG.tick <= CONFIG.language_checks[0] + CONFIG.tick
+
+
+# --- marks ---------------------------------------------------------------------------------------
+
+
+@given(
+    tokens=st.lists(st.integers(0, 9) | st.integers(FIRST_STAMP, FIRST_STAMP + 9), max_size=20),
+    count=st.integers(0, 20),
+)
+def test_text_and_marks_are_what_was_written(tokens: list[int], count: int) -> None:
+    whole = Hypothesis(tuple(tokens), tuple(-0.1 * t for t in tokens))
+    text = whole.without(lambda token: token >= FIRST_STAMP)
+    assert list(text.tokens) == [t for t in tokens if t < FIRST_STAMP]
+    assert text.logprobs == tuple(-0.1 * t for t in text.tokens)
+    last = max((i for i, t in enumerate(tokens) if t < FIRST_STAMP), default=-1)
+    assert list(text.written) == tokens[: last + 1], "behind the last word none is drafted"
+    count = min(count, len(text.tokens))
+    said, rest = text.split(count)
+    assert (*said.written, *rest.written) == text.written

@@ -1,0 +1,57 @@
+"""What a tick's request guesses of its language; whether that is right is the model's business."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lookhear.engine.core.request import Priority
+from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
+from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.speech.recognizer import Stretch
+from lookhear.engine.speech.session_language import SessionLanguage
+from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
+from lookhear.engine.whisper.request import WhisperRequest
+from tests.engine.speech.scripted import SpeltTokens
+
+DE, EN = 1000, 1001
+WINDOW = WindowRule(SAMPLE_RATE, SAMPLE_RATE, 30 * SAMPLE_RATE, 0)
+
+
+def asked(
+    languages: SessionLanguage, draft: Hypothesis | None = None, language: str | None = None
+) -> WhisperRequest:
+    settings = TranscriptionSettings(model="m")
+    recognizer = WhisperRecognizer(SpeltTokens([]), WINDOW, settings)  # type: ignore[arg-type]
+    samples = np.zeros(SAMPLE_RATE, np.float32)
+    return recognizer.request(
+        Stretch("s/t", Priority.LIVE, 0, samples, language, draft=draft, languages=languages)
+    )
+
+
+def test_nothing_is_guessed_before_anything_was_heard() -> None:
+    assert asked(SessionLanguage()).language_guess is None
+    assert asked(SessionLanguage(), Hypothesis()).language_guess is None
+
+
+def test_what_the_last_tick_heard_is_guessed_again() -> None:
+    assert asked(SessionLanguage(), Hypothesis(language="de")).language_guess == DE
+
+
+def test_a_turn_is_guessed_to_be_in_the_language_of_the_one_before() -> None:
+    session = SessionLanguage()
+    session.conclude({"de": math.log(0.05), "en": math.log(0.95)})
+    assert asked(session).language_guess == EN
+    assert asked(session, Hypothesis()).language_guess == EN
+    # What this turn's own audio said counts for more.
+    assert asked(session, Hypothesis(language="de")).language_guess == DE
+
+
+def test_one_language_that_may_be_spoken_is_guessed() -> None:
+    assert asked(SessionLanguage(["en"])).language_guess == EN
+
+
+def test_a_guess_is_no_language_that_is_settled() -> None:
+    request = asked(SessionLanguage(), Hypothesis(language="de"), language="en")
+    assert request.language == EN

@@ -1,0 +1,150 @@
+"""What was encoded before stands in front of a window as if it had been read with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lookhear.engine.core.request import Priority, Result
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper.model import KeysValues, WhisperModel
+from lookhear.engine.whisper.request import WhisperRequest, WhisperSequence
+from lookhear.engine.whisper.runner import WhisperRunner
+from lookhear.engine.whisper.settled import OVERLAP, SettledAudio, SettledStore
+from tools.random_checkpoints.whisper import build_random_whisper
+
+TOLERANCE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_random_whisper(tmp_path_factory.mktemp("settled") / "model", layers=2, width=32)
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> WhisperModel:
+    return WhisperModel.from_folder(folder)
+
+
+def mel(model: WhisperModel, batch: int, positions: int, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    shape = (batch, model.dims.num_mels, 2 * positions)
+    return 0.5 * torch.randn(shape, generator=generator)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    firsts=st.lists(st.integers(OVERLAP, 90), min_size=1, max_size=3),
+    rest=st.integers(1, 60),
+    group=st.sampled_from([1, 7, 25]),
+    seed=st.integers(0, 99),
+)
+def test_a_window_behind_what_was_settled_is_the_whole_window(
+    model: WhisperModel, firsts: list[int], rest: int, group: int, seed: int
+) -> None:
+    """Rows of different lengths in one batch; what is settled saw the same audio."""
+    silence = model.encode_silence(group)
+    settled, parts, expected = [], [], []
+    for row, first in enumerate(firsts):
+        whole_mel = mel(model, 1, first + rest, seed + row)
+        kept: KeysValues = []
+        whole = model.encode(whole_mel, silence, kept=kept)
+        projected = model.project_cross(whole)
+        settled.append(SettledAudio.of(None, kept, projected, 0, first))
+        parts.append(whole_mel[:, :, 2 * (first - OVERLAP) :])
+        expected.append(whole[:, first:])
+    kept = []
+    encoded = model.encode(torch.cat(parts), silence, settled, kept)
+    assert (encoded - torch.cat(expected)).abs().max().item() <= TOLERANCE
+    # What is settled next joins what was before.
+    for row, (before, first) in enumerate(zip(settled, firsts, strict=True)):
+        more = SettledAudio.of(before, kept, model.project_cross(encoded), row, first + rest)
+        assert before.positions == first and more.positions == first + rest
+        assert all(
+            torch.equal(a[:, :, :, :first], b)
+            for a, b in zip(more.cross, before.cross, strict=True)
+        )
+        assert all(k.shape[1] == v.shape[1] == first + rest for k, v in more.keys_values)
+
+
+def small(positions: int) -> SettledAudio:
+    return SettledAudio(
+        [(torch.zeros(1, positions, 2, 4), torch.zeros(1, positions, 2, 4))],
+        [torch.zeros(1, 2, 2, positions, 4)],
+    )
+
+
+@given(
+    steps=st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 9), st.booleans())),
+    room=st.integers(1, 30),
+)
+def test_the_store_forgets_what_was_not_asked_for_longest(
+    steps: list[tuple[str, int, bool]], room: int
+) -> None:
+    each = small(1).num_bytes
+    store, order = SettledStore(room * each), dict[str, int]()
+    for key, positions, asks in steps:
+        if asks:
+            found = store.get(key, positions)
+            held = order.get(key)
+            assert (found is not None) == (held is not None and held <= positions)
+            if found is not None:
+                assert found.positions == held
+                order[key] = order.pop(key)
+            continue
+        store.put(key, small(positions))
+        order.pop(key, None)
+        order[key] = positions
+        while sum(order.values()) > room:
+            del order[next(iter(order))]
+        assert store.num_bytes == each * sum(order.values())
+
+
+# --- through the runner --------------------------------------------------------------------------
+
+
+def run(runner: WhisperRunner, requests: list[WhisperRequest]) -> list[Result]:
+    sequences = [runner.place(request) for request in requests]
+    while any(sequence.generated.stop is None for sequence in sequences):
+        work: list[tuple[WhisperSequence, int]] = [
+            (s, s.num_queries) for s in sequences if s.generated.stop is None
+        ]
+        assert runner.launch(work)() == []
+    for sequence in sequences:
+        runner.release(sequence)
+    return [sequence.result() for sequence in sequences]
+
+
+def ask(tokenizer: WhisperTokenizer, key: str, seed: int, seconds: float) -> WhisperRequest:
+    """Settled audio, and a second behind it."""
+    settled = round(seconds * 50) * 320
+    noise = np.random.default_rng(seed).standard_normal(settled + 16_000).astype(np.float32)
+    return WhisperRequest(
+        key=key, priority=Priority.LIVE, samples=0.1 * noise, window_samples=settled + 16_000,
+        head=(tokenizer.sot,), language=next(iter(tokenizer.languages.values()), None),
+        detect_language=False, tail=(tokenizer.no_timestamps,), max_new_tokens=12,
+        settled_key=key, settled_samples=settled,
+    )  # fmt: skip
+
+
+def test_a_second_look_reads_less_and_hears_the_same(folder: Path, model: WhisperModel) -> None:
+    tokenizer = WhisperTokenizer.from_folder(folder)
+    runner = WhisperRunner(model, tokenizer, 4, pads=True)
+    requests = [ask(tokenizer, name, seed, 1.0 + seed) for seed, name in enumerate("abc")]
+    alone = [run(WhisperRunner(model, tokenizer, 4, pads=True), [r])[0] for r in requests]
+    assert [runner.passes.shape_of(r)[0] for r in requests] == [r.window_samples for r in requests]
+    first = run(runner, requests)
+    assert [runner.passes.shape_of(r) for r in requests] == [(16_000, True)] * 3
+    second = run(runner, requests)
+    for one, two, three in zip(alone, first, second, strict=True):
+        assert one.tokens == two.tokens == three.tokens
+        np.testing.assert_allclose(one.logprobs, three.logprobs, atol=1e-3)
+    # A shorter beginning is not what was kept.
+    shorter = ask(tokenizer, "b", 1, 1.0)
+    assert runner.passes.shape_of(shorter) == (shorter.window_samples, False)
+    runner.check(0)

@@ -1,0 +1,153 @@
+"""Speakers beyond what the machine holds: refused at once and in words; those inside go on."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from httpx import AsyncClient
+from websockets.exceptions import InvalidStatus
+
+from lookhear.engine.messages import ExpectSpeech, LiveLoad, TurnFailed
+from tests.gateway.fake_engine import FakeEngine, transcript
+from tests.gateway.running import MANUAL, Running, running, tone
+
+MODEL = "fake/whisper"
+CHAT = {"type": "realtime", "output_modalities": ["text"]}
+
+
+def full(places: int = 0) -> LiveLoad:
+    return LiveLoad(0, places, lag=2.4, lag_beyond=2.4, bound=2.0, come_back=11.2)
+
+
+def bounded(places: int, *, sees: bool = False) -> FakeEngine:
+    engine = FakeEngine(sees=sees)
+    engine.loads[MODEL] = full(places)
+    return engine
+
+
+async def refused(gateway: Running, query: str = "intent=transcription", **options: Any) -> Any:
+    with pytest.raises(InvalidStatus) as raised:
+        async with gateway.client(query, **options):
+            pass
+    return raised.value.response
+
+
+async def test_one_too_many_gets_503_and_when_to_come_back() -> None:
+    async with running(engine=bounded(1)) as gateway:
+        async with gateway.client() as first:
+            await first.until("session.created")
+            response = await refused(gateway)
+            assert response.status_code == 503
+            assert response.headers["retry-after"] == "12"
+            problem = json.loads(response.body)["error"]
+            assert problem["code"] == "too_many_speakers"
+            assert problem["type"] == "server_error"
+            for part in ("within 2 s", "2.4 s", "come back in 12 s"):
+                assert part in problem["message"]
+            # Whoever is inside notices nothing.
+            await first.update(MANUAL)
+            await first.append(tone(0.2))
+            await first.send("input_audio_buffer.commit")
+            assert (await first.until(".completed"))["transcript"] == transcript(3200)
+            assert "error" not in first.types()
+        await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
+        async with gateway.client() as third:
+            await third.until("session.created")
+
+
+async def test_a_page_is_told_inside_because_it_sees_nothing_of_a_handshake() -> None:
+    async with running(engine=bounded(0)) as gateway:
+        async with gateway.client(origin=gateway.http) as page:
+            problem = await page.receive()
+            assert problem["error"]["code"] == "too_many_speakers"
+            assert problem["error"]["type"] == "server_error"
+            await page.socket.wait_closed()
+            assert page.socket.close_code == 1013
+    assert gateway.engine.messages == []
+
+
+async def test_a_burst_cannot_pass() -> None:
+    """Each is counted before its handshake is answered."""
+    async with running(engine=bounded(2)) as gateway:
+        async with gateway.client() as one, gateway.client() as two:
+            assert (await refused(gateway)).status_code == 503
+            await one.until("session.created")
+            await two.until("session.created")
+        expected = [m for m in gateway.engine.messages if isinstance(m, ExpectSpeech)]
+        assert [message.model for message in expected] == [MODEL, MODEL]
+
+
+@pytest.mark.parametrize("query", ["model=fake/vision", ""])
+async def test_who_may_be_there_to_chat_is_let_in(query: str) -> None:
+    async with running(engine=bounded(0, sees=True)) as gateway:
+        async with gateway.client(query) as client:
+            await client.until("session.created")
+        assert not any(isinstance(m, ExpectSpeech) for m in gateway.engine.messages)
+        response = await refused(gateway, f"model={MODEL}")
+        assert response.status_code == 503
+
+
+async def test_other_models_have_places_of_their_own() -> None:
+    async with running(engine=bounded(0)) as gateway:
+        async with gateway.client("model=fake-english") as client:
+            await client.until("session.created")
+
+
+async def test_who_begins_to_speak_inside_hears_it_at_once() -> None:
+    """A session that was let in to chat: the engine refuses its first turn."""
+    async with running() as gateway:
+        async with gateway.client() as client:
+            await client.until("session.created")
+            await client.update(MANUAL)
+            await client.append(tone(0.2))
+            await gateway.engine.wait_for(lambda: bool(gateway.engine.turns))
+            ((session, turn),) = gateway.engine.turns
+            failure = TurnFailed(session, turn, "too_many_speakers", full().refusal)
+            gateway.engine.sessions[session](failure)
+            while (event := await client.receive())["type"] != "error":
+                pass
+            assert event["error"]["code"] == "too_many_speakers"
+            # To clients a `server_error` is one before the server closes.
+            assert event["error"]["type"] == "transcription_error"
+            assert "come back in 12 s" in event["error"]["message"]
+            await client.append(tone(0.2))  # the socket stays open, nothing breaks
+            await client.send("input_audio_buffer.commit")
+            failed = await client.until(".failed")
+            assert failed["error"]["code"] == "too_many_speakers"
+            await client.append(tone(0.2))
+            await client.send("input_audio_buffer.commit")
+            assert (await client.until(".completed"))["transcript"] == transcript(3200)
+
+
+async def test_it_is_counted_and_shown() -> None:
+    async with running(engine=bounded(1)) as gateway, AsyncClient(base_url=gateway.http) as http:
+        async with gateway.client() as client:
+            await client.until("session.created")
+            await refused(gateway)
+            states = (await http.get("/ready")).json()["models"]
+            told = {state["name"]: state.get("live") for state in states}
+            assert told[MODEL] == {
+                "speakers": 1,
+                "places": 0,
+                "predicted_lag": 2.4,
+                "max_lag": 2.0,
+            }
+            assert told["fake-english"] is None
+            text = (await http.get("/metrics")).text
+            for line in (
+                'lookhear_refused_total{code="too_many_speakers"} 1.0',
+                f'lookhear_live_places{{model="{MODEL}"}} 0.0',
+                f'lookhear_live_speakers{{model="{MODEL}"}} 1.0',
+                f'lookhear_predicted_commit_lag_seconds{{model="{MODEL}"}} 2.4',
+            ):
+                assert line in text, line
+
+
+def test_retry_after_is_whole_seconds() -> None:
+    for come_back in np.linspace(1, 60, 100):
+        load = LiveLoad(1, 0, 3.0, 3.0, 2.0, float(come_back))
+        assert load.retry_after == math.ceil(come_back)

@@ -1,0 +1,61 @@
+"""Who makes room for whom, when all sessions that may be are open."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.services.services import GRACE, Services
+from tests.gateway.running import running
+
+MOST = 6
+
+
+@dataclass(eq=False)
+class Open:
+    """A session as the services know it."""
+
+    client: str
+    silent_for: float
+    gone: bool = False
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def give_way(self) -> None:
+        self.gone = True
+        self.ended.set()
+
+    def drain(self, seconds: float) -> None:
+        self.ended.set()
+
+    depart = shut_down = lambda self: self.ended.set()
+
+
+def full(services: Services, *sessions: Open) -> None:
+    assert len(sessions) == MOST
+    services.sessions.update(sessions)
+
+
+@pytest.mark.parametrize(
+    ("newcomer", "clients", "silent", "gone"),
+    [
+        ("new", "aaaaaa", [0.1, 0.3, 0.2, 0.1, 0.1, 0.1], 1),  # at once: it holds all
+        ("new", "aaaabc", [0.1, 0.1, 0.2, 0.1, 4.0, 0.0], 2),  # b waits for its grace
+        ("a", "aaaaaa", [0.1, 0.3, 0.2, 0.1, 0.1, 0.1], None),  # not for its own
+        ("a", "aaaaaa", [0.1, GRACE, 0.2, 0.1, 0.1, 0.1], 1),
+        ("new", "abcdef", [0.1, 0.3, 0.2, 0.1, 0.1, 0.1], None),  # nobody holds more than one
+        ("new", "aaaaaa", [0.0] * 6, None),  # all of them speak
+    ],
+)
+async def test_who_goes(newcomer: str, clients: str, silent: list[float], gone: int | None) -> None:
+    async with running(GatewayConfig(port=0, max_sessions=MOST)) as gateway:
+        sessions = [Open(*pair) for pair in zip(clients, silent, strict=True)]
+        full(gateway.services, *sessions)
+        assert gateway.services.has_room(newcomer) == (gone is not None)
+        assert [n for n, session in enumerate(sessions) if session.gone] == (
+            [] if gone is None else [gone]
+        )
+        for session in sessions:
+            session.ended.set()
