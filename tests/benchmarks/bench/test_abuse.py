@@ -63,9 +63,7 @@ async def refusing() -> AsyncIterator[tuple[int, set[str]]]:
 
 
 @pytest.mark.parametrize("name", ["heads", "silent", "bodies", "garbage", "churn", "schemas"])
-async def test_an_attack_counts_what_was_refused(
-    name: str, refusing: tuple[int, set[str]]
-) -> None:
+async def test_an_attack_counts_what_was_refused(name: str, refusing: tuple[int, set[str]]) -> None:
     port, came = refusing
     async with asyncio.timeout(60) as limit:
         assault = Assault("127.0.0.1", port, limit.when() or 0.0, {}, "m", None)
