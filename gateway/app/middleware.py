@@ -4,6 +4,7 @@ ASGI."""
 from __future__ import annotations
 
 import contextlib
+import logging
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -26,6 +27,7 @@ PATHS = (
     "/v1/chat/completions",
     "/v1/models",
 )
+PROBES = ("/health", "/metrics", "/ready")  # asked every few seconds: worth a line to nobody
 MAX_SHOWN = 200  # characters of a path in the log
 
 
@@ -80,6 +82,7 @@ class AccessMiddleware:
             services.metrics.requests.labels(_label(path), str(answer.status)).inc()
             log_event(
                 "http.request",
+                level=logging.DEBUG if path in PROBES else logging.INFO,
                 method=scope["method"],
                 path=path[:MAX_SHOWN],  # never the query: its values are the client's
                 status=answer.status,

@@ -6,11 +6,11 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lookhear.gateway.app.middleware import PROBES
 from lookhear.gateway.http.errors import error_body
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.connections import FULL
 
-PATHS = ("/health", "/metrics", "/ready")
 RETRY_AFTER = 5  # seconds
 
 
@@ -30,7 +30,7 @@ class SpareApp:
                 MutableHeaders(scope=message)["connection"] = "close"
             await send(message)
 
-        if scope["path"] in PATHS:
+        if scope["path"] in PROBES:
             await self._app(scope, receive, last)
             return
         self._services.refusals.add(FULL)

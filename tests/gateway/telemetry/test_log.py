@@ -48,7 +48,7 @@ async def test_a_line_for_each_request(keyed: Running, capfd: pytest.CaptureFixt
     with logging_to_stderr("info", "json"):
         async with http(keyed) as client:
             answers = [
-                await client.get("/health?verbose=1"),
+                await client.get("/v1/models?verbose=1"),
                 await client.get("/v1/models"),
                 await client.get("/nothing/here"),
                 await client.post(URL, content=b"{"),
@@ -56,7 +56,7 @@ async def test_a_line_for_each_request(keyed: Running, capfd: pytest.CaptureFixt
             ]
     lines = read(capfd.readouterr().err, "http.request")
     assert [(line["method"], line["path"], line["status"]) for line in lines] == [
-        ("GET", "/health", 200),
+        ("GET", "/v1/models", 200),
         ("GET", "/v1/models", 200),
         ("GET", "/nothing/here", 404),
         ("POST", URL, 400),
@@ -68,6 +68,17 @@ async def test_a_line_for_each_request(keyed: Running, capfd: pytest.CaptureFixt
         assert line["ms"] >= 0 and line["client"].startswith("127.0.0.1:")
         assert "complete" not in line
     assert lines[-1]["code"] == "invalid_api_key"
+
+
+@pytest.mark.parametrize(("level", "count"), [("info", 0), ("debug", 3)])
+async def test_probes_are_for_those_who_debug(
+    level: str, count: int, keyed: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with logging_to_stderr(level, "json"):
+        async with http(keyed) as client:
+            for path in ("/health", "/metrics", "/ready"):
+                await client.get(path)
+    assert len(read(capfd.readouterr().err, "http.request")) == count
 
 
 async def use_http(gateway: Running) -> None:
@@ -209,7 +220,6 @@ async def test_a_client_that_leaves_is_a_line_and_no_complaint(
     err = capfd.readouterr().err
     assert all(json.loads(line)["level"] == "info" for line in err.splitlines()), err
     assert "Traceback" not in err
-    requests = [line for line in read(err, "http.request") if line["path"] != "/health"]
-    assert len(requests) == way.requests, err
+    assert len(read(err, "http.request")) == way.requests, err
     if way.sessions is not None:
         assert len(read(err, "session.end")) == way.sessions, err
