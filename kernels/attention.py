@@ -62,6 +62,8 @@ def biased_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, *, scale: fl
     Returns [batch, queries, heads, dim].
     """
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    if q.dtype == torch.bfloat16 and q.device.type == "cpu" and q.shape[2] >= MIN_QUERIES:
+        return _in_pieces(q, k, v, scale, bias)
     mask = bias.to(q.dtype)[None, None, None]
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale).transpose(1, 2)
 
@@ -86,8 +88,11 @@ def windowed_attention(
     return out
 
 
-def _in_pieces(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
-    """q: [batch, heads, queries, dim]; k, v: [batch, heads, keys, dim]; all visible to all.
+def _in_pieces(
+    q: Tensor, k: Tensor, v: Tensor, scale: float | None, bias: Tensor | None = None
+) -> Tensor:
+    """q: [batch, heads, queries, dim]; k, v: [batch, heads, keys, dim]; all visible to all. bias:
+    [keys], added to the scores.
 
     Returns [batch, queries, heads, dim]. Sums are in float32, probabilities are rounded.
     """
@@ -98,6 +103,7 @@ def _in_pieces(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
     q = (q if factor == 1.0 else q * factor).contiguous()
     keys = k.contiguous().transpose(2, 3)
     values = v.contiguous()
+    bias = None if bias is None else bias.to(q.dtype)
     step = max(MIN_QUERIES, SCORES // (heads * values.shape[2]) // MIN_QUERIES * MIN_QUERIES)
     buffer = q.new_empty(heads, min(step, queries), values.shape[2])
     for b in range(batch):
@@ -105,6 +111,8 @@ def _in_pieces(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
             piece = q[b, :, start : start + step]
             scores = buffer[:, : piece.shape[1]]
             torch.bmm(piece, keys[b], out=scores)
+            if bias is not None:
+                scores += bias
             torch.softmax(scores, -1, out=scores)
             out[b, start : start + step] = torch.bmm(scores, values[b]).transpose(0, 1)
     return out
