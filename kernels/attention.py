@@ -16,6 +16,9 @@ from lookhear.kernels.choice import has_triton
 # pieces of 3 M scores took 3 to 15 % longer, those below 0.5 M as long.
 SCORES = 1_000_000  # of one piece, at most
 MIN_QUERIES = 64  # fewer are not worth it
+# Products of a new shape are compiled first, which takes 2 ms: numbers of keys that change with
+# every call are rounded up.
+KEY_STEP = 64
 
 
 @has_triton
@@ -99,11 +102,14 @@ def _in_pieces(
     batch, heads, queries, dim = q.shape
     factor = dim**-0.5 if scale is None else scale
     out = q.new_empty(batch, queries, heads, dim)
+    if bias is not None:
+        missing = -k.shape[2] % KEY_STEP
+        k, v = (F.pad(x, (0, 0, 0, missing)) for x in (k, v))
+        bias = F.pad(bias.to(q.dtype), (0, missing), value=-torch.inf)
     # Over views of other tensors the same products take half as long again.
     q = (q if factor == 1.0 else q * factor).contiguous()
     keys = k.contiguous().transpose(2, 3)
     values = v.contiguous()
-    bias = None if bias is None else bias.to(q.dtype)
     step = max(MIN_QUERIES, SCORES // (heads * values.shape[2]) // MIN_QUERIES * MIN_QUERIES)
     buffer = q.new_empty(heads, min(step, queries), values.shape[2])
     for b in range(batch):

@@ -93,7 +93,11 @@ class WhisperModel:
         self, slots: int, positions: int | None = None, dtype: torch.dtype | None = None
     ) -> CrossCache:
         """Slots for this model's windows, `positions` long (default: the longest it knows)."""
-        dims, dtype = self.dims, dtype or self.dtype
+        if dtype is None:
+            # On a CPU, bfloat16 products are compiled anew for every length, which takes longer.
+            on_cpu = self.device.type == "cpu"
+            dtype = self.decoder_dtype if on_cpu else self.dtype
+        dims = self.dims
         size = dims.audio_positions if positions is None else positions
         layers, heads = dims.decoder_layers, dims.decoder_heads
         return CrossCache(slots, layers, heads, size, dims.head_dim, dtype, self.device)

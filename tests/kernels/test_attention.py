@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lookhear.kernels import (
     attention,
+    biased_attention,
     cross_attention_cached,
     cross_attention_weights,
     self_attention_cached,
@@ -49,6 +50,21 @@ def test_attention_in_bfloat16_and_in_pieces(queries: int, monkeypatch: pytest.M
     for row in range(2):
         expected = naive(q[row].float(), k[row].float(), v[row].float())
         torch.testing.assert_close(out[row].float(), expected, atol=0.02, rtol=0.02)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(3, 7), (64, 128), (70, 150), (150, 1001)])
+def test_a_bias_counts_keys_more_than_once(queries: int, keys: int) -> None:
+    """In float32, and in bfloat16 whose pieces round the number of keys up."""
+    q, k, v = (draw(i, 2, n, 2, 8) for i, n in enumerate((queries, keys, keys)))
+    counts = torch.arange(keys) % 4 + 1
+    exact = biased_attention(q, k, v, counts.log(), scale=8**-0.5)
+    for row in range(2):
+        often_k, often_v = (x[row].repeat_interleave(counts, 0) for x in (k, v))
+        expected = naive(q[row], often_k, often_v)
+        torch.testing.assert_close(exact[row], expected, atol=1e-5, rtol=1e-5)
+    half = biased_attention(*(x.bfloat16() for x in (q, k, v)), counts.log(), scale=8**-0.5)
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.float(), exact, atol=0.03, rtol=0.03)
 
 
 def test_attention_causal_with_lengths_ignores_what_does_not_exist() -> None:
