@@ -32,7 +32,6 @@ def main() -> None:
     parser.add_argument("--tick", type=float, default=usual.tick_seconds)
     parser.add_argument("--evidence", type=float, default=usual.evidence_seconds)
     parser.add_argument("--held", type=int, default=usual.held_words)
-    parser.add_argument("--probability", type=float, default=None, help="to be committed")
     parser.add_argument("--segment", type=float, default=0.0, help="longest, seconds")
     parser.add_argument("--silence-ms", type=int, default=None)
     parser.add_argument("--limit", type=int, default=20, help="utterances per language and split")
@@ -48,7 +47,6 @@ def main() -> None:
         tick_seconds=options.tick,
         evidence_seconds=options.evidence,
         held_words=options.held,
-        commit_probability=options.probability,
         max_segment_seconds=options.segment,
         threads=1,
     )

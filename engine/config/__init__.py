@@ -53,11 +53,9 @@ class EngineConfig:
     # New audio during which a word must have been heard alike to be committed; None: what suits the
     # checkpoint.
     evidence_seconds: float | None = None
-    # Of new audio more, for a token that is in doubt; None: what suits the kind of model.
+    # Of new audio more, at most, for a token that is in doubt; None: what suits the kind of model.
     doubt_seconds: float | None = None
     held_words: int = 1  # words at the edge of the audio that wait all the same
-    # Probability below which a token is in doubt; None: what suits the kind of model.
-    commit_probability: float | None = None
     draft_verification: bool = True  # whether the last hypothesis is checked in one pass
     cuda_graphs: str = "auto"  # "auto": captured at the start, on a GPU; "off": every pass is eager
     graph_gigabytes: float = 2.0  # GiB of GPU memory for graphs at most
@@ -86,7 +84,6 @@ class EngineConfig:
             ("max_live_turns", self.max_live_turns >= 0, "0 or more"),
             ("max_rows", self.max_rows >= 0, "0 or more"),
             ("held_words", within(0, self.held_words, 8), "0 to 8"),
-            ("commit_probability", within(0, self.commit_probability, 1), "0 to 1"),
             ("token_budget", budget == 0 or budget >= 16, "0, or at least 16"),
             ("max_context_tokens", self.max_context_tokens >= 256, "at least 256"),
             ("max_picture_tokens", self.max_picture_tokens >= 1, "at least 1"),

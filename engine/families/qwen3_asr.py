@@ -36,7 +36,7 @@ SEGMENT_SECONDS = 48.0
 PROMPT_TOKENS = 64
 TEXT_TOKENS_PER_SECOND = 10
 # What it hears in a few syllables is often wrong twice alike, but seldom with certainty.
-CAUTION = Caution(evidence=0.75, doubt=0.25, probability=0.5)
+CAUTION = Caution(evidence=0.75, doubt=0.25, shares=((0.5, 0.0), (0.0, 1.0)))
 ENCODER_CACHE_BYTES = 64 * 2**20  # at least
 
 

@@ -14,7 +14,7 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import Parts, ServingRunner
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.desk import SpeechDesk
-from lookhear.engine.speech.live_config import LiveConfig
+from lookhear.engine.speech.live_config import Evidence, LiveConfig
 from lookhear.engine.speech.transcriber import Transcriber
 
 # Seconds of audio encoded in one step at most: running decodes wait no longer than that takes.
@@ -25,12 +25,15 @@ GPU_ENCODER_BUDGET_SECONDS = 128  # four windows of 30 s and some
 @dataclass(frozen=True, slots=True)
 class Caution:
     """What a word wants to be committed while somebody speaks, by default. evidence: seconds of
-    audio during which it was heard alike. doubt: more of them where a token is less probable than
-    `probability`."""
+    audio during which it was heard alike. doubt: more of them, at most. shares: of the doubt, for
+    tokens of at least that probability: (probability, share), the last for all."""
 
     evidence: float
     doubt: float
-    probability: float
+    shares: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        assert self.shares[-1] == (0.0, 1.0), self.shares
 
 
 def live_config(
@@ -44,16 +47,19 @@ def live_config(
     seconds = SAMPLE_RATE
     evidence = first(config.evidence_seconds, traits.evidence_seconds, caution.evidence)
     doubt = first(config.doubt_seconds, caution.doubt)
-    probability = first(config.commit_probability, caution.probability)
     return LiveConfig(
         tick=round(config.tick_seconds * seconds),
         cap=round(cap * seconds),
         roll=round(roll * seconds),
         max_samples=round(config.max_audio_seconds * seconds),
-        evidence=round(evidence * seconds),
-        in_doubt=round((evidence + doubt) * seconds),
+        evidence=tuple(
+            Evidence(
+                math.log(least) if least > 0 else -math.inf,
+                round((evidence + share * doubt) * seconds),
+            )
+            for least, share in caution.shares
+        ),
         held_words=config.held_words,
-        least_logprob=math.log(probability) if probability > 0 else -math.inf,
         draft=config.draft_verification,
     )
 
@@ -86,5 +92,5 @@ def speech_parts(
 def _admission(config: EngineConfig, live: LiveConfig) -> Admission | None:
     if not config.max_lag_seconds:
         return None
-    evidence, interval = live.in_doubt / SAMPLE_RATE, live.tick / SAMPLE_RATE
+    evidence, interval = live.most_evidence / SAMPLE_RATE, live.tick / SAMPLE_RATE
     return Admission(config.max_lag_seconds, LagModel(evidence, interval, config.max_rows))

@@ -24,7 +24,9 @@ from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 from lookhear.engine.whisper.runner import WhisperRunner
 
 # Chosen on recordings of people, with tiny.en and base, English and Spanish (docs/benchmarks.md).
-CAUTION = Caution(evidence=0.5, doubt=0.5, probability=0.9)
+CAUTION = Caution(
+    evidence=0.25, doubt=0.75, shares=((0.98, 0.0), (0.9, 1 / 3), (0.5, 2 / 3), (0.0, 1.0))
+)
 EARLIER_SECONDS = 14  # of what was said before, heard again with what is said now
 MAX_CARRIED = 64  # tokens of earlier text in a prompt
 MAX_CAPTURED_WINDOWS = 32  # of the encoder
@@ -62,7 +64,7 @@ def build(
     live = live_config(
         config,
         traits,
-        replace(CAUTION, probability=0.0) if traits.short_windows else CAUTION,
+        replace(CAUTION, doubt=0.0) if traits.short_windows else CAUTION,
         cap=min(config.max_segment_seconds or 14.0, room),
         roll=0.0,
     )

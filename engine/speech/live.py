@@ -236,7 +236,7 @@ class LiveTurn:
         num_final = 0
         if self.num_samples - self.segment_start <= self._config.cap:
             num_final = self._num_final(new, tick)
-        self._looks.add(tick.end, new, tick.end - self._config.in_doubt)
+        self._looks.add(tick.end, new, tick.end - self._config.most_evidence)
         events = self._commit(num_final)
         return [*events, *self.settle(), *self._provisional()]
 
@@ -268,11 +268,15 @@ class LiveTurn:
         is_quiet = tick.end >= self.voiced_until + config.tail
         if is_quiet:
             return self._num_agreed(new, self._looks.last(), held_words=0)
-        sure = new.num_confident(config.least_logprob)
-        looks = self._looks.since(tick.end - config.evidence)
-        num_final = self._num_agreed(new, looks, held_words=config.held_words, limit=sure)
-        looks = self._looks.since(tick.end - config.in_doubt)
-        return max(num_final, self._num_agreed(new, looks, held_words=config.held_words))
+        return max(
+            self._num_agreed(
+                new,
+                self._looks.since(tick.end - evidence.samples),
+                held_words=config.held_words,
+                limit=new.num_confident(evidence.least_logprob),
+            )
+            for evidence in config.evidence
+        )
 
     def _num_agreed(
         self,

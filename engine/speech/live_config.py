@@ -9,6 +9,15 @@ from lookhear.engine.messages import SAMPLE_RATE
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """samples: of new audio during which a word must have been heard alike to be said for good, if
+    its tokens, and those before them, have at least this log-probability."""
+
+    least_logprob: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
 class LiveConfig:
     """All in samples at 16 kHz unless said otherwise."""
 
@@ -26,13 +35,10 @@ class LiveConfig:
     lead_in: int = SAMPLE_RATE // 10  # silence put in front of every segment
     # Audio of a segment, padding included, before which nothing is committed.
     warm_up: int = SAMPLE_RATE * 7 // 10
-    # New audio during which a word must have been heard alike: a look at almost the same audio
-    # makes almost the same mistakes. More of it where a token is in doubt.
-    evidence: int = SAMPLE_RATE * 3 // 4
-    in_doubt: int = SAMPLE_RATE
+    # A look at almost the same audio makes almost the same mistakes, and the more of them, the less
+    # the model is sure. The last one holds for all tokens.
+    evidence: tuple[Evidence, ...] = (Evidence(-math.inf, SAMPLE_RATE * 3 // 4),)
     held_words: int = 1  # words at the edge of the audio that wait all the same
-    # Log-probability below which a token, and what follows it, is in doubt.
-    least_logprob: float = -math.inf
     # Audio of a segment after which, where nobody told the language, a turn that has others before
     # it is heard by itself again, for its language alone.
     language_checks: tuple[int, ...] = (SAMPLE_RATE, SAMPLE_RATE * 2)
@@ -40,3 +46,8 @@ class LiveConfig:
     stray: int = SAMPLE_RATE * 3 // 2
     max_samples: int = SAMPLE_RATE * 3600  # longest turn or file, for whoever feeds it
     draft: bool = True  # whether the last hypothesis is verified in one pass
+
+    @property
+    def most_evidence(self) -> int:
+        """Samples that a word waits for at most."""
+        return max(item.samples for item in self.evidence)

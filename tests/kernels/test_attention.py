@@ -62,7 +62,8 @@ def test_a_bias_counts_keys_more_than_once(queries: int, keys: int) -> None:
         often_k, often_v = (x[row].repeat_interleave(counts, 0) for x in (k, v))
         expected = naive(q[row], often_k, often_v)
         torch.testing.assert_close(exact[row], expected, atol=1e-5, rtol=1e-5)
-    half = biased_attention(*(x.bfloat16() for x in (q, k, v)), counts.log(), scale=8**-0.5)
+    q, k, v = (x.bfloat16() for x in (q, k, v))
+    half = biased_attention(q, k, v, counts.log(), scale=8**-0.5)
     assert half.dtype == torch.bfloat16
     torch.testing.assert_close(half.float(), exact, atol=0.03, rtol=0.03)
 

@@ -67,7 +67,7 @@ async def test_an_attack_counts_what_was_refused(name: str, refusing: tuple[int,
     port, came = refusing
     async with asyncio.timeout(60) as limit:
         assault = Assault("127.0.0.1", port, limit.when() or 0.0, {}, "m", None)
-        work = asyncio.create_task(ATTACKS[name](assault))
+        work = asyncio.ensure_future(ATTACKS[name](assault))
         while not assault.tally:  # a loaded machine may take seconds over the first
             await asyncio.sleep(0.01)
     work.cancel()
