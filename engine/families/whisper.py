@@ -25,7 +25,7 @@ from lookhear.engine.whisper.runner import WhisperRunner
 
 # Chosen on recordings of people, with tiny.en and base, English and Spanish (docs/benchmarks.md).
 CAUTION = Caution(
-    evidence=0.25, doubt=0.75, shares=((0.98, 0.0), (0.9, 1 / 3), (0.5, 2 / 3), (0.0, 1.0))
+    evidence=0.25, doubt=0.75, shares=((0.98, 0.0), (0.8, 1 / 3), (0.5, 2 / 3), (0.0, 1.0))
 )
 EARLIER_SECONDS = 14  # of what was said before, heard again with what is said now
 MAX_CARRIED = 64  # tokens of earlier text in a prompt
