@@ -27,7 +27,6 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 CUDA = torch.device("cuda", 0)
 GARBAGE = -(2**40)
@@ -357,7 +356,13 @@ def _storage(tensor: Tensor) -> int:
 
 
 def _tensors(tree: Any) -> list[Tensor]:
-    return [x for x in tree_leaves(tree) if isinstance(x, Tensor)]
+    if isinstance(tree, Tensor):
+        return [tree]
+    if isinstance(tree, dict):
+        tree = tree.values()
+    elif not isinstance(tree, list | tuple):
+        return []
+    return [tensor for item in tree for tensor in _tensors(item)]
 
 
 def _is_cuda(device: Any) -> bool:

@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any
 
 import pytest
@@ -20,6 +20,9 @@ OPTIONS = ("num_warps", "num_stages", "num_ctas", "launch_pdl")
 Variant = tuple[Any, ...]
 
 
+_signature = lru_cache(inspect.signature)  # thousands of launches of few kernels
+
+
 class Launches:
     """variants: what has been compiled, by kernel. late: what was compiled after capturing."""
 
@@ -31,10 +34,11 @@ class Launches:
 
     def check(self, kernel: Any, grid: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raises `Fault` for what no card can carry out."""
-        name, parameters = kernel.fn.__name__, inspect.signature(kernel.fn).parameters
+        signature = _signature(kernel.fn)
+        name, parameters = kernel.fn.__name__, signature.parameters
         options = {key: kwargs[key] for key in OPTIONS if key in kwargs}
         rest = {key: value for key, value in kwargs.items() if key not in OPTIONS}
-        bound = inspect.signature(kernel.fn).bind(*args, **rest).arguments
+        bound = signature.bind(*args, **rest).arguments
         if bound.keys() != parameters.keys():
             raise Fault(f"{name}: expected {list(parameters)}, got {list(bound)}")
         self._check_grid(name, grid)
