@@ -29,6 +29,7 @@ from lookhear.gateway.app.spare import SpareApp
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.frames import PacedProtocol
 from lookhear.gateway.sockets.requests import Doors, WatchedProtocol
+from lookhear.gateway.sockets.unfinished import Unfinished
 from lookhear.gateway.telemetry.log import log_event
 
 T = TypeVar("T")
@@ -131,7 +132,11 @@ def make_server(app: Starlette) -> GatewayServer:
     services: Services = app.state.services
     config = services.config
     doors = Doors(
-        services.connections, config.head_seconds, SpareApp(app, services), services.refusals.add
+        services.connections,
+        Unfinished(config.max_unfinished_bytes, services.refusals.add),
+        config.head_seconds,
+        SpareApp(app, services),
+        services.refusals.add,
     )
     return GatewayServer(
         uvicorn.Config(

@@ -102,6 +102,8 @@ def serve_parser() -> argparse.ArgumentParser:
         "of one request or message, but for long strings in it, as media are")  # fmt: skip
     _number(add, gateway, "--max-bodies-bytes", "N",
         "of all HTTP requests together, received and not done with")  # fmt: skip
+    _number(add, gateway, "--max-unfinished-bytes", "N",
+        "of all WebSocket messages together that have begun to come")  # fmt: skip
 
     media = parser.add_argument_group(
         "media", "How files are decoded, and what messages may point at with URLs."

@@ -20,6 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lookhear.gateway.sockets.connections import Connections, Place
 from lookhear.gateway.sockets.frames import PacedProtocol
+from lookhear.gateway.sockets.unfinished import Unfinished
 
 HEAD_TIMEOUT = "head_timeout"
 NO_HTTP = "invalid_http"
@@ -48,6 +49,7 @@ class Doors:
     answers who has a spare place only. refused: hears why one is turned away."""
 
     connections: Connections
+    unfinished: Unfinished
     head_seconds: float
     spare: ASGIApp
     refused: Callable[[str], None]
@@ -119,6 +121,7 @@ class WatchedProtocol(H11Protocol):
         assert isinstance(protocol, PacedProtocol)
         place, doors = self._place, self._doors
         self._place = None
+        protocol.unfinished = doors.unfinished
         protocol.on_lost = lambda: doors.connections.leave(place)
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)

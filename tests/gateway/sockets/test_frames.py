@@ -18,8 +18,8 @@ from websockets.frames import Frame, Opcode
 
 from lookhear.gateway.realtime.session.session import RealtimeSession
 from lookhear.gateway.sockets import frames
+from lookhear.gateway.sockets.cutting import WireFrame as Message
 from lookhear.gateway.sockets.frames import PLENTY, PacedProtocol
-from lookhear.gateway.sockets.frames import WireFrame as Message
 from tests.gateway.running import Running
 
 MAX_SIZE = 70_000
