@@ -64,6 +64,7 @@ class GatewayConfig:
     max_pictures: int = 256  # of one question, frames of videos among them
     max_video_frames: int = 128
     video_fps: float = 2.0  # frames looked at per second, if they are not too many
+    trusted_proxies: tuple[Network, ...] = ()  # what they say of their clients' addresses is true
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
     otlp_endpoint: str = ""  # base URL of a collector of traces; empty: what OTEL_* say

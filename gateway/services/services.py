@@ -156,7 +156,7 @@ class Services:
         self.refusals = Refusals(self.metrics, self.clock)
         most = most_connections(config.max_connections)
         most_of_one = max(1, min(config.max_client_connections, most // 2))
-        self.connections = Connections(most, most_of_one, self.refusals.add)
+        self.connections = Connections(most, most_of_one, self.refusals.add, config.trusted_proxies)
         self.vad = VadBatcher(self.silero, self.hearing)
         fetcher = Fetcher(
             self.in_thread,

@@ -68,14 +68,21 @@ class WatchedProtocol(H11Protocol):
         self._taking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Its first head is due from now on, if there is room for it."""
-        super().connection_made(transport)
-        host = self.client[0] if self.client else ""
-        self._place = self._doors.connections.enter(host, transport.abort)
-        if self._place is None:
+        """A newcomer, if there is room for it."""
+        peer = transport.get_extra_info("peername")
+        host = peer[0] if isinstance(peer, tuple) else ""
+        place = self._doors.connections.enter(host, transport.abort)
+        if place is None:
+            super().connection_made(transport)
             transport.abort()
-            return
-        if self._place.spare:
+        else:
+            self.enter(transport, place)
+
+    def enter(self, transport: asyncio.Transport, place: Place) -> None:
+        """It has that place. Its first head is due from now on."""
+        super().connection_made(transport)
+        self._place = place
+        if place.spare:
             self.app = self._doors.spare
         self._enter(Stage.HEAD)
 

@@ -122,7 +122,7 @@ async def json_frames(assault: Assault) -> None:
 
 
 async def garbage(assault: Assault) -> None:
-    """Messages that are wrong in many ways, as fast as they are answered; some rightly never are."""
+    """Messages that are wrong in many ways, as fast as they are answered, if they rightly are."""
 
     async def work() -> None:
         async with assault.session() as socket:
