@@ -80,6 +80,7 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         self.unfinished: Unfinished | None = None  # of the server
         self._pings = Pings()
         self._pong: bytes | None = None  # owed to the latest ping
+        self._failed = False  # the client: it was told why, and its own close frame is waited for
         self._held = False
         self._timer: asyncio.Handle | None = None
         self._heard = True  # anything, since the last ping
@@ -149,15 +150,17 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         if self._reading is Reading.WAITING:
             self._keep(data)
             return
-        if self._reading is Reading.DISCARDING:
+        if self._failed:
             self._close_when_quiet()
+        if self._reading is Reading.DISCARDING:
             return
         if self._reading is not Reading.CUTTING:
             super().data_received(data)
             return
         if self._rest:
             self._rest += data
-            if self._more and not self.close_sent:
+            if self._more:
+                self._rest_for(0.0)
                 return
             if len(self._rest) < self._wanted:
                 self._holds()
@@ -166,8 +169,12 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         self._read(data)
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Once the handshake is answered, what came behind it is read."""
+        """Once the handshake is answered, what came behind it is read; and once it is to be closed,
+        whatever comes, for the client's own close frame."""
         await super().send(message)
+        if self.close_sent and self._held:
+            self._held = False
+            self._read_on()
         if self._reading is Reading.WAITING and self.handshake_complete:
             self._reading = Reading.CUTTING
             data, self._rest = bytes(self._rest), bytearray()
@@ -186,7 +193,7 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         if self._reading is Reading.DISCARDING:
             return
         self._reading = Reading.DISCARDING
-        self._held = False
+        self._held, self._failed = False, True
         self._forget()
         self._read_on()
         closing = self.conn.close_sent
@@ -258,8 +265,7 @@ class PacedProtocol(WebSocketsSansIOProtocol):
     def _read(self, data: bytes) -> None:
         """Frames, from the beginning of one: a slice of them now."""
         began = time.thread_time()
-        most = len(data) if self.close_sent else SLICE
-        slice = cut(data, most, self.config.ws_max_size)
+        slice = cut(data, SLICE, self.config.ws_max_size)
         self._rest, self._more, self._wanted = bytearray(data[slice.at :]), slice.more, slice.wanted
         if self.close_sent:
             slice.frames = []  # only the client's own close frame counts
@@ -274,8 +280,7 @@ class PacedProtocol(WebSocketsSansIOProtocol):
                 if message is not None:
                     self._hand_over(message)
         except Broken as broken:
-            self._fail(broken.code, broken.reason)
-            return
+            self._fail(broken)
         self._answer_ping()
         if slice.is_other:
             rest, self._reading = bytes(self._rest), Reading.PARSING
@@ -283,9 +288,10 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             super().data_received(rest)
             return
         self._holds()
-        if self._reading is not Reading.CUTTING or self.close_sent:
+        if self._reading is not Reading.CUTTING:
             return
-        seconds = self._pause() if gathers and len(data) < PLENTY and not self._more else 0.0
+        gathers = gathers and len(data) < PLENTY and not self._more and not self.close_sent
+        seconds = self._pause() if gathers else 0.0
         if self._share is not None:
             self._share.charge(time.thread_time() - began)
             seconds = max(seconds, self._share.rest())
@@ -324,12 +330,23 @@ class PacedProtocol(WebSocketsSansIOProtocol):
 
     def give_up(self) -> None:
         """What has begun to come is too much, with what the others hold."""
-        self._fail(CloseCode.TRY_AGAIN_LATER, "too much of unfinished messages; try again")
-
-    def _fail(self, code: CloseCode, reason: str) -> None:
         if not self.close_sent:
-            self.conn.fail(code, reason)
+            self.conn.fail(CloseCode.TRY_AGAIN_LATER, "too much of unfinished messages; try again")
             self.handle_parser_exception()
+
+    def _fail(self, broken: Broken) -> None:
+        """Say why. The frames themselves are sound, so the client's own close frame is found."""
+        self.conn.send_close(broken.code, broken.reason)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = self._failed = True
+        self.queue.put_nowait(
+            {"type": "websocket.disconnect", "code": broken.code, "reason": broken.reason}
+        )
+        self._assembly.forget()
+        if self._held:
+            self._held = False
+            self._timer = self._timer or self.loop.call_soon(self._read_on)
+        self._close_when_quiet()
 
     def _holds(self) -> None:
         if self.unfinished is not None:

@@ -37,7 +37,8 @@ CHANGES = (
     (r"\bxrange\(", "range("),
     (r"\bunichr\((\w)\)\.encode\(\"utf-8\"\)", r'chr(\1).encode("utf-8").decode("latin-1")'),
     (r" / self\.p\.autoFragmentSize", " // self.p.autoFragmentSize"),
-    (r"^.*(case12_x_x|Case1[23]_X_X).*$", ""),
+    (r"\(object, Case, \)", "(Case,)"),
+    (r"^.*(case9_9_1|case12_x_x|Case1[23]_X_X).*$", ""),
 )
 
 
