@@ -42,6 +42,8 @@ class Shares:
 
     def rest(self, share: Share) -> float:
         """Seconds, `LONGEST` at most, for which that one is to be left alone."""
+        if share.average.use <= FREE:  # since then it can only have fallen
+            return 0.0
         now = self.clock()
         use = share.average.at(now)
         if use <= FREE:
@@ -79,17 +81,18 @@ class Share:
 
 
 class _Average:
-    """Seconds of use per second, the last ones counting most."""
+    """Seconds of use per second, the last ones counting most. use: when something was added last,
+    at `when`."""
 
     def __init__(self) -> None:
-        self._use = self._when = 0.0
+        self.use = self.when = 0.0
 
     def at(self, now: float) -> float:
-        return self._use * math.exp((self._when - now) / MEMORY)
+        return self.use * math.exp((self.when - now) / MEMORY)
 
     def add(self, seconds: float, now: float) -> float:
-        self._use, self._when = self.at(now) + seconds / MEMORY, now
-        return self._use
+        self.use, self.when = self.at(now) + seconds / MEMORY, now
+        return self.use
 
 
 @coroutine

@@ -19,6 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from lookhear.bench import machine
 from tools.conformance import suite
 
 Json = dict[str, Any]
@@ -91,7 +92,8 @@ def main(argv: Sequence[str]) -> int:
                 console.print(f"  close: {outcome['close']}, {outcome['close_result']}")
     console.print(table(found))
     if options.out is not None:
-        result = {"scenario": "conformance", "suite": suite.SUITE, "cases": found}
+        about = machine.describe([])
+        result = {"scenario": "conformance", **about, "suite": suite.SUITE, "cases": found}
         path = options.out / "conformance.json"
         path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return 0 if found and all(map(is_good, found)) else 1

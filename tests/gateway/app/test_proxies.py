@@ -24,7 +24,7 @@ def from_(address: str) -> dict[str, Any]:
 async def is_refused(gateway: Running, address: str) -> bool:
     async with gateway.client(**from_(address)) as client:
         event = await client.receive()
-    return event["type"] == "error" and event["error"]["code"] == "too_many_sessions"
+    return bool(event["type"] == "error" and event["error"]["code"] == "too_many_sessions")
 
 
 async def test_clients_behind_a_trusted_proxy_are_told_apart() -> None:
