@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--packages", type=Path, metavar="FOLDER", help="keep the suite there")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="write conformance.json there")
     options = parser.parse_args(argv)
-    console = Console()
+    console, about = Console(), machine.describe(["tools.conformance", *options.cases])
     with tempfile.TemporaryDirectory() as temporary:
         packages: Path = options.packages or Path(temporary)
         if not (packages / "case").exists():
@@ -92,7 +92,6 @@ def main(argv: Sequence[str]) -> int:
                 console.print(f"  close: {outcome['close']}, {outcome['close_result']}")
     console.print(table(found))
     if options.out is not None:
-        about = machine.describe([])
         result = {"scenario": "conformance", **about, "suite": suite.SUITE, "cases": found}
         path = options.out / "conformance.json"
         path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
