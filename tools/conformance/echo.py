@@ -64,6 +64,7 @@ async def serve() -> None:
     echo.lifespan = "off"
     server = uvicorn.Server(echo)
     with bind("127.0.0.1", 0) as listening:
+        listening.listen()  # whoever reads the port may connect
         print(listening.getsockname()[1], flush=True)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         await asyncio.to_thread(sys.stdin.read)
