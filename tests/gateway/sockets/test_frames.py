@@ -20,7 +20,6 @@ from lookhear.gateway.realtime.session.session import RealtimeSession
 from lookhear.gateway.sockets import cutting, frames
 from lookhear.gateway.sockets.cutting import WireFrame as Message
 from lookhear.gateway.sockets.frames import PLENTY, SLICE, PacedProtocol
-from lookhear.gateway.sockets.shares import Share
 from lookhear.gateway.sockets.unfinished import Unfinished
 from tests.gateway.running import Running
 
@@ -487,20 +486,18 @@ async def test_a_flood_does_not_keep_others_waiting(gateway: Running) -> None:
             writer.write(masked(Opcode.CONT, b"", fin=False) * 20_000)
             await writer.drain()
 
+    before = set(gateway.services.sessions)
     flooding = asyncio.create_task(flood())
     try:
         async with gateway.client() as client:
-            while not any(share.rest() for share in shares_of(gateway)):
+            await client.update()
+            [flood] = before
+            assert isinstance(flood, RealtimeSession)
+            while not flood._share.rest():
                 await client.update()
-            assert sum(share.rest() > 0.0 for share in shares_of(gateway)) == 1
             for _ in range(20):
                 await client.update()
     finally:
         flooding.cancel()
         await asyncio.gather(flooding, return_exceptions=True)
         writer.transport.abort()
-
-
-def shares_of(gateway: Running) -> list[Share]:
-    sessions = gateway.services.sessions
-    return [session._share for session in sessions if isinstance(session, RealtimeSession)]
