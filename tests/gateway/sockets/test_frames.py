@@ -491,9 +491,9 @@ async def test_a_flood_does_not_keep_others_waiting(gateway: Running) -> None:
     try:
         async with gateway.client() as client:
             await client.update()
-            [flood] = before
-            assert isinstance(flood, RealtimeSession)
-            while not flood._share.rest():
+            [flooding_one] = before
+            assert isinstance(flooding_one, RealtimeSession)
+            while not flooding_one._share.rest():
                 await client.update()
             for _ in range(20):
                 await client.update()
