@@ -41,6 +41,7 @@ class GatewayConfig:
     drain_seconds: float = 20.0  # for what is under way when the server is to end; 0: none
     max_json_bytes: int = 4 * 1024 * 1024  # of one request or message, but for long strings in it
     max_bodies_bytes: int = 512 * 1024 * 1024  # of all HTTP requests, received and not done with
+    max_unfinished_bytes: int = 256 * 1024 * 1024  # of WebSocket messages that have only begun
     max_connections: int = 4096  # open sockets; fewer where the process may not open so many files
     max_client_connections: int = 1024  # of one address; at most half of all
     max_client_sessions: int = (
@@ -63,6 +64,7 @@ class GatewayConfig:
     max_pictures: int = 256  # of one question, frames of videos among them
     max_video_frames: int = 128
     video_fps: float = 2.0  # frames looked at per second, if they are not too many
+    trusted_proxies: tuple[Network, ...] = ()  # what they say of their clients' addresses is true
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
     otlp_endpoint: str = ""  # base URL of a collector of traces; empty: what OTEL_* say
@@ -88,6 +90,7 @@ class GatewayConfig:
             ("drain_seconds", 0),
             ("max_json_bytes", 1024),
             ("max_bodies_bytes", 1024),
+            ("max_unfinished_bytes", 1024),
             ("max_connections", 2),
             ("max_client_connections", 1),
             ("max_client_sessions", 0),

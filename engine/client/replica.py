@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 # Bytes waiting for an engine that does not read. When full: refuse, with `EngineUnavailable`.
 BACKLOG_LIMIT = 256 << 20
+JOINED = 1 << 16  # bytes of a payload that is joined to its header: one write costs less than two
 _FROM_NOTHING = Starting("starting a process", 0.0)
 END_SECONDS = 5.0  # how long a process may take to end after its socket closed
 # An engine that is silent for longer than this, or than so many of its longest step so far, is
@@ -134,7 +135,12 @@ class Replica:
             raise EngineUnavailable(f"the engine of {self.config.name} does not keep up")
         if isinstance(message, Ping):
             self.last_ping = message.number
-        self._writer.writelines(self._codec.encode(message))
+        *head, payload = self._codec.encode(message)
+        if len(payload) <= JOINED:
+            self._writer.writelines([*head, payload])
+        else:  # asyncio would join them, and so copy it
+            self._writer.writelines(head)
+            self._writer.write(payload)
 
     @property
     def is_answering(self) -> bool:

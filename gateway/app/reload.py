@@ -46,8 +46,13 @@ def _kept(what: str, error: Exception) -> None:
 
 def check_certificate(config: GatewayConfig) -> None:
     """Raises ConfigError if the certificate and its key cannot be used together."""
+    certified(config)
+
+
+def certified(config: GatewayConfig) -> ssl.SSLContext | None:
+    """How connections are encrypted; None: they are not. Raises ConfigError."""
     if config.ssl_certfile is None:
-        return
+        return None
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(config.ssl_certfile, config.ssl_keyfile, password="")
@@ -56,3 +61,4 @@ def check_certificate(config: GatewayConfig) -> None:
             f"ssl-certfile: expected a PEM certificate and its unencrypted key, got "
             f"{config.ssl_certfile} and {config.ssl_keyfile} ({error})"
         ) from None
+    return context

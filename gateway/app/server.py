@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator
@@ -20,15 +21,19 @@ from typing import Any, TypeVar, cast
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from lookhear.gateway.app.garbage import tended
 from lookhear.gateway.app.notify import STOPPING, notify
-from lookhear.gateway.app.reload import has_files, reload
+from lookhear.gateway.app.reload import certified, has_files, reload
 from lookhear.gateway.app.spare import SpareApp
+from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.frames import PacedProtocol
+from lookhear.gateway.sockets.handshakes import Handshake
 from lookhear.gateway.sockets.requests import Doors, WatchedProtocol
+from lookhear.gateway.sockets.unfinished import Unfinished
 from lookhear.gateway.telemetry.log import log_event
 
 T = TypeVar("T")
@@ -41,11 +46,15 @@ KEEP_ALIVE = 75  # seconds
 
 
 class GatewayServer(uvicorn.Server):
-    """Serves one app on sockets that are already bound. Handlers of signals only take a note, which
+    """Serves one app on sockets that are already bound. context: of its connections, if they are
+    encrypted. Handlers of signals only take a note, which
     is read ten times a second."""
 
-    def __init__(self, config: uvicorn.Config, services: Services) -> None:
+    def __init__(
+        self, config: uvicorn.Config, services: Services, context: ssl.SSLContext | None
+    ) -> None:
         super().__init__(config)
+        self._context = context
         self._services = services
         self._is_to_drain = self._is_to_reload = False
         self._draining: asyncio.Task[None] | None = None
@@ -84,7 +93,7 @@ class GatewayServer(uvicorn.Server):
         """What the signals asked for."""
         if self._is_to_reload:
             self._is_to_reload = False
-            reload(self._services.config, self._services.access, self.config.ssl)
+            reload(self._services.config, self._services.access, self._context)
         if self._is_to_drain and self._draining is None:
             notify(STOPPING)
             self._draining = asyncio.create_task(self._drain())
@@ -127,31 +136,46 @@ def compute_alone() -> None:
 
 
 def make_server(app: Starlette) -> GatewayServer:
-    """The server of `app` with our limits. Logging is the caller's."""
+    """The server of `app` with our limits. Logging is the caller's. Raises ConfigError: its
+    certificate cannot be used."""
     services: Services = app.state.services
     config = services.config
     doors = Doors(
-        services.connections, config.head_seconds, SpareApp(app, services), services.refusals.add
+        services.connections,
+        Unfinished(config.max_unfinished_bytes, services.refusals.add),
+        config.head_seconds,
+        SpareApp(app, services),
+        services.refusals.add,
     )
-    return GatewayServer(
-        uvicorn.Config(
-            app,
-            http=cast(type[asyncio.Protocol], partial(WatchedProtocol, doors=doors)),
-            ws=PacedProtocol,
-            # Base64 of sound: deflate costs several times what it saves.
-            ws_per_message_deflate=False,
-            ws_max_size=config.max_message_bytes,
-            ws_ping_interval=PING_INTERVAL,
-            ws_ping_timeout=PING_TIMEOUT,
-            ssl_certfile=config.ssl_certfile,
-            ssl_keyfile=config.ssl_keyfile,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=5,
-        ),
-        services,
+    context = certified(config)
+    return GatewayServer(uvicorn_config(app, config, doors, context), services, context)
+
+
+def uvicorn_config(
+    app: ASGIApp, config: GatewayConfig, doors: Doors, context: ssl.SSLContext | None = None
+) -> uvicorn.Config:
+    """How `app` is served. context: of connections that are encrypted."""
+
+    def protocol(**options: Any) -> asyncio.Protocol:
+        make = partial(WatchedProtocol, doors=doors, **options)
+        return make() if context is None else Handshake(make, context, doors)
+
+    return uvicorn.Config(
+        app,
+        http=cast(type[asyncio.Protocol], protocol),
+        ws=PacedProtocol,
+        # Base64 of sound: deflate costs several times what it saves.
+        ws_per_message_deflate=False,
+        ws_max_size=config.max_message_bytes,
+        ws_ping_interval=PING_INTERVAL,
+        ws_ping_timeout=PING_TIMEOUT,
+        proxy_headers=bool(config.trusted_proxies),
+        forwarded_allow_ips=[str(network) for network in config.trusted_proxies],
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=5,
     )
 
 

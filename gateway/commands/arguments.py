@@ -71,6 +71,9 @@ def serve_parser() -> argparse.ArgumentParser:
         help='let pages of this origin in, like https://example.org, or "*"')  # fmt: skip
     add("--allow-host", action="append", default=[], metavar="NAME", dest="allow_hosts",
         help="another name by which this machine is reached without a key")  # fmt: skip
+    add("--trusted-proxy", action="append", default=[], metavar="CIDR", dest="trusted_proxies",
+        help="proxies in this network say whose a connection is (X-Forwarded-For), like 10.0.0.7 "
+        "or 10.0.0.0/24; limits by address count that (default: nobody is believed)")  # fmt: skip
     add("--ssl-certfile", type=Path, metavar="FILE", help="it and its key: read again on SIGHUP")
     add("--ssl-keyfile", type=Path, metavar="FILE")
 
@@ -88,7 +91,7 @@ def serve_parser() -> argparse.ArgumentParser:
     _number(add, gateway, "--max-connections", "N",
         "open sockets; fewer where the process may not open so many files")  # fmt: skip
     _number(add, gateway, "--max-client-connections", "N",
-        "of one address (behind a proxy, that is the proxy's); at most half of all")  # fmt: skip
+        "of one address (but of those of --trusted-proxy); at most half of all")  # fmt: skip
     _number(add, gateway, "--max-client-sessions", "N",
         "of one API key, or of one address where there are no keys; 0: no limit")  # fmt: skip
     _number(add, gateway, "--head-seconds", "S", "for the head of an HTTP request")
@@ -102,6 +105,8 @@ def serve_parser() -> argparse.ArgumentParser:
         "of one request or message, but for long strings in it, as media are")  # fmt: skip
     _number(add, gateway, "--max-bodies-bytes", "N",
         "of all HTTP requests together, received and not done with")  # fmt: skip
+    _number(add, gateway, "--max-unfinished-bytes", "N",
+        "of all WebSocket messages together that have begun to come")  # fmt: skip
 
     media = parser.add_argument_group(
         "media", "How files are decoded, and what messages may point at with URLs."
@@ -193,8 +198,12 @@ def _given(options: argparse.Namespace, config: type[GatewayConfig | EngineConfi
 def gateway_config(options: argparse.Namespace) -> GatewayConfig:
     """Raises ConfigError."""
     given = _given(options, GatewayConfig)
-    given["allow_networks"] = map(_network, options.allow_networks)
-    for name in ("api_keys", "allow_origins", "allow_hosts", "allow_networks"):
+    for name in ("allow_networks", "trusted_proxies"):
+        option = "allow-network" if name == "allow_networks" else "trusted-proxy"
+        given[name] = [_network(option, text) for text in given[name]]
+    for name in (
+        "api_keys", "allow_origins", "allow_hosts", "allow_networks", "trusted_proxies"
+    ):  # fmt: skip
         given[name] = tuple(given[name])
     return GatewayConfig(**given)
 
@@ -232,12 +241,12 @@ def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
     return configs
 
 
-def _network(text: str) -> Network:
+def _network(option: str, text: str) -> Network:
     try:
         return parse_network(text)
     except ValueError as error:
         raise ConfigError(
-            f"allow-network: expected a network like 10.1.0.0/16, got {text!r} ({error})"
+            f"{option}: expected a network like 10.1.0.0/16, got {text!r} ({error})"
         ) from None
 
 

@@ -34,6 +34,7 @@ from lookhear.gateway.slots import Claim, Slots
 from lookhear.gateway.sockets.connections import Connections
 from lookhear.gateway.sockets.files import most_connections
 from lookhear.gateway.sockets.gathering import Gathering
+from lookhear.gateway.sockets.shares import Shares
 from lookhear.gateway.telemetry.ids import Ids
 from lookhear.gateway.telemetry.log import log_event
 from lookhear.gateway.telemetry.memory import Memory
@@ -142,6 +143,7 @@ class Services:
     sessions: set[OpenSession] = field(default_factory=set)
     requests: UnderWay = field(default_factory=UnderWay)
     gathering: Gathering = field(default_factory=lambda: Gathering(LAG_INTERVAL))
+    shares: Shares = field(init=False)
     memory: Memory = field(default_factory=Memory)
     refusals: Refusals = field(init=False)
     connections: Connections = field(init=False)
@@ -150,10 +152,11 @@ class Services:
 
     def __post_init__(self) -> None:
         config = self.config
+        self.shares = Shares(self.clock, time.thread_time)
         self.refusals = Refusals(self.metrics, self.clock)
         most = most_connections(config.max_connections)
         most_of_one = max(1, min(config.max_client_connections, most // 2))
-        self.connections = Connections(most, most_of_one, self.refusals.add)
+        self.connections = Connections(most, most_of_one, self.refusals.add, config.trusted_proxies)
         self.vad = VadBatcher(self.silero, self.hearing)
         fetcher = Fetcher(
             self.in_thread,

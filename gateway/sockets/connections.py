@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+
+from lookhear.media.fetching.addresses import Network
 
 SPARE = 32  # places; each is free again as soon as its one request is answered
 NETWORK_BITS = 64  # of an IPv6 address: the rest is the client's own to choose
@@ -31,13 +33,21 @@ class Place:
 
 class Connections:
     """most: connections that may do anything, in all and of one address. refused: hears why one is
-    turned away."""
+    turned away. proxies: behind their addresses are many clients, so they have as many as there
+    are."""
 
-    def __init__(self, most: int, most_of_one: int, refused: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        most: int,
+        most_of_one: int,
+        refused: Callable[[str], None],
+        proxies: Sequence[Network] = (),
+    ) -> None:
         assert most > 0 and most_of_one > 0, (most, most_of_one)
         self._most = most
         self._most_of_one = most_of_one
         self._refused = refused
+        self._proxies = proxies
         self._places: set[Place] = set()
         self._spare: set[Place] = set()
         self._waiting: dict[Place, None] = {}  # the longest first, spare ones among them
@@ -50,7 +60,7 @@ class Connections:
         """A place for a new connection from that host, which waits now. None: there is not even a
         spare one."""
         place = Place(network(host), close)
-        if self._of_address[place.address] >= self._most_of_one:
+        if self._of_address[place.address] >= self._most_of_one and not self._is_proxy(host):
             room = self._push_out(w for w in self._waiting if w.address == place.address)
         else:
             room = len(self._places) < self._most or self._push_out(self._waiting)
@@ -84,6 +94,13 @@ class Connections:
             self._of_address[place.address] -= 1
             if not self._of_address[place.address]:
                 del self._of_address[place.address]
+
+    def _is_proxy(self, host: str) -> bool:
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return any(address in network for network in self._proxies)
 
     def _push_out(self, waiting: Iterable[Place], spare: bool = False) -> bool:
         """Whether there is room now."""

@@ -1,14 +1,16 @@
 """WebSocket connections that bring many small messages: uvicorn's protocol with a short cut in.
 
 A microphone sends fifty messages a second, and what they cost is mostly what happens around each.
-Once a session has attached itself, its text messages take no detour through the parser's generators
-and an ASGI queue: they are cut out of what was read and handed over. And the socket is not read
-again until the session's pause is over, so that one system call, one wake-up and one pass over the
-session serve several messages.
+So messages take no detour through the parser's generators and, once a session has attached itself,
+none through an ASGI queue: they are cut out of what was read and handed over. And the socket is not
+read again until the session's pause is over, so that one system call, one wake-up and one pass over
+the session serve several messages.
 
-Only whole, plain, masked frames are handled here. Everything else - control frames, fragments, what
-is broken - goes to the parser of `websockets`, which keeps all its checks; and only whole, so that
-it is never in the middle of a frame when a session attaches itself.
+Who floods gets no more than its share: a turn of the event loop cuts some frames of a connection
+and not all that was read, and whoever had more than its share of the loop rests. Pings that come
+too fast are not all answered (RFC 6455, 5.5.3, asks for the latest), and too many end it.
+
+What is broken, and the closing handshake, goes to the parser of `websockets` with all its checks.
 
 How a connection ends is mended besides: a client that is not read for a while is not taken for
 dead, one that sends too much is told why, and one that takes nothing any more is not kept.
@@ -17,38 +19,39 @@ dead, one that sends too much is told why, and one that takes nothing any more i
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any
 
 from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request
 
-try:
-    from websockets.speedups import apply_mask
-except ImportError:  # built without it
-    from websockets.utils import apply_mask
+from lookhear.gateway.sockets.cutting import (
+    FIN,
+    OPCODE,
+    PING,
+    PONG,
+    Assembly,
+    Broken,
+    Pings,
+    WireFrame,
+    cut,
+)
+from lookhear.gateway.sockets.shares import Share
+from lookhear.gateway.sockets.unfinished import Unfinished
 
 EXTENSION = "lookhear.frames"  # in an ASGI scope's extensions: a PacedProtocol
 PLENTY = 64 * 1024  # bytes read at once: so much is no microphone, which is read without pauses
 UPGRADE_END = b"\r\n\r\n"
-LAST_PIECE = b"\x80\x80\0\0\0\0"  # an empty frame that ends a message of several frames
 LINGER = 5.0  # seconds for a client to take what is still under way to it when a connection ends
 # Whoever sent too much has stopped when nothing came for so many times so many seconds. More than
 # once, since a process that stood still finds its timers due before it finds what has come.
 LOOKS, QUIET = 5, 0.1
 
-FIN, OPCODE, MASKED, LENGTH = 0x80, 0x0F, 0x80, 0x7F
-CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
-# First bytes of frames whose end is found here: known kinds, no reserved bits.
-KNOWN = frozenset(
-    [opcode | fin for opcode in (CONTINUATION, TEXT, BINARY) for fin in (0, FIN)]
-    + [CLOSE | FIN, PING | FIN, PONG | FIN]
-)
-
-WireFrame = str | bytes
-"""A whole message of a client."""
+SLICE = 128  # frames of one connection in a turn of the event loop, which is a millisecond
 
 
 class Reading(Enum):
@@ -56,7 +59,7 @@ class Reading(Enum):
 
     UPGRADE = auto()  # the request that asks for a WebSocket is not all there
     WAITING = auto()  # it is not answered: what comes behind it is kept
-    CUTTING = auto()  # whole frames are cut out here, and plain messages handed to who is attached
+    CUTTING = auto()  # whole frames are cut out here, and messages handed to who is attached
     PARSING = auto()  # the parser found, or will find, something wrong or the end: it has the rest
     DISCARDING = auto()  # the client sent something wrong: all the rest is thrown away
 
@@ -71,19 +74,30 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         self._pause: Callable[[], float] = float
         self._rest = bytearray()  # the beginning of a frame
         self._wanted = 0  # bytes of that frame, if its head is there
-        self._fragmented = False  # in the middle of a message of several frames
-        self._given_up = False  # that message, for the end came first
+        self._more = False  # there are whole frames in the rest, for the next turn
+        self._assembly = Assembly(self.config.ws_max_size)
+        self._share: Share | None = None
+        self.unfinished: Unfinished | None = None  # of the server
+        self._pings = Pings()
+        self._pong: bytes | None = None  # owed to the latest ping
+        self._failed = False  # the client: it was told why, and its own close frame is waited for
         self._held = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._heard = True  # anything, since the last ping
         self.on_lost: Callable[[], None] = lambda: None
         self._deadline: asyncio.TimerHandle | None = None
 
-    def attach(self, take: Callable[[WireFrame], None], pause: Callable[[], float]) -> None:
+    def attach(
+        self,
+        take: Callable[[WireFrame], None],
+        pause: Callable[[], float],
+        share: Share | None = None,
+    ) -> None:
         """Messages go to `take` from now on, those that came already first; `receive` gives only
-        the disconnect. After each read that brought any, the socket rests for `pause()` seconds."""
+        the disconnect. After each read that brought any, the socket rests for `pause()` seconds,
+        and for as long as its share says, to which the reading is charged."""
         assert self._take is None, "attached already"
-        self._take, self._pause = take, pause
+        self._take, self._pause, self._share = take, pause, share
         for _ in range(self.queue.qsize()):
             message: Any = self.queue.get_nowait()
             if message["type"] == "websocket.receive":
@@ -103,7 +117,11 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         """Read on after `hold`."""
         if self._held:
             self._held = False
-            self._read_on()
+            seconds = 0.0 if self._share is None else self._share.rest()
+            if seconds:
+                self._rest_for(seconds)
+            else:
+                self._read_on()
 
     # --- asyncio and uvicorn ---------------------------------------------------------------------
 
@@ -119,6 +137,7 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         for timer in (self._timer, self._deadline):
             if timer is not None:
                 timer.cancel()
+        self._forget()
         self.on_lost()
         super().connection_lost(exc)
 
@@ -131,25 +150,31 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         if self._reading is Reading.WAITING:
             self._keep(data)
             return
-        if self._reading is Reading.DISCARDING:
+        if self._failed:
             self._close_when_quiet()
+        if self._reading is Reading.DISCARDING:
             return
         if self._reading is not Reading.CUTTING:
             super().data_received(data)
             return
         if self._rest:
             self._rest += data
+            if self._more:
+                self._rest_for(0.0)
+                return
             if len(self._rest) < self._wanted:
+                self._holds()
                 return
             data, self._rest = bytes(self._rest), bytearray()
-        if self._cut(data):
-            seconds = self._pause() if len(data) < PLENTY else 0.0
-            if seconds > 0.0 and not self._held and not self.close_sent:
-                self._rest_for(seconds)
+        self._read(data)
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Once the handshake is answered, what came behind it is read."""
+        """Once the handshake is answered, what came behind it is read; and once it is to be closed,
+        whatever comes, for the client's own close frame."""
         await super().send(message)
+        if self.close_sent and self._held:
+            self._held = False
+            self._read_on()
         if self._reading is Reading.WAITING and self.handshake_complete:
             self._reading = Reading.CUTTING
             data, self._rest = bytes(self._rest), bytearray()
@@ -157,27 +182,10 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             if data and not self.close_sent:
                 self.data_received(data)
 
-    def send_receive_event_to_app(self) -> None:
-        """A message that the parser put together."""
-        if self._given_up:
-            self.frames = []
-            return
-        if self._take is None:
-            super().send_receive_event_to_app()
-            return
-        data, self.frames = b"".join(self.frames), []
-        if self.close_sent:
-            return
-        if self.curr_msg_data_type == "bytes":
-            self._take(data)
-            return
-        try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            self.conn.send_close(1007)
-            self.handle_parser_exception()
-            return
-        self._take(text)
+    def resume_writing(self) -> None:
+        """It has taken most of what was written."""
+        super().resume_writing()
+        self._answer_ping()
 
     def handle_parser_exception(self) -> None:
         """A socket that is closed with bytes unread resets the connection, and the reset may
@@ -185,7 +193,8 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         if self._reading is Reading.DISCARDING:
             return
         self._reading = Reading.DISCARDING
-        self._held = False
+        self._held, self._failed = False, True
+        self._forget()
         self._read_on()
         closing = self.conn.close_sent
         assert closing is not None
@@ -253,77 +262,126 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         if len(self._rest) > PLENTY and not self.read_paused:
             self._rest_for(0.0)
 
-    def _cut(self, data: bytes) -> bool:
-        """Hand over all whole frames in `data`, keep the rest -> whether any was a message.
-        RFC 6455, section 5.2."""
-        at, end, found = 0, len(data), False
-        while end - at >= 2:
-            first, second = data[at], data[at + 1]
-            length, head = second & LENGTH, 6
-            if length == 126:
-                head = 8
-            elif length == 127:
-                head = 14
-            if head > 6:
-                if end - at < head:
-                    break
-                length = int.from_bytes(data[at + 2 : at + head - 4], "big")
-            if first not in KNOWN or second < MASKED or length > self.config.ws_max_size:
-                self._leave_to_parser()
-            if self.conn.parser_exc is not None:
-                return found  # it is closed; nothing more counts
-            if self._reading is not Reading.CUTTING or self.close_sent:
-                self._leave_to_parser()
-                super().data_received(data[at:])
-                return found
-            stop = at + head + length
-            if stop > end:
-                self._wanted = stop - at
-                self._rest += data[at:]
-                return found
-            opcode = first & OPCODE
-            if self._take is not None and first == TEXT | FIN and not self._fragmented:
-                body = apply_mask(data[at + head : stop], data[at + head - 4 : at + head])
-                try:
-                    text = body.decode()
-                except UnicodeDecodeError:
-                    super().data_received(data[at:stop])
-                else:
-                    self._take(text)
-            else:
-                if opcode == CLOSE and self._fragmented:
-                    # Of two frames of a message nobody reads the rest any more; for the parser
-                    # that is an error, for RFC 6455 (5.4, 7.1) it is an end like any other.
-                    self._given_up = True
-                    super().data_received(LAST_PIECE)
-                super().data_received(data[at:stop])
-                if opcode < CLOSE:
-                    self._fragmented = not first & FIN
-                elif opcode == CLOSE:
-                    self._leave_to_parser()  # which drops what comes after
-            found = found or opcode < CLOSE
-            at = stop
-        if at < end:
-            self._wanted = 0  # not known before the rest of its head is there
-            self._rest += data[at:]
-        return found
+    def _read(self, data: bytes) -> None:
+        """Frames, from the beginning of one: a slice of them now."""
+        began = time.thread_time()
+        slice = cut(data, SLICE, self.config.ws_max_size)
+        self._rest, self._more, self._wanted = bytearray(data[slice.at :]), slice.more, slice.wanted
+        if self.close_sent:
+            slice.frames = []  # only the client's own close frame counts
+        gathers = False
+        try:
+            for first, body in slice.frames:
+                if first & OPCODE in (PING, PONG):
+                    self._hear_control(first, body)
+                    continue
+                gathers = True
+                message = self._assembly.add(first, body)
+                if message is not None:
+                    self._hand_over(message)
+        except Broken as broken:
+            self._fail(broken)
+        self._answer_ping()
+        if slice.is_other:
+            rest, self._reading = bytes(self._rest), Reading.PARSING
+            self._forget()
+            super().data_received(rest)
+            return
+        self._holds()
+        if self._reading is not Reading.CUTTING:
+            return
+        gathers = gathers and len(data) < PLENTY and not self._more and not self.close_sent
+        seconds = self._pause() if gathers else 0.0
+        if self._share is not None:
+            self._share.charge(time.thread_time() - began)
+            seconds = max(seconds, self._share.rest())
+        if self._more or (seconds > 0.0 and not self._held):
+            self._rest_for(seconds)
 
-    def _leave_to_parser(self) -> None:
-        if self._reading is Reading.CUTTING:
-            self._reading = Reading.PARSING
+    def _hand_over(self, message: WireFrame) -> None:
+        if self._take is not None:
+            self._take(message)
+            return
+        if isinstance(message, str):
+            self.queue.put_nowait({"type": "websocket.receive", "text": message})
+        else:
+            self.queue.put_nowait({"type": "websocket.receive", "bytes": message})
+        if not self.read_paused:  # until the application has taken it
+            self.read_paused = True
+            self.transport.pause_reading()
+
+    def _hear_control(self, first: int, data: bytes) -> None:
+        """A ping or a pong. Raises Broken."""
+        if first == PONG | FIN and data == self.pending_ping_payload:
+            self.handle_pong(Frame(Opcode.PONG, data))
+            return
+        alone = self._pings.add(self.loop.time())
+        if first == PING | FIN:
+            self._pong = data
+            if alone:
+                self._answer_ping()
+
+    def _answer_ping(self) -> None:
+        """The latest of them, once the client takes answers."""
+        if self._pong is not None and self.writable.is_set() and not self.close_sent:
+            self.conn.send_pong(self._pong)
+            self._pong = None
+            self.transport.write(b"".join(self.conn.data_to_send()))
+
+    def give_up(self) -> None:
+        """What has begun to come is too much, with what the others hold."""
+        if not self.close_sent:
+            self.conn.fail(CloseCode.TRY_AGAIN_LATER, "too much of unfinished messages; try again")
+            self.handle_parser_exception()
+
+    def _fail(self, broken: Broken) -> None:
+        """Say why. The frames themselves are sound, so the client's own close frame is found."""
+        self.conn.send_close(broken.code, broken.reason)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = self._failed = True
+        self.queue.put_nowait(
+            {"type": "websocket.disconnect", "code": broken.code, "reason": broken.reason}
+        )
+        self._assembly.forget()
+        if self._held:
+            self._held = False
+            self._timer = self._timer or self.loop.call_soon(self._read_on)
+        self._close_when_quiet()
+
+    def _holds(self) -> None:
+        if self.unfinished is not None:
+            self.unfinished.holds(self, len(self._rest) + self._assembly.size)
+
+    def _forget(self) -> None:
+        """What has begun to come."""
+        self._rest, self._more, self._pong = bytearray(), False, None
+        self._assembly.forget()
+        self._holds()
 
     def _rest_for(self, seconds: float) -> None:
-        """seconds: 0.0 while it is held."""
+        """seconds: 0.0 while it is held, or for others to have their turn first."""
         if not self.read_paused:
             self.read_paused = True  # uvicorn reads on by itself when it closes
             self.transport.pause_reading()
-        if seconds:
-            self._timer = self.loop.call_later(seconds, self._read_on)
+        if self._timer is None and not self._held:
+            if seconds:
+                self._timer = self.loop.call_later(seconds, self._read_on)
+            elif self._more:
+                self._timer = self.loop.call_soon(self._read_on)
 
     def _read_on(self) -> None:
         if self._timer is not None:  # a release may come before its time
             self._timer.cancel()
             self._timer = None
-        if self.read_paused and not self._held:
+        if self._held:
+            return
+        if self._more:
+            data, self._rest = bytes(self._rest), bytearray()
+            self._read(data)
+            if self._timer is not None or self._held:
+                return
+        if self._take is None and self._reading is Reading.CUTTING and not self.queue.empty():
+            return  # the application reads on when it has taken that
+        if self.read_paused:
             self.read_paused = False
             self.transport.resume_reading()

@@ -20,6 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lookhear.gateway.sockets.connections import Connections, Place
 from lookhear.gateway.sockets.frames import PacedProtocol
+from lookhear.gateway.sockets.unfinished import Unfinished
 
 HEAD_TIMEOUT = "head_timeout"
 NO_HTTP = "invalid_http"
@@ -48,6 +49,7 @@ class Doors:
     answers who has a spare place only. refused: hears why one is turned away."""
 
     connections: Connections
+    unfinished: Unfinished
     head_seconds: float
     spare: ASGIApp
     refused: Callable[[str], None]
@@ -66,14 +68,21 @@ class WatchedProtocol(H11Protocol):
         self._taking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Its first head is due from now on, if there is room for it."""
-        super().connection_made(transport)
-        host = self.client[0] if self.client else ""
-        self._place = self._doors.connections.enter(host, transport.abort)
-        if self._place is None:
+        """A newcomer, if there is room for it."""
+        peer = transport.get_extra_info("peername")
+        host = peer[0] if isinstance(peer, tuple) else ""
+        place = self._doors.connections.enter(host, transport.abort)
+        if place is None:
+            super().connection_made(transport)
             transport.abort()
-            return
-        if self._place.spare:
+        else:
+            self.enter(transport, place)
+
+    def enter(self, transport: asyncio.Transport, place: Place) -> None:
+        """It has that place. Its first head is due from now on."""
+        super().connection_made(transport)
+        self._place = place
+        if place.spare:
             self.app = self._doors.spare
         self._enter(Stage.HEAD)
 
@@ -119,6 +128,7 @@ class WatchedProtocol(H11Protocol):
         assert isinstance(protocol, PacedProtocol)
         place, doors = self._place, self._doors
         self._place = None
+        protocol.unfinished = doors.unfinished
         protocol.on_lost = lambda: doors.connections.leave(place)
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)

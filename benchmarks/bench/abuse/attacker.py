@@ -11,14 +11,15 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from lookhear.bench.abuse import connections, requests
 from lookhear.bench.abuse.place import Assault
 from lookhear.errors import LookhearError
 
-ATTACKS: dict[str, Callable[[Assault], Awaitable[None]]] = {
+ATTACKS: dict[str, Callable[[Assault], Coroutine[Any, Any, None]]] = {
     "uploads": requests.uploads,
     "leavers": requests.leavers,
     "videos": requests.videos,

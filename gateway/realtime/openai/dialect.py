@@ -14,7 +14,7 @@ from lookhear.gateway.realtime.protocol.commands import ClientCommand
 from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.realtime.protocol.events import SessionEvent
 from lookhear.gateway.realtime.settings import SessionSettings
-from lookhear.gateway.sockets.frames import WireFrame
+from lookhear.gateway.sockets.cutting import WireFrame
 from lookhear.gateway.telemetry.ids import IdFactory
 
 

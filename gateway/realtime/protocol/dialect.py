@@ -14,7 +14,7 @@ from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.protocol.commands import ClientCommand
 from lookhear.gateway.realtime.protocol.events import SessionEvent
 from lookhear.gateway.realtime.settings import SessionSettings
-from lookhear.gateway.sockets.frames import WireFrame
+from lookhear.gateway.sockets.cutting import WireFrame
 from lookhear.gateway.telemetry.ids import IdFactory
 
 Json = dict[str, Any]

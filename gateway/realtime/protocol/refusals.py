@@ -172,3 +172,15 @@ def turn_refused(event: TurnFailed) -> ProtocolError:
         type="invalid_request_error" if is_mine else "transcription_error",
         param=blamed if is_mine and blamed in _SETTINGS else None,
     )
+
+
+def expired(seconds: float) -> ProtocolError:
+    """A session lasts so long, and no longer."""
+    message = f"session: expected to last at most {seconds:g} s, which are over; connect again"
+    return ProtocolError(message, code="session_expired")
+
+
+def our_bug() -> ProtocolError:
+    """The session ends for it."""
+    message = "the server failed while handling this session; connect again"
+    return ProtocolError(message, code="internal_error", type="server_error")

@@ -8,7 +8,7 @@ from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.checks.outline import SMALL, TooMuchJson, outline
 from lookhear.gateway.realtime.protocol.commands import ClientCommand
 from lookhear.gateway.realtime.protocol.dialect import Dialect
-from lookhear.gateway.sockets.frames import WireFrame
+from lookhear.gateway.sockets.cutting import WireFrame
 
 
 def parsed(

@@ -17,16 +17,20 @@ from lookhear.gateway.realtime.protocol.outputs import Close
 T = TypeVar("T")
 
 BATCH = 4 * 1024 * 1024  # bytes taken at once
-MOST_TAKEN = 128  # items: a batch of messages is some milliseconds of the event loop
+MOST_TAKEN = 64  # items: a batch of messages is some milliseconds of the event loop
+WAITING = 1024  # items in an inbox, however small they are
+TAKE_SECONDS = 30.0  # in which a client takes nothing, while much waits for it: it does not read
 CLOSE_SECONDS = 1.0  # how long a slow reader may take to see why it is closed
 
 
 class ByteQueue(Generic[T]):
     """First in, first out; one taker. `size` is the sum of the sizes that are waiting. What happens
-    when it is `full` is its owner's to say: the inbox is not filled, the outbox is given up."""
+    when it is `full` is its owner's to say: the inbox is not filled, the outbox is given up. most:
+    items that make it full, too; 0: any number."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, most: int = 0) -> None:
         self.limit = limit
+        self._most = most
         self.size = 0
         self._items: deque[tuple[T, int]] = deque()
         self._filled = asyncio.Event()
@@ -44,10 +48,10 @@ class ByteQueue(Generic[T]):
     @property
     def full(self) -> bool:
         """Whether as much as the limit is waiting."""
-        return self.size >= self.limit
+        return self.size >= self.limit or 0 < self._most <= len(self._items)
 
     async def room(self) -> None:
-        """Returns when less than `limit` is waiting."""
+        """Returns when it is not full."""
         await self._drained.wait()
 
     async def take(self, most: int) -> list[T]:
@@ -81,6 +85,7 @@ class State(Enum):
 
 class Outbox:
     """Holds `limit` bytes for a client that is slow; the policy for more is to close the session.
+    From the half of it on there is no room for answers to more that the client may ask.
 
     close_code: of the close frame, whoever sent it; 1006 while there is none. reason: why we close.
     bytes_sent: of frames, in characters.
@@ -94,16 +99,35 @@ class Outbox:
         self._websocket = websocket
         self._queue: ByteQueue[str | Close] = ByteQueue(limit)
         self._overflowed = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
 
     def send(self, frame: Json) -> None:
         """Queue it, or give the session up if there is no room."""
         if self._queue.full:
-            self.state = State.OVERFLOWED
-            self.close_code, self.reason = 1013, "the client reads too slowly"
-            self._overflowed.set()
+            self._overflow()
             return
         text = json.dumps(frame, separators=(",", ":"))
         self._queue.put(text, len(text))
+        if self._queue.size > self._queue.limit // 2:
+            self._room.clear()
+
+    async def room(self) -> None:
+        """Returns when there is some for answers to more. A client that takes nothing meanwhile,
+        for `TAKE_SECONDS`, is given up."""
+        while not self._room.is_set() and self.state is State.OPEN:
+            sent = self.bytes_sent
+            try:
+                async with asyncio.timeout(TAKE_SECONDS):
+                    await self._room.wait()
+            except TimeoutError:
+                if self.bytes_sent == sent and self.state is State.OPEN:
+                    self._overflow()
+
+    def _overflow(self) -> None:
+        self.state = State.OVERFLOWED
+        self.close_code, self.reason = 1013, "the client reads too slowly"
+        self._overflowed.set()
 
     def close(self, close: Close) -> None:
         """After what is already queued; the first to say so is heard."""
@@ -121,7 +145,10 @@ class Outbox:
         """Send what is queued, until it is closed or the client is gone."""
         try:
             while True:
-                for frame in await self._queue.take(BATCH):
+                frames = await self._queue.take(BATCH)
+                if self._queue.size <= self._queue.limit // 2:
+                    self._room.set()
+                for frame in frames:
                     if isinstance(frame, Close):
                         self.close_code = frame.code
                         await self._websocket.close(frame.code, frame.reason)

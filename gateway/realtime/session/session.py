@@ -3,7 +3,8 @@
 The connection fills the inbox, with pauses (see `gateway.sockets.frames`); the worker takes all
 that waits, does the media work and moves the protocol; the writer empties the outbox. Engine events
 move the protocol on the event loop as they come. Every queue is bounded: while the inbox is full
-the socket is not read (`hold`), and when the outbox is full the session is closed (`overflow`).
+the socket is not read (`hold`), while the outbox is half full nothing more is worked on, and when
+it is full the session is closed (`overflow`).
 """
 
 from __future__ import annotations
@@ -44,15 +45,16 @@ from lookhear.gateway.realtime.protocol.outputs import (
     TurnFinished,
     UseModel,
 )
-from lookhear.gateway.realtime.protocol.refusals import going_away
+from lookhear.gateway.realtime.protocol.refusals import expired, going_away, our_bug
 from lookhear.gateway.realtime.session.departure import Departure
 from lookhear.gateway.realtime.session.idleness import Idleness
 from lookhear.gateway.realtime.session.machine import SHUT_DOWN, RealtimeProtocol
 from lookhear.gateway.realtime.session.parsing import parsed
-from lookhear.gateway.realtime.session.queues import BATCH, ByteQueue, Outbox, State
+from lookhear.gateway.realtime.session.queues import BATCH, WAITING, ByteQueue, Outbox, State
 from lookhear.gateway.realtime.session.tally import Tally
 from lookhear.gateway.services.services import Services
-from lookhear.gateway.sockets.frames import EXTENSION, PacedProtocol, WireFrame
+from lookhear.gateway.sockets.cutting import WireFrame
+from lookhear.gateway.sockets.frames import EXTENSION, PacedProtocol
 from lookhear.gateway.telemetry.log import LOGGER
 
 INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
@@ -94,9 +96,11 @@ class RealtimeSession:
         )
         settings = self._protocol.settings
         self._intake = AudioIntake(services.silero, settings.format, settings.vad())
-        self._inbox: ByteQueue[WireFrame | None] = ByteQueue(config.max_inbox_bytes)  # None: last
+        # None: the last one.
+        self._inbox: ByteQueue[WireFrame | None] = ByteQueue(config.max_inbox_bytes, WAITING)
         self._outbox = Outbox(websocket, config.max_outbox_bytes)
         self._connection: PacedProtocol | None = None
+        self._share = services.shares.one()
         self._progress = asyncio.Event()  # the engine said something
         self._departure: Departure | None = None  # the server is going away
         self._is_deaf = False  # what the client sends now comes too late
@@ -126,8 +130,8 @@ class RealtimeSession:
                 expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
             self._watch_idleness()
             reader = asyncio.create_task(self._read())
-            writer = asyncio.create_task(self._outbox.write())
-            worker = asyncio.create_task(self._work())
+            writer = asyncio.create_task(self._share.metered(self._outbox.write()))
+            worker = asyncio.create_task(self._share.metered(self._work()))
             overflow = asyncio.create_task(self._outbox.give_up())
             tasks = [reader, writer, worker, overflow]
             await asyncio.wait({reader, writer, overflow}, return_when=asyncio.FIRST_COMPLETED)
@@ -190,9 +194,8 @@ class RealtimeSession:
         if isinstance(connection, PacedProtocol):  # else a server that is not ours
             self._connection = connection
             services = self._services
-            connection.attach(
-                self._take, lambda: services.gathering.seconds(len(services.sessions))
-            )
+            gathering, sessions = services.gathering, services.sessions
+            connection.attach(self._take, lambda: gathering.seconds(len(sessions)), self._share)
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
@@ -214,6 +217,7 @@ class RealtimeSession:
     async def _work(self) -> None:
         try:
             while True:
+                await self._outbox.room()
                 taken = await self._inbox.take(BATCH)
                 self._is_working = True
                 if self._connection is not None and not self._inbox.full:
@@ -227,7 +231,7 @@ class RealtimeSession:
                     self._apply(self._protocol.depart(now=self._services.clock()))
                 self._is_working = False
                 self._look()
-                await asyncio.sleep(0)  # others first, if there is more of it
+                await asyncio.sleep(self._share.rest())  # others first, if there is more of it
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -371,9 +375,7 @@ class RealtimeSession:
     def _fail(self, error: Exception) -> None:
         """Our own bug: the client is told and closed, other sessions go on."""
         self._log_bug(error)
-        message = "the server failed while handling this session; connect again"
-        problem = ProtocolError(message, code="internal_error", type="server_error")
-        self._apply(self._protocol.refuse(problem))
+        self._apply(self._protocol.refuse(our_bug()))
         self._outbox.close(Close(1011, "internal error"))
 
     def _log_bug(self, error: Exception) -> None:
@@ -394,7 +396,5 @@ class RealtimeSession:
         self._outbox.close(Close(1001, "session idle"))
 
     def _expire(self) -> None:
-        most = f"at most {self._services.config.max_session_seconds:g} s"
-        message = f"session: expected to last {most}, which are over; connect again"
-        self._apply(self._protocol.refuse(ProtocolError(message, code="session_expired")))
+        self._apply(self._protocol.refuse(expired(self._services.config.max_session_seconds)))
         self._outbox.close(Close(1001, "session expired"))

@@ -86,3 +86,12 @@ def test_an_unknown_type_is_refused() -> None:
 
     with pytest.raises(WireError, match="expected a message or event"):
         Codec().decode(msgpack.packb(["Nonsense", 1]), b"")
+
+
+def test_what_cannot_be_written_to_is_not_copied() -> None:
+    """And what can be is: it may change before it is sent."""
+    frozen = np.frombuffer(bytes(4000), np.float32)
+    for samples, is_shared in ((frozen, True), (np.zeros(1000, np.float32), False)):
+        *_, payload = Codec().encode(messages.AppendAudio("s", "t", samples, 0))
+        assert np.shares_memory(np.frombuffer(payload, np.uint8), samples) is is_shared
+        assert bytes(payload) == samples.tobytes()

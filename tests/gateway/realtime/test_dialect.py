@@ -21,7 +21,7 @@ from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.commands import Append, ClientCommand, Commit, Finish
 from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.realtime.settings import SessionSettings, default_settings
-from lookhear.gateway.sockets.frames import WireFrame
+from lookhear.gateway.sockets.cutting import WireFrame
 from lookhear.gateway.telemetry.ids import IdFactory
 from lookhear.media.audio.pcm import AudioFormat
 from tests.gateway.fake_engine import transcript

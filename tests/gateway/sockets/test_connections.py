@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -142,3 +144,14 @@ def test_what_is_one_address(host: str, same: str) -> None:
 )
 def test_what_is_not(host: str, other: str) -> None:
     assert network(host) != network(other)
+
+
+def test_a_proxy_has_as_many_as_there_are() -> None:
+    proxies = [ipaddress.ip_network("10.0.0.0/24")]
+    connections = Connections(4, 2, lambda _: None, proxies)
+    for host in ("10.0.0.1", "10.0.0.1", "10.0.0.1", "192.0.2.1"):
+        place = connections.enter(host, lambda: None)
+        assert place is not None and not place.spare
+        connections.work(place)
+    late = connections.enter("10.0.0.1", lambda: None)
+    assert late is not None and late.spare, "but no more than that"

@@ -17,9 +17,10 @@ from uvicorn.server import ServerState
 from websockets.frames import Frame, Opcode
 
 from lookhear.gateway.realtime.session.session import RealtimeSession
-from lookhear.gateway.sockets import frames
-from lookhear.gateway.sockets.frames import PLENTY, PacedProtocol
-from lookhear.gateway.sockets.frames import WireFrame as Message
+from lookhear.gateway.sockets import cutting, frames
+from lookhear.gateway.sockets.cutting import WireFrame as Message
+from lookhear.gateway.sockets.frames import PLENTY, SLICE, PacedProtocol
+from lookhear.gateway.sockets.unfinished import Unfinished
 from tests.gateway.running import Running
 
 MAX_SIZE = 70_000
@@ -380,3 +381,123 @@ def test_a_release_ends_the_pause_before(
     paced.protocol.hold()
     paced.protocol.release()
     assert timer.cancelled() and not paced.wire.paused
+
+
+def test_a_turn_of_the_loop_takes_a_slice_and_the_others_are_served_between(
+    connection: Connection,
+) -> None:
+    count = 3 * SLICE + 1
+    turns: list[int] = []
+
+    def neighbour() -> None:
+        turns.append(len(connection.taken))
+        if len(connection.taken) < count:
+            assert connection.wire.paused, "while there is more, nothing is read"
+            connection.loop.call_soon(neighbour)
+
+    connection.feed(b"".join(of(str(number)) for number in range(count)))
+    neighbour()
+    while len(connection.taken) < count:
+        connection.step()
+    assert turns == [SLICE, 2 * SLICE, 3 * SLICE, count][: len(turns)] and len(turns) >= 3
+    assert connection.taken == [str(number) for number in range(count)]
+    assert not connection.wire.paused
+
+
+def test_what_comes_while_more_waits_stays_in_order(connection: Connection) -> None:
+    script = [str(number) for number in range(2 * SLICE)]
+    data = b"".join(map(of, script))
+    connection.feed(data, [len(data) - 40, len(data) - 20])
+    while len(connection.taken) < len(script):
+        connection.step()
+    assert connection.taken == script
+
+
+def test_a_flood_of_pings_is_answered_less_and_less_and_then_closed(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection.loop, "time", lambda: 0.0)
+    for number in range(cutting.TOO_MANY):
+        connection.feed(masked(Opcode.PING, b"%03d" % (number % 1000)))
+    answers = connection.wire.written.count(b"\x8a\x03")
+    assert answers == cutting.TOO_MANY, "one at a time, each is the latest"
+    connection.feed(masked(Opcode.PING, b"one more"))
+    assert connection.wire.written[-18:].startswith(b"\x88") and (
+        struct.pack("!H", 1008) + b"too many pings" in connection.wire.written
+    )
+    assert connection.disconnects() == [1008]
+
+
+def test_of_many_pings_at_once_the_latest_is_answered(connection: Connection) -> None:
+    pings = b"".join(masked(Opcode.PING, b"%03d" % number) for number in range(SLICE))
+    connection.feed(pings)
+    written = connection.wire.written
+    assert written.count(b"\x8a\x03") == cutting.ANSWERED + 1
+    assert written.endswith(b"\x8a\x03%03d" % (SLICE - 1))
+
+
+def test_who_takes_nothing_is_owed_one_pong(connection: Connection) -> None:
+    connection.protocol.pause_writing()
+    for number in range(10):
+        connection.feed(masked(Opcode.PING, b"%d" % number))
+    assert connection.wire.written == b""
+    connection.protocol.resume_writing()
+    assert connection.wire.written == b"\x8a\x019"
+
+
+def test_a_message_of_pieces_is_no_larger_than_another(connection: Connection) -> None:
+    piece = masked(Opcode.CONT, b"x" * 1000, fin=False)
+    connection.feed(masked(Opcode.TEXT, b"", fin=False) + piece * (MAX_SIZE // 1000))
+    assert connection.wire.written == b""
+    connection.feed(piece)
+    assert struct.pack("!H", 1009) in connection.wire.written
+    assert connection.disconnects() == [1009]
+
+
+def test_the_beginnings_of_messages_are_bounded_over_all() -> None:
+    told: list[str] = []
+    unfinished = Unfinished(50_000, told.append)
+    with connected() as large, connected() as small:
+        large.protocol.unfinished = small.protocol.unfinished = unfinished
+        half = masked(Opcode.TEXT, b"x" * 40_000)
+        large.feed(half[:30_000])  # of one frame
+        small.feed(masked(Opcode.TEXT, b"y" * 15_000, fin=False))  # a frame of several
+        assert unfinished.total == 45_000 and not told
+        small.feed(masked(Opcode.CONT, b"y" * 10_000, fin=False))
+        assert told == ["too_many_unfinished"] and unfinished.total == 25_000
+        assert struct.pack("!H", 1013) in large.wire.written and not small.wire.written
+        small.feed(masked(Opcode.CONT, b"y"))
+        assert [len(message) for message in small.taken] == [25_001]
+        assert unfinished.total == 0
+
+
+async def test_a_flood_does_not_keep_others_waiting(gateway: Running) -> None:
+    """Whoever floods rests, and does not notice more than that."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    writer.write(HANDSHAKE.replace(b"Host: test", b"Host: localhost"))
+    assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+    frame = (
+        masked(Opcode.TEXT, b'{"type"', fin=False) + masked(Opcode.CONT, b"", fin=False) * 20_000
+    )
+
+    async def flood() -> None:
+        writer.write(frame)
+        while True:
+            writer.write(masked(Opcode.CONT, b"", fin=False) * 20_000)
+            await writer.drain()
+
+    before = set(gateway.services.sessions)
+    flooding = asyncio.create_task(flood())
+    try:
+        async with gateway.client() as client:
+            await client.update()
+            [flooding_one] = before
+            assert isinstance(flooding_one, RealtimeSession)
+            while not flooding_one._share.rest():
+                await client.update()
+            for _ in range(20):
+                await client.update()
+    finally:
+        flooding.cancel()
+        await asyncio.gather(flooding, return_exceptions=True)
+        writer.transport.abort()

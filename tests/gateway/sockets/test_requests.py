@@ -16,6 +16,7 @@ from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.sockets import requests
 from lookhear.gateway.sockets.connections import SPARE, Connections
 from lookhear.gateway.sockets.requests import Doors, WatchedProtocol
+from lookhear.gateway.sockets.unfinished import Unfinished
 from tests.gateway.running import PATIENCE, Running, running
 from tests.gateway.sockets.test_frames import Wire
 
@@ -210,7 +211,13 @@ async def test_an_answer_that_is_not_taken_is_given_up(
     monkeypatch.setattr(requests, "TAKE_SECONDS", 0.001)
     told: list[str] = []
     loop = asyncio.get_running_loop()
-    doors = Doors(Connections(1, 1, told.append), PATIENCE, answers, told.append)
+    doors = Doors(
+        Connections(1, 1, told.append),
+        Unfinished(1, told.append),
+        PATIENCE,
+        answers,
+        told.append,
+    )
     config = Config(answers, log_config=None)
     config.load()
     protocol = WatchedProtocol(config, ServerState(), {}, loop, doors=doors)

@@ -1,0 +1,52 @@
+"""Whose a connection is, behind proxies: what those that are trusted say, and nobody else."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import pytest
+
+from lookhear.engine.config import ConfigError
+from lookhear.gateway.commands.arguments import gateway_config
+from lookhear.gateway.commands.settings import read_settings
+from lookhear.gateway.config import GatewayConfig
+from tests.gateway.running import Running, running
+
+OURS = (ipaddress.ip_network("127.0.0.0/8"),)
+FOREIGN = (ipaddress.ip_network("192.0.2.0/24"),)
+
+
+def from_(address: str) -> dict[str, Any]:
+    return {"additional_headers": {"x-forwarded-for": address}}
+
+
+async def is_refused(gateway: Running, address: str) -> bool:
+    async with gateway.client(**from_(address)) as client:
+        event = await client.receive()
+    return bool(event["type"] == "error" and event["error"]["code"] == "too_many_sessions")
+
+
+async def test_clients_behind_a_trusted_proxy_are_told_apart() -> None:
+    config = GatewayConfig(port=0, max_client_sessions=1, trusted_proxies=OURS)
+    async with running(config) as gateway, gateway.client(**from_("203.0.113.1")) as first:
+        await first.update()
+        assert await is_refused(gateway, "203.0.113.1")
+        assert await is_refused(gateway, "203.0.113.9, 203.0.113.1"), "the first may be made up"
+        assert not await is_refused(gateway, "203.0.113.2")
+
+
+@pytest.mark.parametrize("trusted", [(), FOREIGN])
+async def test_what_others_say_of_themselves_is_not_believed(trusted: Any) -> None:
+    config = GatewayConfig(port=0, max_client_sessions=1, trusted_proxies=trusted)
+    async with running(config) as gateway, gateway.client(**from_("203.0.113.1")) as first:
+        await first.update()
+        assert await is_refused(gateway, "203.0.113.2")
+
+
+def test_the_option_takes_networks_and_says_what_is_none() -> None:
+    given = ["--trusted-proxy", "10.0.0.7", "--trusted-proxy", "fd00::/8"]
+    config = gateway_config(read_settings(given, {}).options)
+    assert config.trusted_proxies == tuple(map(ipaddress.ip_network, ("10.0.0.7/32", "fd00::/8")))
+    with pytest.raises(ConfigError, match=r"trusted-proxy: expected a network .* got 'nginx'"):
+        gateway_config(read_settings(["--trusted-proxy", "nginx"], {}).options)
