@@ -16,7 +16,7 @@ from lookhear.gateway.realtime.session.queues import CLOSE_SECONDS, Outbox, Stat
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.frames import EXTENSION, PacedProtocol, WireFrame
 
-TAKEN_OVER = Close(4409, "session resumed elsewhere")
+TAKEN_OVER = Close(4410, "session resumed elsewhere")
 NO_CLOSE_FRAME = 1006
 
 

@@ -178,7 +178,7 @@ async def test_the_newest_socket_has_the_session(gateway: Running) -> None:
                 while True:
                     await older.receive()
             assert older.seen[-1]["error"]["code"] == "session_resumed_elsewhere"
-            assert older.socket.close_code == 4409
+            assert older.socket.close_code == 4410
         await third.append(tone(0.5))
         await third.send("input_audio_buffer.commit")
         assert (await third.until(".completed"))["transcript"] == transcript(16_000)
