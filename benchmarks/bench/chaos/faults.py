@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import random
 import signal
+import wave
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import psutil
 
 from lookhear.bench.chaos.proxy import Proxy
+from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess
+from lookhear.errors import LookhearError
+from lookhear.sources.pcm import RATE
 
 SHORTEST, LONGEST = 0.5, 3.0  # seconds of a freeze
+_LOOK = 0.02  # seconds between two looks for the processes of a file
 BETWEEN = 4.0  # seconds from one fault to the next, on average
 
 
@@ -73,9 +79,17 @@ class Chaos:
         await self._freeze(self._children("lookhear.engine.process"))
 
     async def kill_decoders(self) -> None:
-        """The workers that decode files, and their parent; none where no file has come yet."""
-        for pid in self._children("lookhear.gateway.decoding"):
+        """The processes that decode files, as soon as there is a file for them."""
+        client = AsyncClient(self._server.address.base_url)
+        upload = asyncio.create_task(client.transcribe_file(_recording()))
+        pids: list[int] = []
+        while not (pids or upload.done()):
+            pids = self._children("lookhear.gateway.decoding")
+            await asyncio.sleep(_LOOK)
+        for pid in pids:
             _signal(pid, signal.SIGKILL)
+        with contextlib.suppress(LookhearError):  # its request is lost with them
+            await upload
 
     async def _freeze(self, pids: list[int]) -> None:
         try:
@@ -109,6 +123,17 @@ FAULTS: dict[str, Callable[[Chaos], Awaitable[None]]] = {
     "freeze-gateway": Chaos.freeze_gateway,
     "kill-decoders": Chaos.kill_decoders,
 }
+
+
+def _recording() -> bytes:
+    """A minute of silence, as a WAV file: it is decoded, and costs the engine nothing."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(1)
+        writer.setsampwidth(2)
+        writer.setframerate(RATE)
+        writer.writeframes(bytes(60 * RATE * 2))
+    return file.getvalue()
 
 
 def _signal(pid: int, which: signal.Signals) -> None:
