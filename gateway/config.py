@@ -51,6 +51,9 @@ class GatewayConfig:
     body_seconds: float = 30.0  # without a byte of a body
     first_message_seconds: float = 60.0  # for a session's first message; 0: no limit
     idle_seconds: float = 900.0  # of a session in which nothing is said by anybody; 0: no limit
+    # That a session whose socket was cut waits for its client; 0: it ends. Long enough for a phone
+    # to change its network, and the client has tried five times by then.
+    resume_seconds: float = 30.0
     media_workers: int = 3  # processes that decode files, pictures and videos
     media_memory_bytes: int = 1024 * 1024 * 1024  # of each of them
     media_seconds: float = 120.0  # of processor time, for one file
@@ -98,6 +101,7 @@ class GatewayConfig:
             ("body_seconds", 0.001),
             ("first_message_seconds", 0),
             ("idle_seconds", 0),
+            ("resume_seconds", 0),
             ("media_workers", 1),
             ("media_memory_bytes", 256 * 1024 * 1024),  # 60 MB before there is any file
             ("media_seconds", 1),

@@ -16,6 +16,7 @@ SUBCOMMANDS = {
     "capacity": ("lookhear.bench.prober", "the most live sessions within stated bounds"),
     "offline": ("lookhear.bench.offline", "speed, WER and memory for whole files"),
     "abuse": ("lookhear.bench.abuse.command", "what good sessions notice of attacks"),
+    "chaos": ("lookhear.bench.chaos.command", "words lost or doubled while everything breaks"),
     "human": ("lookhear.bench.human", "people's voices, by file and live, for real models"),
 }
 # Modules of benchmarks/ in the repository, that no wheel has.

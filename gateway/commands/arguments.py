@@ -101,6 +101,8 @@ def serve_parser() -> argparse.ArgumentParser:
         "a session that has sent nothing at all is closed after this; 0: never")  # fmt: skip
     _number(add, gateway, "--idle-seconds", "S",
         "a session in which nothing is said by anybody is closed after this; 0: never")  # fmt: skip
+    _number(add, gateway, "--resume-seconds", "S",
+        "a session whose connection was cut waits so long for its client; 0: it ends")  # fmt: skip
     _number(add, gateway, "--max-json-bytes", "N",
         "of one request or message, but for long strings in it, as media are")  # fmt: skip
     _number(add, gateway, "--max-bodies-bytes", "N",

@@ -115,6 +115,10 @@ class OpenSession(Protocol):
     def silent_for(self) -> float:
         """Seconds in which its client has not sent a first message; 0.0 once it has."""
 
+    @property
+    def away_for(self) -> float:
+        """Seconds since its client's socket was cut; 0.0 while there is one."""
+
     def give_way(self) -> None:
         """Close it, so that another one may have its place."""
 
@@ -228,7 +232,8 @@ class Services:
         return len(self.sessions) < most or self.make_room(self.sessions, client)
 
     def make_room(self, sessions: Collection[OpenSession], newcomer: str | None = None) -> bool:
-        """Close the one of them that has been silent longest -> whether there was such a one.
+        """Close the one of them whose client has been away longest; if none is, the one that has
+        been silent longest -> whether there was such a one.
 
         newcomer: a client. Who holds more sessions than it would have is not given `GRACE`: else
         one that opens silent ones faster than they are closed would keep all others out.
@@ -240,8 +245,10 @@ class Services:
             grace = 0.0 if held[session.client] > own else GRACE
             return session.silent_for > 0.0 and session.silent_for >= grace
 
-        silent = filter(may_go, sessions)
-        session = max(silent, key=lambda session: session.silent_for, default=None)
+        away = filter(lambda session: session.away_for > 0.0, sessions)
+        session = max(away, key=lambda session: session.away_for, default=None) or max(
+            filter(may_go, sessions), key=lambda session: session.silent_for, default=None
+        )
         if session is None:
             return False
         self.sessions.discard(session)

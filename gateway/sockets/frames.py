@@ -84,6 +84,7 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         self._held = False
         self._timer: asyncio.Handle | None = None
         self._heard = True  # anything, since the last ping
+        self.was_cut = False  # it ended, and neither side had closed it
         self.on_lost: Callable[[], None] = lambda: None
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -138,6 +139,8 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             if timer is not None:
                 timer.cancel()
         self._forget()
+        if not self.close_sent and self.conn.close_rcvd is None:
+            self.was_cut = True
         self.on_lost()
         super().connection_lost(exc)
 
@@ -229,6 +232,7 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             assert self.ping_timeout is not None
             self.pong_timer = self.loop.call_later(self.ping_timeout, self.keepalive_timeout)
             return
+        self.was_cut = True
         super().keepalive_timeout()
         self.transport.abort()
 

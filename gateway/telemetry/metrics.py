@@ -32,6 +32,10 @@ class Metrics:
             return Histogram(name, text, registry=self.registry, buckets=buckets)
 
         self.sessions_active = gauge("sessions_active", "Realtime sessions open now")
+        away = "Realtime sessions that wait for their client to come back"
+        self.sessions_detached = gauge("sessions_detached", away)
+        text = "Clients that were away: resumed, or expired (did not come back)"
+        self.resumptions = counter("resumptions", text, "outcome")
         self.sessions = counter("sessions", "Realtime sessions ended, by close code", "code")
         self.refused = counter("refused", "Connections and requests refused", "code")
         self.turns = counter("turns", "Turns transcribed, by outcome", "outcome")

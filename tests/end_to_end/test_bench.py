@@ -96,3 +96,16 @@ def test_abuse(server: ServerProcess, tmp_path: Path) -> None:
 def test_nobody_else_is_attacked(tmp_path: Path) -> None:
     done = bench("abuse", "--server", "http://192.0.2.1:8000", "--out", str(tmp_path))
     assert done.returncode == 2 and "only servers on this machine" in done.stderr
+
+
+def test_chaos(tmp_path: Path) -> None:
+    """A few faults of each kind that needs no new engine; two hundred are for a quiet machine."""
+    faults = "cut-sockets", "freeze-sockets", "cut-frozen", "freeze-engine"
+    few = "--faults", "4", "--sessions", "1", "--seconds", "8", "--json", "--out", str(tmp_path)
+    done = bench("chaos", *faults, *few)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert sum(result["faults"].values()) == 4 and set(result["faults"]) <= set(faults)
+    assert result["lost"] == result["doubled"] == result["unfinished"] == 0
+    assert result["words"] > 5 and result["reconnects"] > 0
+    assert bench("chaos", "no-such-fault").returncode == 2

@@ -93,7 +93,8 @@ class TurnFailed:
 @dataclass(frozen=True, slots=True)
 class Reconnecting:
     """The connection was lost. Text of the `superseded` turns is void: their audio is sent again
-    and comes back under new item ids.
+    and comes back under new item ids. There are none while the server may have kept the session;
+    where it turns out that it has not, another `Reconnecting` names them.
 
     resume: where in the source the replay starts; lost: seconds that had to be given up because
     the replay buffer is bounded (0.0 unless a turn was longer than the buffer). patience: seconds

@@ -2,10 +2,11 @@
 
 The *pump* reads the source into the replay buffer. Per connection a *sender* reads the buffer from
 the connection's base and sends; the *receiver* feeds server events to `TurnTracker` and yields what
-it says. When the connection breaks, the next one starts at `TurnTracker.needed_from`: everything
-unfinished is sent again, nothing finished is. Both directions are bounded: the pump stops when too
-much is unsent, the sender when the server has not answered the last but one ping, and the socket
-stops the server when nobody takes our events.
+it says. When the connection breaks, the next one goes on with the same session, behind the last
+event and the last byte (`Resume`). Where the server has not kept it, a new one starts at
+`TurnTracker.needed_from`: everything unfinished is sent again, nothing finished is. Both directions
+are bounded: the pump stops when too much is unsent, the sender when the server has not answered the
+last but one ping, and the socket stops the server when nobody takes our events.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from lookhear.errors import ConnectionFailed, LookhearError, ServerError, in_words
 from lookhear.live.events import Event, Reconnecting, SessionReady
 from lookhear.live.replay import ReplayBuffer
+from lookhear.live.resume import Resume
 from lookhear.live.turns import ServerVad, TurnTracker
 from lookhear.sources.audio import Source, at_pace, read_source
 from lookhear.sources.microphone import Microphone
@@ -118,6 +120,8 @@ class LiveStream:
         # What is unsent is bounded by itself, and must never be what makes room.
         kept = options.replay_seconds + options.ahead_seconds + _MAX_APPEND_SECONDS
         self._buffer = ReplayBuffer(int(kept * RATE))
+        self._resume = Resume()
+        self._ready: SessionReady | None = None  # what was said of the present session
         self._sent = 0  # source samples the present connection has been given
         self._ahead = options.ahead_seconds  # what may be unsent now
         self._last_resume = 0  # where the last replay started
@@ -153,6 +157,13 @@ class LiveStream:
                 except (ConnectionClosed, InvalidHandshake, OSError, TimeoutError) as error:
                     if self._failure is not None:
                         raise self._failure from None
+                    if self._resume.is_refused(error):
+                        self._resume.forget()
+                        yield self._lost(
+                            attempts.count, 0.0, "a new session", self._patience(ready)
+                        )
+                        continue
+                    self._resume.cut(error)
                     lost, reason = self._retry_reason(error, ready)
                     # What was held is old news where there was no connection at all.
                     loading = isinstance(error, ConnectionClosed) and is_loading(self._held_error)
@@ -186,13 +197,15 @@ class LiveStream:
 
     def _connect(self) -> connect:
         query = without_none(intent="transcription", model=self._options.model)
-        return open_realtime(self._server, query)
+        return open_realtime(self._server, self._resume.query or query)
 
     async def _converse(self, socket: ClientConnection) -> AsyncGenerator[Event, None]:
-        """Everything on one connection, from the session's configuration to its last turn."""
+        """Everything on one connection, from the session's configuration, or from where the one
+        before was cut, to its last turn."""
         self._held_error = None
-        with contextlib.suppress(ConnectionClosed):  # what was said before it is still to be read
-            await socket.send(json.dumps(self._options.session_update()))
+        if self._resume.query is None:
+            with contextlib.suppress(ConnectionClosed):  # what was said before it is to be read
+                await socket.send(json.dumps(self._options.session_update()))
         sender: asyncio.Task[None] | None = None
         try:
             while not self._tracker.finished:
@@ -204,13 +217,22 @@ class LiveStream:
                     if answer_due:
                         raise TimeoutError("the server has stopped answering") from None
                     continue  # it is quiet because nobody speaks
+                self._resume.heard(message)
                 if message.get("type") == "error":
                     self._take_error(message)
                     continue
+                if message.get("type") == "lookhear.session.resumed":
+                    self._sent = self._resume.base + int(message["audio_bytes"]) // SAMPLE_BYTES
+                    await self._read_ahead(self._options.ahead_seconds)
+                    sender = asyncio.create_task(self._send(socket))
+                    if self._ready is not None:
+                        yield self._ready
                 for event in self._tracker.receive(message):
                     if isinstance(event, SessionReady):
                         if sender is not None:
                             continue
+                        self._ready = event
+                        self._resume.begin(self._sent)
                         self._tracker.connected(self._sent)
                         await self._read_ahead(self._options.ahead_seconds)
                         sender = asyncio.create_task(self._send(socket))
@@ -292,7 +314,11 @@ class LiveStream:
         return self._tracker.needed_from > self._last_resume
 
     def _lost(self, attempt: int, delay: float, reason: str, patience: float) -> Reconnecting:
-        """Rewind to what must be said again."""
+        """Rewind to what must be said again; nothing, while the session may still be there."""
+        if self._resume.query is not None:
+            self._last_resume = self._tracker.needed_from
+            position = self._sent / RATE
+            return Reconnecting(attempt, delay, reason, (), position, patience=patience)
         speaking = self._tracker.speaking
         superseded = self._tracker.disconnected()
         needed = self._tracker.needed_from

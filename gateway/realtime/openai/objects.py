@@ -18,7 +18,7 @@ from lookhear.gateway.realtime.protocol.conversation import (
     TextContent,
 )
 from lookhear.gateway.realtime.protocol.dialect import Json
-from lookhear.gateway.realtime.protocol.events import ResponseDone, ResponseHead
+from lookhear.gateway.realtime.protocol.events import ResponseDone, ResponseHead, ResumeOffer
 from lookhear.gateway.realtime.settings import (
     ConverseSettings,
     SessionSettings,
@@ -27,7 +27,11 @@ from lookhear.gateway.realtime.settings import (
 
 
 def session(
-    settings: SessionSettings, session_id: str, expires_at: int | None, toys: Sequence[str] = ()
+    settings: SessionSettings,
+    session_id: str,
+    expires_at: int | None,
+    toys: Sequence[str] = (),
+    resume: ResumeOffer | None = None,
 ) -> Json:
     """The whole effective configuration, as `session.created` and `session.updated` show it."""
     format: Json = {"type": settings.format.kind}
@@ -58,13 +62,17 @@ def session(
         session["include"] = [LOGPROBS]
     if expires_at is not None:
         session["expires_at"] = expires_at
+    extensions: Json = {}
     if settings.extended:
-        extensions: Json = {"provisional": settings.provisional, "words": settings.words}
+        extensions |= {"provisional": settings.provisional, "words": settings.words}
         if toys:
             extensions["toys"] = list(toys)
         if converse is not None:
             extensions |= _sampling(converse.sampling)
             extensions["camera"] = asdict(converse.camera)
+    if resume is not None:
+        extensions["resume"] = asdict(resume)
+    if extensions:
         session["lookhear"] = extensions
     return session
 

@@ -78,10 +78,13 @@ def server_events(event: SessionEvent) -> list[Json]:
             return [{"type": "lookhear.input_video_frame.kept", **kept}]
         case events.FramesCleared():
             return [{"type": "lookhear.input_video_frame.cleared"}]
-        case events.SessionCreated(id, settings, expires_at, toys):
-            session = objects.session(settings, id, expires_at, toys)
+        case events.SessionCreated(id, settings, expires_at, toys, resume):
+            session = objects.session(settings, id, expires_at, toys, resume)
             what = "updated" if isinstance(event, events.SessionUpdated) else "created"
             return [{"type": f"session.{what}", "session": session}]
+        case events.SessionResumed(messages, audio_bytes):
+            taken = {"messages": messages, "audio_bytes": audio_bytes}
+            return [{"type": "lookhear.session.resumed", **taken}]
         case events.Refused(problem):
             where = {"param": problem.param, "event_id": problem.event_id}
             return [{"type": "error", "error": {**objects.failure(problem), **where}}]

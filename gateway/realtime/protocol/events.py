@@ -16,19 +16,37 @@ from lookhear.gateway.realtime.settings import ConverseSettings, SessionSettings
 
 
 @dataclass(frozen=True, slots=True)
+class ResumeOffer:
+    """With this token a client whose socket was cut may come back, for so many seconds."""
+
+    token: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class SessionCreated:
     """The socket is open. expires_at: Unix seconds, None: it does not. toys: those of its models
-    that know a small closed world alone."""
+    that know a small closed world alone. resume: None: it ends with its socket."""
 
     session: str
     settings: SessionSettings
     expires_at: int | None
     toys: tuple[str, ...] = ()
+    resume: ResumeOffer | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SessionUpdated(SessionCreated):
     """The client changed the settings; these are all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionResumed:
+    """The client came back. What it sent and is not counted here, it is to send again. messages:
+    of its messages, all together; audio_bytes: of the audio in its appends, decoded."""
+
+    messages: int
+    audio_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +248,7 @@ class FramesCleared:
 
 SessionEvent = (
     SessionCreated
+    | SessionResumed
     | SessionFinished
     | GoingAway
     | Refused

@@ -161,6 +161,12 @@ def going_away() -> ProtocolError:
     return ProtocolError(message, code=GOING_AWAY, type="server_error")
 
 
+def resumed_elsewhere() -> ProtocolError:
+    """The last word on a socket whose session goes on on a newer one."""
+    message = "the session was resumed on another connection, and goes on there; this one is closed"
+    return ProtocolError(message, code="session_resumed_elsewhere")
+
+
 def turn_refused(event: TurnFailed) -> ProtocolError:
     """The engine did not transcribe a turn. Its message begins with the setting to blame, if one
     is: what this model cannot do."""

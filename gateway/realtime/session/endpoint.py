@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 from collections.abc import Sequence
@@ -10,10 +9,9 @@ from collections.abc import Sequence
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from lookhear.engine.client.client import EngineUnavailable
 from lookhear.engine.config.log import bind
 from lookhear.engine.messages import ModelCard
-from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.checks.checks import ProtocolError, shown
 from lookhear.gateway.checks.models import chat_models
 from lookhear.gateway.http.access import REALTIME, Denied, leaving
 from lookhear.gateway.http.errors import error_body
@@ -21,11 +19,15 @@ from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.realtime.protocol.events import Refused
 from lookhear.gateway.realtime.protocol.outputs import Close
 from lookhear.gateway.realtime.protocol.refusals import NO_PLACE
+from lookhear.gateway.realtime.session.attachment import Attachment
 from lookhear.gateway.realtime.session.machine import SHUT_DOWN
 from lookhear.gateway.realtime.session.session import RealtimeSession
 from lookhear.gateway.services.services import services
 from lookhear.gateway.sockets.connections import network
 from lookhear.gateway.telemetry.log import address, log_event
+
+# In the URL of a client that comes back: its token, and the last event that it got.
+TOKEN, AFTER = "lookhear_resume", "lookhear_after"
 
 
 async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None:
@@ -79,6 +81,16 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
     if gateway.is_leaving:
         await deny(leaving(), SHUT_DOWN if is_page else None)
         return
+    if (token := websocket.query_params.get(TOKEN)) is not None:
+        try:
+            session, attachment = _resumed(websocket, token, offered)
+        except Denied as denied:
+            await deny(denied, Close(4000 + denied.status, denied.code) if is_page else None)
+        else:
+            bind(session=session.id)
+            log_event("session.resumed", session=session.id, client=address(websocket.scope))
+            await session.serve_resumed(attachment, subprotocol)
+        return
     requested = dialect.requested_model
     # Who names no model yet may choose one that is up; who names an unknown one is told inside.
     down = requested in {s.model for s in gateway.engine.states if s.state != "ready"}
@@ -112,17 +124,42 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
     bind(session=session.id)
     # Counted before the handshake is answered, so that a burst cannot pass the limits.
     gateway.sessions.add(session)
-    try:
-        session.open(speaks_to)
-        await websocket.accept(subprotocol)
-        await session.run()
-    except WebSocketDisconnect:
-        pass
-    finally:
-        with contextlib.suppress(EngineUnavailable):  # then it has forgotten the session anyway
-            gateway.engine.close_session(session.id)
-        gateway.sessions.discard(session)
-        session.ended.set()
+    attachment = session.attach(websocket)
+    session.begin(speaks_to)
+    await session.serve(attachment, subprotocol)
+
+
+def _resumed(
+    websocket: WebSocket, token: str, offered: Sequence[str]
+) -> tuple[RealtimeSession, Attachment]:
+    """The session that goes on on this socket. Raises Denied."""
+    gateway = services(websocket)
+    after = websocket.query_params.get(AFTER)
+    if not after:
+        message = f"{AFTER}: expected the event_id of the last event that came, got none"
+        raise Denied(400, "missing_required_parameter", message)
+    inside = (s for s in gateway.sessions if isinstance(s, RealtimeSession))
+    session = next((s for s in inside if s.answers_to(token)), None)
+    if session is None:
+        seconds = gateway.config.resume_seconds
+        message = (
+            f"{TOKEN}: expected the token of a session whose connection was cut less than "
+            f"{seconds:g} s ago, got that of none; begin a new one"
+        )
+        raise Denied(404, "session_not_found", message)
+    # Without keys the token is all: a phone that changes its network changes its address.
+    key = gateway.access.key_name(websocket.headers, offered)
+    if key is not None and session.client != key:
+        message = f"{TOKEN}: expected the API key that the session was begun with, got another"
+        raise Denied(403, "session_of_another_key", message)
+    attachment = session.resume(websocket, after)
+    if attachment is None:
+        message = (
+            f"{AFTER}: expected one of the last events of the session, got "
+            f"{shown(after)}; what followed it is not kept any more: begin a new session"
+        )
+        raise Denied(409, "session_not_resumable", message)
+    return session, attachment
 
 
 def _speaks_to(dialect: Dialect, models: Sequence[ModelCard]) -> str | None:

@@ -68,12 +68,15 @@ class RealtimeProtocol:
         expires_at: int | None = None,
         limits: DialogueLimits | None = None,
         seeds: Callable[[], int] = lambda: 0,
+        resume: events.ResumeOffer | None = None,
     ) -> None:
-        """dialect: of the client. seeds: draws those of answers."""
+        """dialect: of the client. seeds: draws those of answers. resume: what the client is
+        offered."""
         assert models, "an engine serves at least one model"
         self.session = session
         self._models = models
         self._expires_at = expires_at
+        self._resume = resume
         self._settings, self._problem = dialect.first_settings(models)
         self._emitter = Emitter(session, dialect)
         self._conversation = Conversation(max_items)
@@ -141,7 +144,7 @@ class RealtimeProtocol:
         """The socket is open. What its URL asked for and cannot be had is an error."""
         self._emitter.put(UseModel(self._settings.main_model))
         self._tune()
-        self._show(events.SessionCreated)
+        self._show(events.SessionCreated, self._resume)
         if self._problem is not None:
             self._emitter.refuse(self._problem)
         return self._take()
@@ -302,12 +305,14 @@ class RealtimeProtocol:
         self._dialogue.tune(self._settings)
         self._turns.tune(self._settings)
 
-    def _show(self, event: type[events.SessionCreated]) -> None:
+    def _show(
+        self, event: type[events.SessionCreated], resume: events.ResumeOffer | None = None
+    ) -> None:
         """Tell the client all of the settings."""
         settings = self._settings
         chosen = (settings.model, settings.converse and settings.converse.model)
         toys = tuple(card.id for card in self._models if card.toy and card.id in chosen)
-        self._emitter.send(event(self.session, settings, self._expires_at, toys))
+        self._emitter.send(event(self.session, settings, self._expires_at, toys, resume))
 
     def _tune(self) -> None:
         self._emitter.put(Tune(self._settings.format, self._settings.vad()))

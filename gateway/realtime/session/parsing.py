@@ -8,7 +8,21 @@ from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.checks.outline import SMALL, TooMuchJson, outline
 from lookhear.gateway.realtime.protocol.commands import ClientCommand
 from lookhear.gateway.realtime.protocol.dialect import Dialect
+from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.cutting import WireFrame
+
+INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
+
+
+async def commands_of(
+    frames: Sequence[WireFrame], dialect: Dialect, services: Services
+) -> list[ClientCommand | ProtocolError]:
+    """As `parsed`, without holding up the event loop."""
+    size, most = sum(map(len, frames)), services.config.max_json_bytes
+    if size <= INLINE_PARSE:
+        return parsed(dialect, frames, most)
+    services.memory.freed(size)  # soon
+    return await services.in_thread(lambda: parsed(dialect, frames, most))
 
 
 def parsed(

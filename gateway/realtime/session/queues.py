@@ -1,11 +1,12 @@
 """Queues between a session's tasks, bounded by bytes rather than by number; and the outbox, of
-frames and then one close frame."""
+frames and then one close frame, which outlives the sockets that it is written to."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections import deque
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import Generic, TypeVar
 
@@ -13,6 +14,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.realtime.protocol.outputs import Close
+from lookhear.gateway.realtime.session.event_log import EventLog
 
 T = TypeVar("T")
 
@@ -50,6 +52,13 @@ class ByteQueue(Generic[T]):
         """Whether as much as the limit is waiting."""
         return self.size >= self.limit or 0 < self._most <= len(self._items)
 
+    def clear(self) -> None:
+        """Forget what waits."""
+        self._items.clear()
+        self.size = 0
+        self._filled.clear()
+        self._drained.set()
+
     async def room(self) -> None:
         """Returns when it is not full."""
         await self._drained.wait()
@@ -85,31 +94,34 @@ class State(Enum):
 
 class Outbox:
     """Holds `limit` bytes for a client that is slow; the policy for more is to close the session.
-    From the half of it on there is no room for answers to more that the client may ask.
+    From the half of it on there is no room for answers to more that the client may ask. kept: bytes
+    that were sent and may be asked for again.
 
     close_code: of the close frame, whoever sent it; 1006 while there is none. reason: why we close.
     bytes_sent: of frames, in characters.
     """
 
-    def __init__(self, websocket: WebSocket, limit: int) -> None:
+    def __init__(self, limit: int, kept: int) -> None:
         self.state = State.OPEN
         self.close_code = 1006
         self.reason: str | None = None
         self.bytes_sent = 0
-        self._websocket = websocket
-        self._queue: ByteQueue[str | Close] = ByteQueue(limit)
+        self._limit = limit
+        self._log = EventLog(kept)
+        self._close: Close | None = None
+        self._filled = asyncio.Event()
         self._overflowed = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
 
     def send(self, frame: Json) -> None:
         """Queue it, or give the session up if there is no room."""
-        if self._queue.full:
+        if self._log.unsent >= self._limit:
             self._overflow()
             return
-        text = json.dumps(frame, separators=(",", ":"))
-        self._queue.put(text, len(text))
-        if self._queue.size > self._queue.limit // 2:
+        self._log.put(_text(frame), frame.get("event_id"))
+        self._filled.set()
+        if self._log.unsent > self._limit // 2:
             self._room.clear()
 
     async def room(self) -> None:
@@ -134,36 +146,58 @@ class Outbox:
         if self.state is State.OPEN:
             self.state = State.CLOSING
             self.reason = close.reason
-            self._queue.put(close, 0)
+            self._close = close
+            self._filled.set()
 
     def was_closed(self, code: int) -> None:
         """The client closed, or went; it counts only if we had not begun to."""
         if self.state is State.OPEN:
             self.close_code = code
 
-    async def write(self) -> None:
-        """Send what is queued, until it is closed or the client is gone."""
+    def rewind(self, after: str) -> bool:
+        """What is written next is what follows that event; False if that is not all here."""
+        return self._log.rewind(after)
+
+    def greet(self, frame: Json) -> None:
+        """Send this first, to the socket that is written to next and to no later one."""
+        self._log.put_first(_text(frame), frame.get("event_id"))
+        self._filled.set()
+
+    async def write(self, websocket: WebSocket, is_over: Callable[[], bool]) -> None:
+        """Send what is queued, until it is closed, the client is gone, or `is_over`: what is queued
+        then is for another socket."""
+        self._filled.set()  # there may be something that the socket before was not given
         try:
             while True:
-                frames = await self._queue.take(BATCH)
-                if self._queue.size <= self._queue.limit // 2:
+                await self._filled.wait()
+                if is_over():
+                    return
+                texts = self._log.take(BATCH, MOST_TAKEN)
+                if self._log.unsent <= self._limit // 2:
                     self._room.set()
-                for frame in frames:
-                    if isinstance(frame, Close):
-                        self.close_code = frame.code
-                        await self._websocket.close(frame.code, frame.reason)
-                        return
-                    await self._websocket.send_text(frame)
-                    self.bytes_sent += len(frame)
+                for text in texts:
+                    await websocket.send_text(text)
+                    self.bytes_sent += len(text)
+                if self._log.unsent:
+                    continue
+                if self._close is not None:
+                    self.close_code = self._close.code
+                    await websocket.close(self._close.code, self._close.reason)
+                    return
+                self._filled.clear()
         except (WebSocketDisconnect, OSError, RuntimeError):
             # The client is gone; the reader learns the close code, if there is one.
             await asyncio.sleep(CLOSE_SECONDS)
 
-    async def give_up(self) -> None:
+    async def give_up(self, websocket: WebSocket) -> None:
         """Once nothing more can be queued: try to say why, and go."""
         await self._overflowed.wait()
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
-                await self._websocket.close(self.close_code, self.reason)
+                await websocket.close(self.close_code, self.reason)
         except (TimeoutError, WebSocketDisconnect, OSError, RuntimeError):
             pass
+
+
+def _text(frame: Json) -> str:
+    return json.dumps(frame, separators=(",", ":"))

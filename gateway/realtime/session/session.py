@@ -1,30 +1,26 @@
-"""One WebSocket session: the asyncio shell around the pure protocol.
+"""One realtime session: the asyncio shell around the pure protocol.
 
-The connection fills the inbox, with pauses (see `gateway.sockets.frames`); the worker takes all
-that waits, does the media work and moves the protocol; the writer empties the outbox. Engine events
-move the protocol on the event loop as they come. Every queue is bounded: while the inbox is full
-the socket is not read (`hold`), while the outbox is half full nothing more is worked on, and when
-it is full the session is closed (`overflow`).
+The socket it is attached to fills the inbox, with pauses (see `gateway.sockets.frames`); the worker
+takes all that waits, does the media work and moves the protocol; the socket's writer empties the
+outbox. Engine events move the protocol as they come. Every queue is bounded: while the inbox is
+full the socket is not read (`hold`), while the outbox is half full nothing more is worked on, and
+when it is full the session is closed. One whose socket is cut goes on, and its client may return.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import math
 import secrets
 from collections.abc import Sequence
-from functools import partial
 
-import numpy as np
 from starlette.websockets import WebSocket
 
 from lookhear.engine.client.client import EngineUnavailable
-from lookhear.engine.messages import SAMPLE_RATE, DropPicture, EngineFailed, Event, ExpectSpeech
+from lookhear.engine.messages import DropPicture, EngineFailed, Event, ExpectSpeech
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.answering.dialogue import DialogueLimits
-from lookhear.gateway.realtime.listening.audio_intake import AudioIntake, Samples
+from lookhear.gateway.realtime.listening.audio_intake import AudioIntake
 from lookhear.gateway.realtime.pictures.media_requests import AudioRequest, load
 from lookhear.gateway.realtime.protocol.commands import (
     Append,
@@ -34,6 +30,7 @@ from lookhear.gateway.realtime.protocol.commands import (
     RareCommand,
 )
 from lookhear.gateway.realtime.protocol.dialect import Dialect
+from lookhear.gateway.realtime.protocol.events import Refused
 from lookhear.gateway.realtime.protocol.outputs import (
     Close,
     Output,
@@ -45,25 +42,23 @@ from lookhear.gateway.realtime.protocol.outputs import (
     TurnFinished,
     UseModel,
 )
-from lookhear.gateway.realtime.protocol.refusals import expired, going_away, our_bug
+from lookhear.gateway.realtime.protocol.refusals import going_away, our_bug, resumed_elsewhere
+from lookhear.gateway.realtime.session.attachment import Attachment, Ending
 from lookhear.gateway.realtime.session.departure import Departure
-from lookhear.gateway.realtime.session.idleness import Idleness
+from lookhear.gateway.realtime.session.hearing import heard
+from lookhear.gateway.realtime.session.lifetime import Lifetime
 from lookhear.gateway.realtime.session.machine import SHUT_DOWN, RealtimeProtocol
-from lookhear.gateway.realtime.session.parsing import parsed
+from lookhear.gateway.realtime.session.parsing import commands_of
 from lookhear.gateway.realtime.session.queues import BATCH, WAITING, ByteQueue, Outbox, State
+from lookhear.gateway.realtime.session.resumption import KEPT, Resumption
 from lookhear.gateway.realtime.session.tally import Tally
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.cutting import WireFrame
-from lookhear.gateway.sockets.frames import EXTENSION, PacedProtocol
-from lookhear.gateway.telemetry.log import LOGGER
-
-INLINE_PARSE = 64 * 1024  # characters: more than this is parsed in a thread
-INLINE_AUDIO = 32 * 1024  # bytes: more than this is decoded in a thread, in pieces of this size
 
 
 class RealtimeSession:
-    """Runs one accepted WebSocket to its end. dialects: those of the URL's path; the first one
-    greets."""
+    """Serves one client to the end. websocket: its first one. dialects: those of the URL's path;
+    the first one greets."""
 
     def __init__(
         self,
@@ -83,6 +78,9 @@ class RealtimeSession:
         self._query = websocket.query_params
         self._dialect = dialects[0](self._query, services.ids)
         self._others = dialects[1:]  # until the first frame has come
+        self._resumption = Resumption(
+            services.metrics, config.resume_seconds, self._end, services.clock
+        )
         self._protocol = RealtimeProtocol(
             session=self.id,
             models=services.engine.models,
@@ -93,74 +91,119 @@ class RealtimeSession:
             expires_at=int(services.now() + limit) if limit else None,
             limits=DialogueLimits(config.max_pictures, config.max_request_pixels),
             seeds=lambda: secrets.randbits(63),
+            resume=self._resumption.offer,
         )
         settings = self._protocol.settings
         self._intake = AudioIntake(services.silero, settings.format, settings.vad())
-        # None: the last one.
-        self._inbox: ByteQueue[WireFrame | None] = ByteQueue(config.max_inbox_bytes, WAITING)
-        self._outbox = Outbox(websocket, config.max_outbox_bytes)
-        self._connection: PacedProtocol | None = None
+        self._inbox = ByteQueue[WireFrame | None](config.max_inbox_bytes, WAITING)  # None: last
+        self._outbox = Outbox(config.max_outbox_bytes, KEPT if config.resume_seconds else 0)
+        self._attachment: Attachment | None = None  # None: the client is away
         self._share = services.shares.one()
+        self._over = asyncio.Event()
         self._progress = asyncio.Event()  # the engine said something
         self._departure: Departure | None = None  # the server is going away
         self._is_deaf = False  # what the client sends now comes too late
         self._is_working = False  # on frames that it took
-        now = services.clock()
-        self._idleness = Idleness(config.first_message_seconds, config.idle_seconds, now)
-        self._idle_timer: asyncio.TimerHandle | None = None
+        self._counted = asyncio.Event()  # those it took are
+        self._counted.set()
+        self._lifetime = Lifetime(config, services.clock, self._end_early)
         self._tally = Tally(self.id, services.metrics, services.clock)
 
-    def open(self, speaks_to: str | None) -> None:
-        """Make it known to the engine. speaks_to: the model with which it has a place to speak."""
+    def begin(self, speaks_to: str | None) -> None:
+        """Make it known to the engine, and run until `ended`. speaks_to: the model with which it
+        has a place to speak."""
         self._engine.open_session(self.id, self._on_engine_event)
         if speaks_to is not None:
             with contextlib.suppress(EngineUnavailable):  # it will be told when it speaks
                 self._engine.send(ExpectSpeech(self.id, speaks_to))
+        self._running = asyncio.create_task(self._run())
 
-    async def run(self) -> None:
-        """After `open`. Returns when the socket is closed, whoever closed it. The engine's rows are
-        then free."""
+    async def _run(self) -> None:
         services = self._services
         services.metrics.sessions_active.inc()
-        expiry: asyncio.TimerHandle | None = None
-        tasks: list[asyncio.Task[None]] = []
+        worker: asyncio.Task[None] | None = None
         try:
             self._apply(self._protocol.start())
-            if seconds := services.config.max_session_seconds:
-                expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
-            self._watch_idleness()
-            reader = asyncio.create_task(self._read())
-            writer = asyncio.create_task(self._share.metered(self._outbox.write()))
+            self._lifetime.begin()
             worker = asyncio.create_task(self._share.metered(self._work()))
-            overflow = asyncio.create_task(self._outbox.give_up())
-            tasks = [reader, writer, worker, overflow]
-            await asyncio.wait({reader, writer, overflow}, return_when=asyncio.FIRST_COMPLETED)
+            await self._over.wait()
+        except Exception as error:
+            self._tally.bug(error)
         finally:
-            for timer in (expiry, self._idle_timer, self._departure):
-                if timer is not None:
-                    timer.cancel()
+            self._lifetime.cancel()
+            if self._departure is not None:
+                self._departure.cancel()
             self._outbox.state = State.ENDED
+            self._end()
+            self._resumption.close()
+            services.sessions.discard(self)
             with contextlib.suppress(EngineUnavailable):  # then it has forgotten us anyway
                 self._engine.close_session(self.id)
-            for task in tasks:
-                task.cancel()
-            services.sessions.discard(self)
             services.metrics.sessions_active.dec()
-            self._tally.end(
-                self._websocket,
-                self._outbox.close_code,
-                bytes_out=self._outbox.bytes_sent,
-                model=self._protocol.settings.main_model,
-                turns=self._protocol.turns_committed,
-                audio_seconds=round(self._protocol.seconds_heard, 3),
-                close_reason=self._outbox.reason,
-            )
-            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-                if isinstance(outcome, Exception):
-                    self._log_bug(outcome)
+            resumed = self._resumption.count
+            self._tally.end(self._websocket, self._outbox, self._protocol, resumed=resumed)
+            if worker is not None:
+                worker.cancel()
+                await asyncio.gather(worker, return_exceptions=True)
+            self.ended.set()
+
+    # --- its sockets -----------------------------------------------------------------------------
+
+    def attach(self, websocket: WebSocket) -> Attachment:
+        """From now on this is the client's socket, and an older one is not; to be served next."""
+        if self._attachment is not None:
+            self._attachment.leave(self._dialect.render(Refused(resumed_elsewhere())))
+        self._resumption.attached()
+        take, room, share = self._take, self._inbox.room, self._share
+        self._attachment = Attachment(websocket, self._services, share, take=take, room=room)
+        return self._attachment
+
+    async def serve(self, attachment: Attachment, subprotocol: str | None) -> None:
+        """Until that socket is gone; and where the session goes with it, until it is over, too."""
+        ending = Ending.CLOSED
+        try:
+            ending = await attachment.run(self._outbox, subprotocol, self._tally.bug)
+        finally:
+            if self._attachment is attachment:
+                self._attachment = None
+                kept = ending is Ending.CUT and not self._services.is_leaving
+                # Who has never said anything has nothing to lose.
+                if not (kept and not self.silent_for and self._resumption.detached()):
+                    self._end()
+        if self._over.is_set():
+            await self.ended.wait()
+
+    def answers_to(self, token: str) -> bool:
+        """Whether it is the session of this token, and goes on."""
+        return not self._over.is_set() and self._resumption.answers_to(token)
+
+    def resume(self, websocket: WebSocket, after: str) -> Attachment | None:
+        """Go on behind the event `after`. None: what followed it is not all here any more."""
+        if not self._outbox.rewind(after):
+            return None
+        self._inbox.clear()  # what nobody has begun to work on the client will send again
+        return self.attach(websocket)
+
+    async def serve_resumed(self, attachment: Attachment, subprotocol: str | None) -> None:
+        """As `serve`, after telling the client what of it is here."""
+        await self._counted.wait()
+        if self._attachment is attachment:
+            for frame in self._dialect.render(self._resumption.resumed()):
+                self._outbox.greet(frame)
+        await self.serve(attachment, subprotocol)
+
+    def _end(self) -> None:
+        self._over.set()
+        if self._attachment is not None:
+            self._attachment.leave()
+
+    # --- its end ---------------------------------------------------------------------------------
 
     def drain(self, seconds: float) -> None:
-        """The server ends in so many seconds: what is under way may end, and then it leaves."""
+        """The server ends in so many seconds: what is under way may end, and then it leaves. Who is
+        away cannot come back to it."""
+        if self._attachment is None:
+            return self._end()
         self._apply(self._protocol.warn(seconds))
         protocol, inbox = self._protocol, self._inbox
         self._departure = Departure(
@@ -175,60 +218,59 @@ class RealtimeSession:
 
     def shut_down(self) -> None:
         """The server stops: a clean close after what is already queued."""
-        self._apply(self._protocol.refuse(going_away()))
-        self._outbox.close(SHUT_DOWN)
+        if self._attachment is None:
+            self._end()
+        else:
+            self._apply([*self._protocol.refuse(going_away()), SHUT_DOWN])
 
     @property
     def silent_for(self) -> float:
         """Seconds in which its client has not sent a first message; 0.0 once it has."""
-        return self._idleness.silent_for(self._services.clock())
+        return self._lifetime.silent_for
+
+    @property
+    def away_for(self) -> float:
+        """Seconds since its socket was cut; 0.0 while it has one."""
+        return self._resumption.away_for(self._services.clock())
 
     def give_way(self) -> None:
-        """Its client has sent nothing, and another one wants its place."""
-        self._end_idle(self.silent_for, "in which others want the place")
+        """Its client has sent nothing, or is away, and another one wants its place."""
+        if self._attachment is None:
+            self._end()
+        else:
+            self._lifetime.end_idle(self.silent_for, "in which others want the place")
 
     # --- tasks -----------------------------------------------------------------------------------
-
-    async def _read(self) -> None:
-        connection = self._websocket.scope.get("extensions", {}).get(EXTENSION)
-        if isinstance(connection, PacedProtocol):  # else a server that is not ours
-            self._connection = connection
-            services = self._services
-            gathering, sessions = services.gathering, services.sessions
-            connection.attach(self._take, lambda: gathering.seconds(len(sessions)), self._share)
-        while True:
-            message = await self._websocket.receive()
-            if message["type"] == "websocket.disconnect":
-                self._outbox.was_closed(message.get("code") or 1005)
-                return
-            text: str | None = message.get("text")
-            self._take(text if text is not None else message.get("bytes") or b"")
-            await self._inbox.room()
 
     def _take(self, frame: WireFrame) -> None:
         self._tally.bytes_in += len(frame)
         if self._is_deaf:
             return
-        self._idleness.heard(self._services.clock())
+        self._lifetime.heard()
         self._inbox.put(frame, len(frame) + 1)
-        if self._connection is not None and self._inbox.full:
-            self._connection.hold()
+        if self._attachment is not None and self._inbox.full:
+            self._attachment.hold()
 
     async def _work(self) -> None:
+        services = self._services
         try:
             while True:
                 await self._outbox.room()
                 taken = await self._inbox.take(BATCH)
                 self._is_working = True
-                if self._connection is not None and not self._inbox.full:
-                    self._connection.release()
+                self._counted.clear()
+                if self._attachment is not None and not self._inbox.full:
+                    self._attachment.release()
                 frames = [frame for frame in taken if frame is not None]
                 if self._others and frames:
                     self._choose_dialect(frames[0])
-                await self._handle(await self._parse(frames))
+                commands = await commands_of(frames, self._dialect, services)
+                self._resumption.took(len(frames), commands)
+                self._counted.set()
+                await self._handle(commands)
                 if taken[-1] is None:
                     await self._hear([], flush=True)
-                    self._apply(self._protocol.depart(now=self._services.clock()))
+                    self._apply(self._protocol.depart(now=services.clock()))
                 self._is_working = False
                 self._look()
                 await asyncio.sleep(self._share.rest())  # others first, if there is more of it
@@ -245,13 +287,6 @@ class RealtimeSession:
         if other is not None:
             self._dialect = other(self._query, self._services.ids)
             self._apply(self._protocol.speak(self._dialect))
-
-    async def _parse(self, frames: Sequence[WireFrame]) -> list[ClientCommand | ProtocolError]:
-        size, most = sum(map(len, frames)), self._services.config.max_json_bytes
-        if size <= INLINE_PARSE:
-            return parsed(self._dialect, frames, most)
-        self._services.memory.freed(size)  # soon
-        return await self._services.in_thread(lambda: parsed(self._dialect, frames, most))
 
     async def _handle(self, commands: Sequence[ClientCommand | ProtocolError]) -> None:
         """In order; appends that follow one another are one piece of media work."""
@@ -292,30 +327,10 @@ class RealtimeSession:
                 self._apply(self._protocol.refuse_audio(appends[0].event_id))
             return
         await self._room_for_turns()
-        services, intake = self._services, self._intake
         chunks = [append.audio for append in appends]
-        if sum(len(chunk) for chunk in chunks) <= INLINE_AUDIO:
-            samples = intake.decode(chunks, flush=flush)
-            windows = intake.windows(samples)
-        else:
-            samples = await self._decoded(b"".join(chunks), flush=flush)
-            windows = await services.while_hearing(lambda: intake.windows(samples))
-        probabilities = await services.vad.judge(intake.voice, windows)
-        services.metrics.heard(len(samples) / SAMPLE_RATE)
         event_id = appends[-1].event_id if appends else None
-        for part in intake.judge(samples, probabilities):
-            self._apply(self._protocol.hear(part, now=services.clock(), event_id=event_id))
-
-    async def _decoded(self, audio: bytes, *, flush: bool) -> Samples:
-        """Piece by piece, so that one who sends much at once does not hold up the others."""
-        hearing, parts = self._services.while_hearing, []
-        for start in range(0, len(audio), INLINE_AUDIO):
-            piece = [audio[start : start + INLINE_AUDIO]]
-            decode = partial(self._intake.decode, piece, flush=False)
-            parts.append(await hearing(decode))
-        if flush:
-            parts.append(await hearing(partial(self._intake.decode, [], flush=True)))
-        return np.concatenate(parts)
+        for part in await heard(chunks, self._intake, self._services, flush=flush):
+            self._apply(self._protocol.hear(part, now=self._services.clock(), event_id=event_id))
 
     async def _room_for_turns(self) -> None:
         """A client far ahead of the engine waits here, and so in the end in its own send."""
@@ -333,7 +348,7 @@ class RealtimeSession:
         if self._outbox.state is not State.OPEN:
             return
         self._tally.said(event)
-        self._idleness.answered(self._services.clock())
+        self._lifetime.answered()
         try:
             self._apply(self._protocol.engine(event, now=self._services.clock()))
         except Exception as error:
@@ -344,7 +359,7 @@ class RealtimeSession:
     def _apply(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
             if self._outbox.state is not State.OPEN:
-                return
+                break
             match output:
                 case Send():
                     if output.problem is not None:
@@ -371,30 +386,15 @@ class RealtimeSession:
                     self._tally.response(output)
                 case Close():
                     self._outbox.close(output)
+        if self._attachment is None and self._outbox.state is not State.OPEN:
+            self._end()  # there is nobody to tell
 
     def _fail(self, error: Exception) -> None:
         """Our own bug: the client is told and closed, other sessions go on."""
-        self._log_bug(error)
-        self._apply(self._protocol.refuse(our_bug()))
-        self._outbox.close(Close(1011, "internal error"))
+        self._tally.bug(error)
+        self._apply([*self._protocol.refuse(our_bug()), Close(1011, "internal error")])
 
-    def _log_bug(self, error: Exception) -> None:
-        told = {"fields": {"session": self.id}}  # engine's events come in a task of no session
-        logging.getLogger(LOGGER).error("session failed", exc_info=error, extra=told)
-
-    def _watch_idleness(self) -> None:
-        now, loop = self._services.clock(), asyncio.get_running_loop()
-        if self._idleness.left(now) <= 0.0:
-            self._end_idle(self._idleness.limit, "without one")
-        elif (seconds := self._idleness.next_look(now)) < math.inf:
-            self._idle_timer = loop.call_later(seconds, self._watch_idleness)
-
-    def _end_idle(self, seconds: float, what: str) -> None:
-        message = f"session: expected a message, got {seconds:.3g} seconds {what}; connect again"
-        self._services.refusals.add("session_idle")
-        self._apply(self._protocol.refuse(ProtocolError(message, code="session_idle")))
-        self._outbox.close(Close(1001, "session idle"))
-
-    def _expire(self) -> None:
-        self._apply(self._protocol.refuse(expired(self._services.config.max_session_seconds)))
-        self._outbox.close(Close(1001, "session expired"))
+    def _end_early(self, problem: ProtocolError, close: Close) -> None:
+        if problem.code == "session_idle":
+            self._services.refusals.add(problem.code)
+        self._apply([*self._protocol.refuse(problem), close])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from starlette.websockets import WebSocket
 
@@ -18,8 +17,10 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.protocol.outputs import ResponseFinished, TurnFinished
+from lookhear.gateway.realtime.session.machine import RealtimeProtocol
+from lookhear.gateway.realtime.session.queues import Outbox
 from lookhear.gateway.telemetry.cadence import Cadence
-from lookhear.gateway.telemetry.log import address, log_event
+from lookhear.gateway.telemetry.log import LOGGER, address, log_event
 from lookhear.gateway.telemetry.metrics import Metrics
 
 MAX_SHOWN = 200  # characters of what a client calls itself
@@ -93,21 +94,32 @@ class Tally:
                 reason=problem.message,
             )
 
-    def end(self, websocket: WebSocket, close_code: int, *, bytes_out: int, **facts: Any) -> None:
-        """The one line about the whole session."""
-        self._metrics.count_session(close_code)
+    def bug(self, error: Exception) -> None:
+        """Ours; the engine's events come in a task of no session, so it is named here."""
+        told = {"fields": {"session": self._session}}
+        logging.getLogger(LOGGER).error("session failed", exc_info=error, extra=told)
+
+    def end(
+        self, websocket: WebSocket, outbox: Outbox, protocol: RealtimeProtocol, *, resumed: int
+    ) -> None:
+        """The one line about the whole session. websocket: its first one."""
+        self._metrics.count_session(outbox.close_code)
         agent = websocket.headers.get("user-agent")
         log_event(
             "session.end",
             session=self._session,
             client=address(websocket.scope),
             user_agent=None if agent is None else agent[:MAX_SHOWN],
-            **facts,
+            model=protocol.settings.main_model,
+            turns=protocol.turns_committed,
+            audio_seconds=round(protocol.seconds_heard, 3),
+            close_reason=outbox.reason,
             turns_failed=self._turns_failed,
             responses=self._responses,
             errors=self._errors,
+            resumed=resumed,
             seconds=round(self._clock() - self._began, 3),
-            close_code=close_code,
+            close_code=outbox.close_code,
             bytes_in=self.bytes_in,
-            bytes_out=bytes_out,
+            bytes_out=outbox.bytes_sent,
         )

@@ -15,8 +15,10 @@ from tests.gateway.logged import logged
 from tests.gateway.running import MANUAL, Running, running, tone
 
 
-async def test_a_client_that_vanishes_frees_its_session(gateway: Running) -> None:
-    async with gateway.client() as client:
+@pytest.mark.parametrize("seconds", [0.0, 0.05])
+async def test_a_client_that_vanishes_frees_its_session(seconds: float) -> None:
+    config = GatewayConfig(port=0, resume_seconds=seconds)
+    async with running(config) as gateway, gateway.client() as client:
         await client.until("session.created")
         await client.update(MANUAL)
         await client.append(tone(0.5))
@@ -24,8 +26,8 @@ async def test_a_client_that_vanishes_frees_its_session(gateway: Running) -> Non
         assert len(gateway.engine.turns) == 1
         client.socket.transport.abort()  # no close frame
         await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
-    assert gateway.engine.turns == {}
-    assert gateway.services.sessions == set()
+        assert gateway.engine.turns == {}
+        assert gateway.services.sessions == set()
 
 
 async def test_closing_normally_frees_it_too(gateway: Running) -> None:

@@ -20,6 +20,7 @@ class Open:
 
     client: str
     silent_for: float
+    away_for: float = 0.0
     gone: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -57,5 +58,18 @@ async def test_who_goes(newcomer: str, clients: str, silent: list[float], gone: 
         assert [n for n, session in enumerate(sessions) if session.gone] == (
             [] if gone is None else [gone]
         )
+        for session in sessions:
+            session.ended.set()
+
+
+async def test_who_is_away_goes_first() -> None:
+    async with running(GatewayConfig(port=0, max_sessions=MOST)) as gateway:
+        away = {1: 2.0, 3: 9.0}
+        sessions = [Open("abcdef"[n], GRACE + n, away.get(n, 0.0)) for n in range(MOST)]
+        full(gateway.services, *sessions)
+        for expected in (3, 1, 5):
+            assert gateway.services.has_room("new")
+            assert sessions[expected].gone
+            gateway.services.sessions.add(Open("x", 0.0))
         for session in sessions:
             session.ended.set()

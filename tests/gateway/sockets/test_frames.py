@@ -361,7 +361,8 @@ async def test_sessions_are_attached(gateway: Running) -> None:
             await client.until("cleared")
         [session] = gateway.services.sessions
         assert isinstance(session, RealtimeSession)
-        assert isinstance(session._connection, PacedProtocol)
+        assert session._attachment is not None
+        assert isinstance(session._attachment._connection, PacedProtocol)
 
 
 def test_a_release_ends_the_pause_before(

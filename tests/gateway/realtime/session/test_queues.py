@@ -51,8 +51,8 @@ async def told(number: int) -> AsyncIterator[tuple[Deaf, Outbox]]:
     """So many answers of 100 bytes to one that takes nothing, in an outbox of 1,000; the first is
     being written."""
     deaf = Deaf()
-    outbox = Outbox(cast(WebSocket, deaf), 1000)
-    writing = asyncio.create_task(outbox.write())
+    outbox = Outbox(1000, kept=0)
+    writing = asyncio.create_task(outbox.write(cast(WebSocket, deaf), lambda: False))
     try:
         for count in range(number):
             outbox.send({"n": f"{count:091}"})

@@ -1,0 +1,70 @@
+"""How long a session may last, and how long nothing may be said in it: timers, and last words."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.realtime.protocol.outputs import Close
+from lookhear.gateway.realtime.protocol.refusals import expired
+from lookhear.gateway.realtime.session.idleness import Idleness
+
+
+class Lifetime:
+    """Of one session. clock: seconds, monotonic. end: called with its last words."""
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        clock: Callable[[], float],
+        end: Callable[[ProtocolError, Close], None],
+    ) -> None:
+        self._idleness = Idleness(config.first_message_seconds, config.idle_seconds, clock())
+        self._most = config.max_session_seconds
+        self._clock = clock
+        self._end = end
+        self._timers: list[asyncio.TimerHandle | None] = [None, None]
+
+    def begin(self) -> None:
+        """From now on it is watched."""
+        if self._most:
+            loop = asyncio.get_running_loop()
+            self._timers[0] = loop.call_later(self._most, self._expire)
+        self._watch()
+
+    def cancel(self) -> None:
+        """It is over by itself."""
+        for timer in self._timers:
+            if timer is not None:
+                timer.cancel()
+
+    def heard(self) -> None:
+        """The client sent a message."""
+        self._idleness.heard(self._clock())
+
+    def answered(self) -> None:
+        """It was sent something of the engine's."""
+        self._idleness.answered(self._clock())
+
+    @property
+    def silent_for(self) -> float:
+        """Seconds in which the client has not sent a first message; 0.0 once it has."""
+        return self._idleness.silent_for(self._clock())
+
+    def end_idle(self, seconds: float, what: str) -> None:
+        """Nothing was said for so many seconds."""
+        message = f"session: expected a message, got {seconds:.3g} seconds {what}; connect again"
+        self._end(ProtocolError(message, code="session_idle"), Close(1001, "session idle"))
+
+    def _watch(self) -> None:
+        now = self._clock()
+        if self._idleness.left(now) <= 0.0:
+            self.end_idle(self._idleness.limit, "without one")
+        elif (seconds := self._idleness.next_look(now)) < math.inf:
+            self._timers[1] = asyncio.get_running_loop().call_later(seconds, self._watch)
+
+    def _expire(self) -> None:
+        self._end(expired(self._most), Close(1001, "session expired"))
