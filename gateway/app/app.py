@@ -32,6 +32,7 @@ from lookhear.gateway.http.errors import (
     answer_http_exception,
     answer_hung_up,
 )
+from lookhear.gateway.http.notes import ANSWERED_BY, IGNORED
 from lookhear.gateway.realtime.dialects import DIALECTS
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.realtime.session.endpoint import serve
@@ -121,7 +122,7 @@ def create_app(
         allow_origins=config.allow_origins,
         allow_methods=["GET", "POST"],
         allow_headers=["*"],
-        expose_headers=["x-request-id"],
+        expose_headers=["x-request-id", ANSWERED_BY, IGNORED],
     )
     door = Middleware(AccessMiddleware, services=services)
     bodies = Middleware(BodyMiddleware, services=services)

@@ -101,7 +101,7 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         problem = ProtocolError(message, code="too_many_sessions", type="server_error")
         await turn_away(problem, Close(1013, "too many sessions"))
         return
-    speaks_to = _speaks_to(dialect, gateway.engine.models)
+    speaks_to = _speaks_to(dialect, gateway.models)
     load = None if speaks_to is None else gateway.engine.live_load(speaks_to)
     if load is not None and not load.places:
         gateway.make_room(gateway.sessions)  # for when it comes back: the engine counts its places

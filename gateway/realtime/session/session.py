@@ -83,7 +83,7 @@ class RealtimeSession:
         self._others = dialects[1:]  # until the first frame has come
         self._protocol = RealtimeProtocol(
             session=self.id,
-            models=services.engine.models,
+            models=services.models,
             dialect=self._dialect,
             ids=services.ids,
             max_turn_seconds=config.max_turn_seconds,
