@@ -34,6 +34,7 @@ from lookhear.gateway.http.errors import (
 )
 from lookhear.gateway.http.notes import ANSWERED_BY, IGNORED
 from lookhear.gateway.realtime.dialects import DIALECTS
+from lookhear.gateway.realtime.openai.client_secrets import client_secrets
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.realtime.session.endpoint import serve
 from lookhear.gateway.services.services import LAG_INTERVAL, Engine, Services
@@ -132,6 +133,7 @@ def create_app(
             Route("/v1/audio/transcriptions", transcriptions.transcriptions, methods=["POST"]),
             Route("/v1/audio/translations", transcriptions.translations, methods=["POST"]),
             Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+            Route("/v1/realtime/client_secrets", client_secrets, methods=["POST"]),
             Route("/v1/models", health.models),
             Route("/v1/models/{id:path}", health.model),
             Route("/health", health.health),

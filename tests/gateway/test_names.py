@@ -139,7 +139,12 @@ def test_what_an_agents_sdk_sends_at_first_is_taken_and_what_it_changes_not_is_n
         *("output_modalities", "tracing", "audio.output"),
         *("audio.input.transcription.delay", "audio.input.turn_detection.idle_timeout_ms"),
     }
-    calm = {"type": "realtime", "tracing": None, "output_modalities": ["text"], "audio": {}}
+    calm: dict[str, Any] = {
+        "type": "realtime",
+        "tracing": None,
+        "output_modalities": ["text"],
+        "audio": {},
+    }
     (updated,) = script.client("session.update", session={**calm, "model": "fake/vision"})
     told = updated["session"]["lookhear"]
     assert "tracing" not in told["ignored"] and "output_modalities" not in told["ignored"]

@@ -17,6 +17,7 @@ from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.checks.models import chat_models
 from lookhear.gateway.http.access import REALTIME, Denied, leaving
 from lookhear.gateway.http.errors import error_body
+from lookhear.gateway.realtime.openai.dialect import dialect_within
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.realtime.protocol.events import Refused
 from lookhear.gateway.realtime.protocol.outputs import Close
@@ -68,7 +69,12 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
 
     try:
         gateway.access.check_place(websocket.headers)
-        gateway.access.check_key(websocket.headers, offered)
+        within = gateway.access.secret_session(websocket.headers, offered, gateway.now())
+        if within is None:
+            gateway.access.check_key(websocket.headers, offered)
+        else:
+            dialects = [dialect_within(within)]
+            dialect = dialects[0](websocket.query_params, gateway.ids)
     except Denied as denied:
         # A browser shows its page nothing of a refused handshake, so it is told inside.
         is_page = denied.status == 401 and bool(offered)
@@ -87,6 +93,10 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         message = f"the engine{whose} is not ready; connect again in a moment"
         problem = ProtocolError(message, code="engine_not_ready", type="server_error")
         await turn_away(problem, Close(1013, "engine not ready"))
+        return
+    unserved = None if within is None else dialect.first_settings(gateway.models)[1]
+    if unserved is not None:
+        await turn_away(unserved, Close(3000, f"{unserved.type}.{unserved.code}"))
         return
     most = gateway.config.max_sessions
     client = gateway.access.key_name(websocket.headers, offered)
