@@ -297,3 +297,11 @@ def test_an_alias_of_nothing_is_refused(alias: str) -> None:
         configured("--model", "ears=a/b", "--model", "c/d", "--alias", alias)
     with pytest.raises(ConfigError, match="no other model"):
         configured("--model", "ears=a/b", "--alias", "x=ears", "--alias", "x=ears")
+
+
+@pytest.mark.parametrize("name", ["fake-english", "whisper-1"])
+async def test_an_alias_of_a_model_that_is_down_is_down(name: str) -> None:
+    async with running(GatewayConfig(port=0, aliases=ALIASES), FakeEngine(sees=True)) as gateway:
+        gateway.engine.down = {"fake-english"}
+        async with gateway.client(f"model={name}") as client:
+            assert (await client.receive())["error"]["code"] == "engine_not_ready"

@@ -85,7 +85,9 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
     if gateway.is_leaving:
         await deny(leaving(), SHUT_DOWN if is_page else None)
         return
-    requested = dialect.requested_model
+    asked = dialect.requested_model
+    called = (card.id for card in gateway.models if asked is not None and card.is_called(asked))
+    requested = next(called, asked)
     # Who names no model yet may choose one that is up; who names an unknown one is told inside.
     down = requested in {s.model for s in gateway.engine.states if s.state != "ready"}
     if down or not gateway.takes_work:
