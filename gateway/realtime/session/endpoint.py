@@ -17,7 +17,7 @@ from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.checks.models import chat_models
 from lookhear.gateway.http.access import REALTIME, Denied, leaving
 from lookhear.gateway.http.errors import error_body
-from lookhear.gateway.realtime.openai.dialect import dialect_within
+from lookhear.gateway.realtime.dialects import dialect_within
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.realtime.protocol.events import Refused
 from lookhear.gateway.realtime.protocol.outputs import Close
