@@ -29,6 +29,8 @@ class GatewayConfig:
     allow_unauthenticated: bool = False
     allow_origins: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()  # other names of models: (name, the model's own)
+    strict_models: bool = False  # names that no model has are refused
     max_sessions: int = 64
     max_session_seconds: float = 0.0  # 0: no limit
     max_turn_seconds: float = 3600.0  # audio between two commits

@@ -86,6 +86,7 @@ class ChatAnswer(Streamer):
             guard_loops=False,
             model_ends=False,
             grammar=self._grammar,
+            salt=self._message.settings.cache_salt.encode(),
         )
 
     def follow(self, sequence: PagedSequence) -> list[Event]:

@@ -66,7 +66,8 @@ class AnswerSettings:
     client named none. stop: texts that end the answer and are not part of it. logit_bias: by token
     id in digits. logprobs: alternatives wanted per token; None: no log probabilities at all.
     template: variables of the chat template, such as enable_thinking. schema: JSON Schema, as JSON
-    text, that the answer keeps to; its thinking is free.
+    text, that the answer keeps to; its thinking is free. cache_salt: prompts with another one share
+    no prefix with this one's.
     """
 
     model: str
@@ -87,6 +88,7 @@ class AnswerSettings:
     logprobs: int | None = None
     template: dict[str, Any] = field(default_factory=dict)
     schema: str | None = None
+    cache_salt: str = ""
 
 
 # --- gateway -> engine ---------------------------------------------------------------------------

@@ -41,7 +41,8 @@ class ModelCard:
     "chat", "image", "video". context_tokens: of one answer with its prompt; 0 if it does not chat.
     toy: it knows a small closed world, and what it writes of anything else means nothing.
     checkpoint: what was loaded, as `EngineConfig.model` takes it. reason: why that, in words, if
-    the engine had to choose.
+    the engine had to choose. aliases: other names that it is asked by. stands_in: it is also asked
+    by names that no served model has. The gateway fills these two in.
     """
 
     id: str
@@ -55,10 +56,16 @@ class ModelCard:
     toy: bool = False
     checkpoint: str = ""
     reason: str = ""
+    aliases: list[str] = field(default_factory=list)
+    stands_in: bool = False
 
     def can(self, ability: str) -> bool:
         """Whether it has the ability."""
         return ability in self.abilities
+
+    def is_called(self, name: str) -> bool:
+        """Whether that is its name or an alias of it."""
+        return name == self.id or name in self.aliases
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,9 @@ from lookhear.gateway.http.errors import (
     answer_http_exception,
     answer_hung_up,
 )
+from lookhear.gateway.http.notes import ANSWERED_BY, IGNORED
 from lookhear.gateway.realtime.dialects import DIALECTS
+from lookhear.gateway.realtime.openai.client_secrets import client_secrets
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.realtime.session.endpoint import serve
 from lookhear.gateway.services.services import LAG_INTERVAL, Engine, Services
@@ -121,7 +123,7 @@ def create_app(
         allow_origins=config.allow_origins,
         allow_methods=["GET", "POST"],
         allow_headers=["*"],
-        expose_headers=["x-request-id"],
+        expose_headers=["x-request-id", ANSWERED_BY, IGNORED],
     )
     door = Middleware(AccessMiddleware, services=services)
     bodies = Middleware(BodyMiddleware, services=services)
@@ -131,6 +133,7 @@ def create_app(
             Route("/v1/audio/transcriptions", transcriptions.transcriptions, methods=["POST"]),
             Route("/v1/audio/translations", transcriptions.translations, methods=["POST"]),
             Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+            Route("/v1/realtime/client_secrets", client_secrets, methods=["POST"]),
             Route("/v1/models", health.models),
             Route("/v1/models/{id:path}", health.model),
             Route("/health", health.health),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -73,20 +74,28 @@ async def metrics(request: Request) -> Response:
 
 
 async def models(request: Request) -> Response:
-    """The default first. None while they are loaded for the first time."""
-    cards = services(request).engine.models
-    return JSONResponse({"object": "list", "data": [_on_wire(card) for card in cards]})
+    """The default first, aliases behind all of them. None while they are loaded for the first
+    time."""
+    cards = services(request).models
+    data = [_on_wire(card) for card in cards]
+    data += [_on_wire(card, alias) for card in cards for alias in card.aliases]
+    return JSONResponse({"object": "list", "data": data})
 
 
 async def model(request: Request) -> Response:
-    """An id may hold slashes, plain or as %2F."""
-    return JSONResponse(_on_wire(served(request.path_params["id"], services(request).engine)))
+    """An id may hold slashes, plain or as %2F. Only what the list has: nothing stands in here."""
+    id, cards = request.path_params["id"], services(request).models
+    card = served(id, [replace(card, stands_in=False) for card in cards])
+    return JSONResponse(_on_wire(card, None if card.id == id else id))
 
 
-def _on_wire(card: ModelCard) -> dict[str, Any]:
-    chosen = {"reason": card.reason} if card.reason else {}
+def _on_wire(card: ModelCard, alias: str | None = None) -> dict[str, Any]:
+    """alias: the entry is about this other name of the model; `root` is what vLLM calls its own."""
+    chosen: dict[str, Any] = {"reason": card.reason} if card.reason else {}
+    if alias is not None:
+        chosen |= {"root": card.id, "lookhear": {"alias_of": card.id}}
     return {
-        "id": card.id,
+        "id": alias or card.id,
         "object": "model",
         "created": card.created,
         "owned_by": "lookhear",

@@ -26,6 +26,7 @@ PATHS = (
     "/v1/audio/translations",
     "/v1/chat/completions",
     "/v1/models",
+    "/v1/realtime/client_secrets",
 )
 PROBES = ("/health", "/metrics", "/ready")  # asked every few seconds: worth a line to nobody
 MAX_SHOWN = 200  # characters of a path in the log

@@ -14,10 +14,11 @@ from lookhear.engine.messages import ModelCard
 from lookhear.gateway.chat.answers import Answers
 from lookhear.gateway.chat.completions import Chunks, completion, heading
 from lookhear.gateway.chat.loading import Question, check_abilities, load
-from lookhear.gateway.chat.messages import Line, parse_messages
+from lookhear.gateway.chat.messages import Line, parse_messages, pointers
 from lookhear.gateway.chat.parameters import Parameters, parse_parameters, wrong_type
 from lookhear.gateway.checks.outline import TooMuchJson, parse_json
 from lookhear.gateway.http.errors import ApiError, error_body
+from lookhear.gateway.http.notes import notes
 from lookhear.gateway.http.requests import done_with_body, limited, until_gone
 from lookhear.gateway.services.services import Services, served, services
 
@@ -38,7 +39,8 @@ async def _prepared(request: Request, gateway: Services) -> tuple[Parameters, Qu
     body = await limited(request, gateway.config.max_upload_bytes, "body").body()
     most, max_media = gateway.config.max_json_bytes, gateway.config.max_pictures
     asked, lines = await gateway.in_thread(lambda: _parse(body, most, max_media))
-    card = served(asked.model or None, gateway.engine, "chat")
+    needed = {pointer.kind for pointer in pointers(lines)} - {"audio"}  # which becomes text
+    card = served(asked.model or None, gateway.models, "chat", needed)
     check_abilities(lines, card, gateway)
     gateway.check_ready(card.id)
     claim = gateway.claim(request, gateway.ids("chatcmpl"))
@@ -50,6 +52,7 @@ async def _answer(
 ) -> Response:
     choices = asked.n or 1
     head = heading(gateway.ids("chatcmpl").replace("_", "-", 1), int(gateway.now()), card)
+    told = notes(card, asked.ignored)
     answers = Answers(gateway)
     try:
         answers.ask(question, asked.settings(card.id), choices)
@@ -57,20 +60,20 @@ async def _answer(
         await until_gone(request, answers.begin())
         if asked.stream:
             chunks = Chunks(head, choices, include_usage=asked.include_usage)
-            return _EventStream(_stream(answers, chunks), answers)
+            return _EventStream(_stream(answers, chunks), answers, told)
         events = await until_gone(request, _all(answers))
     except BaseException:
         answers.close()
         raise
     answers.close()
-    return JSONResponse(completion(head, choices, events))
+    return JSONResponse(completion(head, choices, events), headers=told)
 
 
 class _EventStream(StreamingResponse):
     """Server-sent events. However the response ends, its answers end with it."""
 
-    def __init__(self, content: AsyncIterator[str], answers: Answers) -> None:
-        super().__init__(content, media_type="text/event-stream", headers=HEADERS)
+    def __init__(self, content: AsyncIterator[str], answers: Answers, told: dict[str, str]) -> None:
+        super().__init__(content, media_type="text/event-stream", headers=HEADERS | told)
         self._answers = answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,7 +1,8 @@
 """The body of a chat completion but for its messages: what may be set, and what is not there yet.
 
 What cannot be used is an `ApiError` (400) that names the field, says what was expected and what
-came. Unknown fields are ignored, as are those that only describe who asks.
+came. Unknown fields change nothing and are named in the answer's headers; those that only describe
+who asks, or ask for nothing, are not.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import fields
+from itertools import islice
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 
 from lookhear.engine.messages import AnswerSettings
 from lookhear.gateway.checks.answers import INT32, INT64, SamplingFields, answer_settings
 from lookhear.gateway.checks.checks import Text, WireModel, describe, described, shown
+from lookhear.gateway.checks.unread import MOST, unread
 from lookhear.gateway.http.errors import ApiError, wrong
 
 MAX_CHOICES = 8
+MAX_SALT = 1024  # characters
 ONLY_SCHEMAS = "this server constrains answers by response_format"
 
 # What a client may not ask for yet -> the values that ask for nothing, and why not.
@@ -39,6 +43,22 @@ ABSENT: dict[str, tuple[tuple[Any, ...], str]] = {
     "web_search_options": ((None,), "this server does not search the web"),
     "prompt_logprobs": ((None,), "this server has log probabilities of answers only"),
     "use_beam_search": ((None, False), "this server samples, it has no beams"),
+}
+# Read elsewhere, or about who asks and how the answer is kept and billed.
+HARMLESS = {
+    *ABSENT,
+    *("messages", "user", "store", "metadata", "service_tier", "safety_identifier"),
+    *("prompt_cache_key", "prompt_cache_retention", "request_id"),
+}
+# What some servers have, with the values that are ours already.
+USUAL: dict[str, tuple[Any, ...]] = {
+    "skip_special_tokens": (True,),
+    "spaces_between_special_tokens": (True, False),
+    "add_generation_prompt": (True,),
+    "include_stop_str_in_output": (False,),
+    "parallel_tool_calls": (True, False),
+    "best_of": (1,),
+    "mm_processor_kwargs": (),
 }
 # The field of the body for each setting that an engine's refusal may begin with.
 FIELDS = {
@@ -84,6 +104,13 @@ class Parameters(SamplingFields):
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
     ignore_eos: bool | None = None
+    cache_salt: Annotated[Text, Field(max_length=MAX_SALT)] | None = None
+    _ignored: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """What was set and changes nothing."""
+        return self._ignored
 
     @property
     def include_usage(self) -> bool:
@@ -101,6 +128,7 @@ class Parameters(SamplingFields):
             logit_bias=dict(self.logit_bias or {}),
             stop_tokens=sorted(set(self.stop_token_ids or [])),
             ignore_end=bool(self.ignore_eos),
+            cache_salt=self.cache_salt or "",
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
         )
 
@@ -128,7 +156,14 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
     most = checked.max_completion_tokens or checked.max_tokens
     if most is not None and (checked.min_tokens or 0) > most:
         raise wrong("min_tokens", f"at most the {most} tokens allowed", str(checked.min_tokens))
+    checked._ignored = _ignored(body)
     return checked
+
+
+def _ignored(body: Mapping[str, Any]) -> tuple[str, ...]:
+    usual = {name for name, values in USUAL.items() if body.get(name) in values}
+    found = unread(body, Parameters, harmless=HARMLESS | usual)
+    return tuple(islice((path for path, asks in found if asks), MOST))
 
 
 def wrong_type(param: str, expected: str, value: object) -> ApiError:

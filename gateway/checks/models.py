@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError, shown, wrong
@@ -18,30 +19,68 @@ def chat_models(models: Sequence[ModelCard]) -> list[ModelCard]:
     return [card for card in models if card.can("chat")]
 
 
-def chat_model(name: str | None, models: Sequence[ModelCard]) -> ModelCard:
-    """A served model that answers; the first one for None. Raises ProtocolError."""
-    cards = chat_models(models)
-    if name is None and cards:
-        return cards[0]
-    return _named(name, cards, "session.model", "a served model that answers")
-
-
-def find_model(name: str, models: Sequence[ModelCard], param: str) -> ModelCard:
-    """Find the served model of that name. Raises ProtocolError about the field `param`."""
-    return _named(name, models, param, "a served model")
-
-
-def _named(name: str | None, models: Sequence[ModelCard], param: str, what: str) -> ModelCard:
-    for card in models:
+def choose(
+    name: str | None, able: Sequence[ModelCard], models: Sequence[ModelCard]
+) -> ModelCard | None:
+    """The one of `able` that is called so: by its name, by an alias, or, if none of all `models`
+    is, the first that stands in. None asks for the first."""
+    if name is None:
+        return next(iter(able), None)
+    for card in able:
         if card.id == name:
             return card
-    served = ", ".join(shown(card.id) for card in models)
+    if any(card.is_called(name) for card in models):
+        return next((card for card in able if name in card.aliases), None)
+    return next((card for card in able if card.stands_in), None)
+
+
+def with_names(
+    models: Sequence[ModelCard], aliases: Sequence[tuple[str, str]], *, is_strict: bool
+) -> list[ModelCard]:
+    """The same models, each with the names it is asked by. aliases: (name, id of the model)."""
+    return [
+        replace(
+            card,
+            aliases=[name for name, model in aliases if model == card.id],
+            stands_in=not is_strict,
+        )
+        for card in models
+    ]
+
+
+def chat_model(name: str | None, models: Sequence[ModelCard]) -> ModelCard:
+    """A served model that answers; the first one for None. Raises ProtocolError."""
+    return _named(name, models, "session.model", "chat")
+
+
+def find_model(
+    name: str, models: Sequence[ModelCard], param: str, ability: str | None = None
+) -> ModelCard:
+    """Find the served model that is called so and has the ability. Raises ProtocolError about the
+    field `param`."""
+    return _named(name, models, param, ability)
+
+
+def _named(
+    name: str | None, models: Sequence[ModelCard], param: str, ability: str | None
+) -> ModelCard:
+    able = [card for card in models if ability is None or card.can(ability)]
+    card = choose(name, able, models)
+    if card is not None:
+        return card
+    what = "a served model that answers" if ability == "chat" else "a served model"
+    served = ", ".join(shown(card.id) for card in able)
     raise wrong(param, f"{what} ({served})", shown(name), "model_not_found")
 
 
 def language_code(language: str | None) -> str | None:
     """ "en-US" and "EN" mean "en"; "" means "detect it"."""
     return (language or "").replace("_", "-").split("-")[0].lower() or None
+
+
+def with_keywords(prompt: str, keywords: Sequence[str]) -> str:
+    """What a model is told that the speech is about: it has one prompt for both."""
+    return " ".join(filter(None, (prompt, ", ".join(keywords))))
 
 
 def check_language(language: str, card: ModelCard, param: str) -> None:

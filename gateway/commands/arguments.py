@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 from argparse import BooleanOptionalAction
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,10 @@ def serve_parser() -> argparse.ArgumentParser:
         f"{AUTO_MODEL}: {DEFAULT_REAL} if it can be had, else the toy {DEFAULT_TOY})")  # fmt: skip
     add("--served-name", action="append", default=[], metavar="NAME",
         help="another way to give those names, in the order of --model")  # fmt: skip
+    add("--alias", action="append", default=[], metavar="NAME=MODEL", dest="aliases",
+        help="another name of a served model, as clients hard-wire them; repeatable")  # fmt: skip
+    add("--strict-models", action=BooleanOptionalAction, default=gateway.strict_models,
+        help="refuse names that no served model has; else the first that can is asked")  # fmt: skip
     add("--host", default=gateway.host, help="address to listen on (default: %(default)s)")
     add("--port", type=int, default=gateway.port, help="0: any free one (default: %(default)s)")
     add("--log-level", choices=LEVELS, default=engine.log_level, help="the least that is logged; "
@@ -203,8 +207,9 @@ def gateway_config(options: argparse.Namespace) -> GatewayConfig:
     for name in ("allow_networks", "trusted_proxies"):
         option = "allow-network" if name == "allow_networks" else "trusted-proxy"
         given[name] = [_network(option, text) for text in given[name]]
+    given["aliases"] = map(_alias, options.aliases)
     for name in (
-        "api_keys", "allow_origins", "allow_hosts", "allow_networks", "trusted_proxies"
+        "api_keys", "allow_origins", "allow_hosts", "allow_networks", "trusted_proxies", "aliases"
     ):  # fmt: skip
         given[name] = tuple(given[name])
     return GatewayConfig(**given)
@@ -241,6 +246,29 @@ def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
                 "NAME=MODEL gives a model another one"
             )
     return configs
+
+
+def check_aliases(config: GatewayConfig, engines: Sequence[EngineConfig]) -> None:
+    """Each is one name more, of a model that will be served. Raises ConfigError."""
+    served = [engine.name for engine in engines]
+    known = [*served, DEFAULT_REAL, DEFAULT_TOY] if AUTO_MODEL in served else served
+    seen = list(served)
+    for name, model in config.aliases:
+        if model not in known or model == AUTO_MODEL:
+            names = ", ".join(repr(one) for one in known if one != AUTO_MODEL)
+            raise ConfigError(
+                f"alias: expected NAME=MODEL of a model here ({names}), got {model!r}"
+            )
+        if name in seen:
+            raise ConfigError(f"alias: expected a name that no other model has, got {name!r}")
+        seen.append(name)
+
+
+def _alias(given: str) -> tuple[str, str]:
+    name, _, model = given.partition("=")
+    if not name or not model or not name.isprintable() or " " in name:
+        raise ConfigError(f"alias: expected NAME=MODEL, a name without spaces, got {given!r}")
+    return name, model
 
 
 def _network(option: str, text: str) -> Network:

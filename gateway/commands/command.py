@@ -20,7 +20,7 @@ from lookhear.gateway.app.app import create_app
 from lookhear.gateway.app.notify import READY, notify
 from lookhear.gateway.app.reload import check_certificate
 from lookhear.gateway.app.server import bind, compute_alone, make_server, run
-from lookhear.gateway.commands.arguments import engine_configs, gateway_config
+from lookhear.gateway.commands.arguments import check_aliases, engine_configs, gateway_config
 from lookhear.gateway.commands.settings import read_settings
 from lookhear.gateway.commands.startup import LoadingBar, greet, tell_ready, url
 from lookhear.gateway.config import GatewayConfig
@@ -46,6 +46,7 @@ def serve(argv: list[str]) -> int:
     try:
         config = gateway_config(options)
         engines = engine_configs(options)
+        check_aliases(config, engines)
         check_certificate(config)
         traces = tracer_provider(config.otlp_endpoint)
     except ConfigError as error:

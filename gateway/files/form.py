@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import islice
+
 from starlette.datastructures import FormData
 
+from lookhear.gateway.checks.unread import MOST, unread
 from lookhear.gateway.http.errors import wrong
 
 
@@ -21,3 +25,21 @@ def boolean(form: FormData, name: str, *, absent: bool = False) -> bool:
     if given not in ("true", "false", "1", "0"):
         raise wrong(name, "true or false", repr(given))
     return given in ("true", "1")
+
+
+def texts(form: FormData, name: str) -> list[str]:
+    """Read a list: `name[]`, as the openai package sends it, or `name` again and again. Raises
+    ApiError."""
+    values: list[str] = []
+    for value in [*form.getlist(f"{name}[]"), *form.getlist(name)]:
+        if not isinstance(value, str):
+            raise wrong(f"{name}[]", "text", "a file")
+        values.append(value)
+    return values
+
+
+def ignored(form: FormData, read: Collection[str]) -> tuple[str, ...]:
+    """Names of the fields that hold something and that nobody reads, without their brackets."""
+    names = dict.fromkeys(key.partition("[")[0] for key, value in form.multi_items() if value)
+    given = {name: True for name in names if name not in read}
+    return tuple(path for path, _ in islice(unread(given), MOST))

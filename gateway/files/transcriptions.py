@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from python_multipart.exceptions import MultipartParseError
 from starlette.datastructures import FormData, UploadFile
@@ -17,16 +18,18 @@ from lookhear.engine.client.client import EngineRequestError, EngineUnavailable
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     FileTranscribed,
+    ModelCard,
     TranscribeFile,
     TranscriptionSettings,
 )
 from lookhear.gateway.checks.checks import is_clients_fault
-from lookhear.gateway.checks.models import language_code
+from lookhear.gateway.checks.models import language_code, with_keywords
 from lookhear.gateway.decoding.results import Recording
 from lookhear.gateway.files import subtitles
-from lookhear.gateway.files.form import boolean, text
+from lookhear.gateway.files.form import boolean, ignored, text, texts
 from lookhear.gateway.files.voices import read_voices
 from lookhear.gateway.http.errors import ApiError, wrong
+from lookhear.gateway.http.notes import notes
 from lookhear.gateway.http.requests import limited, until_gone
 from lookhear.gateway.services.services import Engine, Services, served, services
 from lookhear.gateway.slots import Claim
@@ -35,6 +38,11 @@ from lookhear.media.voice.vad import VadConfig
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("segment", "word")
+READ = {
+    *("file", "model", "language", "prompt", "keywords", "response_format"),
+    *("temperature", "timestamp_granularities", "include", "stream", "vad_filter"),
+    *("chunking_strategy", "user"),
+}
 # The field of the form for each setting that an engine's refusal may name.
 PARAMS = {name: name for name in ("file", "language", "prompt", "temperature")} | {
     "words": "timestamp_granularities[]",
@@ -52,6 +60,7 @@ class FileRequest:
     granularities: frozenset[str]
     stream: bool
     voices: VadConfig | None  # how voices are sought; None: all of the file is speech
+    told: dict[str, str]  # headers of the answer
 
 
 async def transcriptions(request: Request) -> Response:
@@ -68,10 +77,13 @@ async def _serve(request: Request, task: str) -> Response:
     gateway = services(request)
     engine = gateway.engine
     gateway.check_ready()
-    asked = await _read(request, gateway, engine, task)
+    asked = await _read(request, gateway, task)
     gateway.check_ready(asked.settings.model)
     claim = gateway.claim(request, gateway.ids("file"))
-    return _answer(asked, await until_gone(request, _transcribe(gateway, engine, asked, claim)))
+    result = await until_gone(request, _transcribe(gateway, engine, asked, claim))
+    answer = _answer(asked, result)
+    answer.headers.update(asked.told)
+    return answer
 
 
 async def _transcribe(
@@ -135,7 +147,7 @@ def _answer(asked: FileRequest, result: FileTranscribed) -> Response:
 async def _stream(result: FileTranscribed) -> AsyncIterator[str]:
     """The events of a streamed answer. The text is known whole, so there is one delta."""
     output = result.num_tokens
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "transcript.text.delta", "delta": result.text},
         {
             "type": "transcript.text.done",
@@ -148,6 +160,8 @@ async def _stream(result: FileTranscribed) -> AsyncIterator[str]:
             },
         },
     ]
+    if result.logprobs is not None:
+        events[1]["logprobs"] = [asdict(token) for token in result.logprobs]
     for event in events:
         yield f"data: {json.dumps(event)}\n\n"
     yield "data: [DONE]\n\n"
@@ -156,7 +170,7 @@ async def _stream(result: FileTranscribed) -> AsyncIterator[str]:
 # --- the form ------------------------------------------------------------------------------------
 
 
-async def _read(request: Request, gateway: Services, engine: Engine, task: str) -> FileRequest:
+async def _read(request: Request, gateway: Services, task: str) -> FileRequest:
     kind = request.headers.get("content-type", "")
     if not kind.lower().startswith("multipart/form-data"):
         raise ApiError(
@@ -165,7 +179,8 @@ async def _read(request: Request, gateway: Services, engine: Engine, task: str) 
     request = limited(request, gateway.config.max_upload_bytes)
     try:
         async with request.form(max_files=4, max_fields=100) as form:
-            settings, format = _settings(form, engine, task), _format(form)
+            card = served(text(form, "model") or None, gateway.models, task)
+            settings, format = _settings(form, card, task), _format(form)
             asked = FileRequest(
                 file=await _file(form),
                 settings=replace(settings, logprobs=_wants_logprobs(form, format)),
@@ -174,6 +189,7 @@ async def _read(request: Request, gateway: Services, engine: Engine, task: str) 
                 granularities=_granularities(form, format),
                 stream=boolean(form, "stream"),
                 voices=read_voices(form),
+                told=notes(card, ignored(form, _read_fields(form))),
             )
     except (MultipartParseError, HTTPException) as error:
         detail = error.detail if isinstance(error, HTTPException) else error
@@ -181,7 +197,6 @@ async def _read(request: Request, gateway: Services, engine: Engine, task: str) 
     except OSError as error:  # what is larger than a megabyte waits in a temporary file
         raise _no_room(error) from None
     if "word" in asked.granularities:
-        card = served(asked.settings.model, engine)
         if not card.has_word_times:
             expected = f"segment, {card.id} has no word times"
             raise wrong("timestamp_granularities[]", expected, "word", "invalid_words")
@@ -206,14 +221,26 @@ async def _file(form: FormData) -> bytes:
     return await file.read()
 
 
-def _settings(form: FormData, engine: Engine, task: str) -> TranscriptionSettings:
-    card = served(text(form, "model") or None, engine, task)
-    language = language_code(text(form, "language")) if task == "transcribe" else None
+def _read_fields(form: FormData) -> set[str]:
+    has_one = _one(texts(form, "languages")) is not None and not text(form, "language")
+    return READ | {"languages"} if has_one else READ
+
+
+def _settings(form: FormData, card: ModelCard, task: str) -> TranscriptionSettings:
+    language = None
+    if task == "transcribe":
+        one = _one(texts(form, "languages"))
+        language = language_code(text(form, "language") or one)
     if language is not None and card.languages and language not in card.languages:
         known = f"one of {', '.join(card.languages)}"
         raise wrong("language", known, repr(language), "invalid_language")
-    prompt = text(form, "prompt") or ""
+    prompt = with_keywords(text(form, "prompt") or "", texts(form, "keywords"))
     return TranscriptionSettings(model=card.id, language=language, task=task, prompt=prompt)
+
+
+def _one(languages: list[str]) -> str | None:
+    """A file is heard in one language: several candidates change nothing, which is told."""
+    return languages[0] if len(languages) == 1 else None
 
 
 def _format(form: FormData) -> str:
@@ -236,18 +263,18 @@ def _temperature(form: FormData) -> float:
 
 def _granularities(form: FormData, format: str) -> frozenset[str]:
     name = "timestamp_granularities[]"
-    values = [*form.getlist(name), *form.getlist("timestamp_granularities")]
+    values = texts(form, "timestamp_granularities")
     for value in values:
         if value not in GRANULARITIES:
             raise wrong(name, "segment or word", repr(value))
     if values and format != "verbose_json":
         raise wrong(name, "response_format verbose_json with it", format)
-    return frozenset(str(value) for value in values)
+    return frozenset(values)
 
 
 def _wants_logprobs(form: FormData, format: str) -> bool:
     name = "include[]"
-    values = [*form.getlist(name), *form.getlist("include")]
+    values = texts(form, "include")
     for value in values:
         if value != "logprobs":
             raise wrong(name, "logprobs", repr(value))

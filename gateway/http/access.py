@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hmac
+import secrets
+from bisect import insort
+from collections import deque
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
 from lookhear.gateway.config import GatewayConfig, is_loopback
 from lookhear.gateway.errors import GatewayError
+from lookhear.gateway.http.client_secrets import MAX_SECRET, has_form, read, sign, signing_key
 from lookhear.gateway.sockets.connections import network
 
 REALTIME = "realtime"  # the subprotocol that clients want echoed
@@ -20,6 +25,7 @@ EXPECTED_KEY = (
     f"{KEY_PROTOCOL}KEY)"
 )
 LEAVING_RETRY_AFTER = 5  # seconds: then a load balancer knows, or the next server may be up
+MAX_SECRETS = 10_000  # of one process, not expired
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -50,6 +56,8 @@ class Access:
     """The rules of one gateway. Each check raises Denied."""
 
     def __init__(self, config: GatewayConfig) -> None:
+        self._own_signer = secrets.token_bytes(32)
+        self._secrets: deque[float] = deque()  # when the newest ones expire
         self.set_keys(config.read_keys())
         self._origins = {origin.lower() for origin in config.allow_origins}
         self._checks_host = config.checks_host
@@ -59,6 +67,8 @@ class Access:
     def set_keys(self, keys: Sequence[str]) -> None:
         """Those that count from now on; who is inside stays. None: nobody needs one."""
         self._keys = [key.encode() for key in keys]
+        # Without keys nobody must keep a secret out; it still says what its session is.
+        self._signers = [signing_key(key) for key in self._keys] or [self._own_signer]
 
     def check_place(self, headers: Headers) -> None:
         """The Host header of a keyless local server, and the origin of a web page."""
@@ -77,26 +87,74 @@ class Access:
 
     def check_key(self, headers: Headers, subprotocols: Sequence[str] = ()) -> None:
         """The API key, in the Authorization header or among the offered subprotocols."""
+        key = _key(headers, subprotocols)
+        if key is not None and self._is_secret(key) and self._known(key) is not None:
+            what = f"{EXPECTED_KEY}, got a client secret, which opens realtime sessions and no more"
+            raise Denied(401, "client_secret_not_allowed", what)
         if not self._keys:
             return
-        key = _key(headers, subprotocols)
         if key is None:
             raise Denied(401, "invalid_api_key", f"{EXPECTED_KEY}, got none")
         if self._known(key) is None:
             raise Denied(401, "invalid_api_key", f"{EXPECTED_KEY}, got an unknown one")
 
+    def secret_session(
+        self, headers: Headers, subprotocols: Sequence[str], now: float
+    ) -> dict[str, Any] | None:
+        """The session for which the client has presented a secret; None: it has none, and what it
+        has is for `check_key`. now: Unix seconds."""
+        key = _key(headers, subprotocols)
+        if key is None or not self._is_secret(key):
+            return None
+        secret = read(key, self._signers)
+        if secret is None:
+            message = "expected a client secret of this server, got one that none of its keys made"
+            raise Denied(401, "invalid_client_secret", message)
+        if now >= secret.expires_at:
+            message = "expected a client secret that is valid, got one that has expired"
+            raise Denied(401, "client_secret_expired", message)
+        return secret.session
+
+    def make_secret(
+        self, headers: Headers, session: dict[str, Any], now: float, seconds: int
+    ) -> tuple[str, int]:
+        """-> (a secret for such a session, when it expires), both in Unix seconds. It is signed by
+        the key that the client has presented, and counts as its."""
+        while self._secrets and self._secrets[0] <= now:
+            self._secrets.popleft()
+        if len(self._secrets) >= MAX_SECRETS:
+            message = f"expected at most {MAX_SECRETS} client secrets that are valid, got one more"
+            raise Denied(429, "too_many_client_secrets", message, LEAVING_RETRY_AFTER)
+        key = _key(headers, ())
+        signer = (None if key is None else self._known(key)) or 0
+        expires_at = int(now) + seconds
+        secret = sign(self._signers[signer], session, expires_at, secrets.token_urlsafe(9))
+        if len(secret) > MAX_SECRET:
+            expected = f"a configuration that fits into a key of {MAX_SECRET} characters"
+            message = f"session: expected {expected}, got one of {len(secret)}"
+            raise Denied(400, "session_too_large", message)
+        insort(self._secrets, expires_at)
+        return secret, expires_at
+
     def key_name(self, headers: Headers, subprotocols: Sequence[str] = ()) -> str | None:
         """Who asks, by the key that it has presented: "key 0" for the first of ours. None: there
         are no keys, or it has none of them."""
         key = _key(headers, subprotocols)
-        known = None if key is None else self._known(key)
+        known = None if key is None or not self._keys else self._known(key)
         return None if known is None else f"key {known}"
 
+    def _is_secret(self, key: str) -> bool:
+        return has_form(key) and key.encode() not in self._keys
+
     def _known(self, key: str) -> int | None:
-        """Every key is compared, each in constant time, so that timing tells nothing."""
+        """Which of ours it is, or has signed it if it is a client secret. Every key is compared,
+        each in constant time, so that timing tells nothing."""
         given = key.encode()
         same = [hmac.compare_digest(given, known) for known in self._keys]
-        return same.index(True) if any(same) else None
+        if any(same):
+            return same.index(True)
+        secret = read(key, self._signers)
+        return None if secret is None else secret.signer
 
     def client(self, headers: Headers, address: str, subprotocols: Sequence[str] = ()) -> str:
         """Who asks, as far as shares of what is scarce go: the address (of IPv6 the network, for

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lookhear.gateway.realtime.openai.dialect import OpenAIDialect
+from lookhear.gateway.realtime.openai.dialect import OpenAIDialect, dialect_within
 from lookhear.gateway.realtime.protocol.dialect import Dialect
+
+__all__ = ["DIALECTS", "dialect_within"]
 
 DIALECTS: tuple[type[Dialect], ...] = (OpenAIDialect,)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from lookhear.engine.messages import AnswerSettings, ModelCard, TranscriptionSettings
 from lookhear.gateway.checks.answers import Sampling, answer_settings
-from lookhear.gateway.checks.models import chat_models, speech_models
+from lookhear.gateway.checks.models import chat_models, speech_models, with_keywords
 from lookhear.media.audio.pcm import AudioFormat
 from lookhear.media.voice.vad import VadConfig
 
@@ -78,6 +78,7 @@ class SessionSettings:
     language: str | None = None  # of the speech, None: detect it
     languages: tuple[str, ...] = ()  # the only ones it may be; empty: any
     prompt: str = ""  # what the speech is about, for the model
+    keywords: tuple[str, ...] = ()  # words of it, told with the prompt
     format: AudioFormat = AudioFormat()  # of the audio that comes
     turn_detection: TurnDetection | None = TurnDetection()  # None: the client ends turns itself
     logprobs: bool = False  # transcripts come with log probabilities of their tokens
@@ -85,6 +86,8 @@ class SessionSettings:
     words: bool = False  # times of words are wanted, too
     extended: bool = False  # the client knows our extensions, so they are echoed
     converse: ConverseSettings | None = None  # how it answers, None: it transcribes only
+    ignored: tuple[str, ...] = ()  # fields that the client has set and that change nothing
+    asked: tuple[tuple[str, str], ...] = ()  # (field, name) of models that are called otherwise
 
     @property
     def main_model(self) -> str:
@@ -104,7 +107,7 @@ class SessionSettings:
             model=self.model,
             language=self.language,
             languages=self.languages,
-            prompt=self.prompt,
+            prompt=with_keywords(self.prompt, self.keywords),
             logprobs=self.logprobs,
             provisional=self.provisional,
             words=self.words,

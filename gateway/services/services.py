@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, cast
@@ -22,6 +22,7 @@ from lookhear.engine.messages import (
     Pong,
     TranscribeFile,
 )
+from lookhear.gateway.checks.models import choose, with_names
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.decoding.decoders import Decoders
 from lookhear.gateway.fetching.fetcher import Fetcher
@@ -175,6 +176,12 @@ class Services:
         self.gathering.observe(seconds)
 
     @property
+    def models(self) -> list[ModelCard]:
+        """Those that were loaded, the default first, each with the names it is asked by."""
+        config = self.config
+        return with_names(self.engine.models, config.aliases, is_strict=config.strict_models)
+
+    @property
     def takes_work(self) -> bool:
         """Whether some model can be asked now. None can until all have been loaded."""
         engine = self.engine
@@ -273,21 +280,28 @@ class Services:
         return True
 
 
-def served(name: str | None, engine: Engine, ability: str | None = None) -> ModelCard:
-    """The card of a served model that has the ability; for None the first of those.
+def served(
+    name: str | None,
+    models: Sequence[ModelCard],
+    ability: str | None = None,
+    wanted: Collection[str] = (),
+) -> ModelCard:
+    """The model that is called so and has the ability; for None, and for names that no model has
+    unless they are refused, the first of those, rather one that has all the `wanted` ones, too.
 
     Raises ApiError: 404 if there is no such model, 400 if it cannot do that.
     """
-    cards = engine.models
-    able = [card for card in cards if ability is None or card.can(ability)]
-    for card in able:
-        if name is None or card.id == name:
-            return card
-    if name is None or any(card.id == name for card in cards):
+    able = [card for card in models if ability is None or card.can(ability)]
+    likely = [card for card in able if all(map(card.can, wanted))]
+    is_known = name is not None and any(card.is_called(name) for card in models)
+    card = choose(name, able if is_known else likely or able, models)
+    if card is not None:
+        return card
+    if name is None or is_known or any(card.stands_in for card in models):
         can = f"can {ability} ({', '.join(repr(card.id) for card in able) or 'none is served'})"
         got = "none" if name is None else repr(name)
         raise wrong("model", f"one that {can}", got, "unsupported_model")
-    known = ", ".join(repr(card.id) for card in cards)
+    known = ", ".join(repr(card.id) for card in models)
     message = f"model: expected a served model ({known}), got {name!r}"
     raise ApiError(404, message, code="model_not_found", param="model")
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from lookhear import AsyncClient, InvalidRequest, ModelNotFound, ReasoningDelta, message
+from lookhear.gateway.config import GatewayConfig
 from tests.gateway.chatting import jpeg, png
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import Running, running, tone
@@ -14,7 +15,8 @@ from tests.gateway.running import Running, running, tone
 
 @pytest.fixture
 async def gateway() -> AsyncIterator[Running]:
-    async with running(engine=FakeEngine(sees=True)) as gateway:
+    config = GatewayConfig(port=0, strict_models=True)
+    async with running(config, FakeEngine(sees=True)) as gateway:
         yield gateway
 
 

@@ -39,7 +39,7 @@ def folder_of_b(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pair(folder_of_b: Path) -> Iterator[ServerProcess]:
-    models = ["--model", "a=demo-whisper", "--model", f"b={folder_of_b}"]
+    models = ["--model", "a=demo-whisper", "--model", f"b={folder_of_b}", "--strict-models"]
     with ServerProcess(arguments=[*models, *SERVE], start_seconds=120.0) as process:
         yield process
 

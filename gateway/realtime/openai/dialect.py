@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.realtime.openai.fixed_sessions import fixed_settings, within
 from lookhear.gateway.realtime.openai.parsing import binary_frame, parse_client_event
 from lookhear.gateway.realtime.openai.rendering import server_events
 from lookhear.gateway.realtime.openai.session_updates import first_settings
@@ -22,9 +23,11 @@ class OpenAIDialect:
     """See `Dialect`. The URL may name a model, and ask for a transcription session."""
 
     path: ClassVar[str] = "/v1/realtime"
+    fixed: ClassVar[Json | None] = None  # the session that a client secret was made for
 
     def __init__(self, query: Mapping[str, str], ids: IdFactory) -> None:
-        self.requested_model = query.get("model") or None
+        asked = query if self.fixed is None else self.fixed
+        self.requested_model = asked.get("model") or None
         self._transcribes = query.get("intent") == "transcription"
         self._ids = ids
 
@@ -36,14 +39,17 @@ class OpenAIDialect:
     def first_settings(
         self, models: Sequence[ModelCard]
     ) -> tuple[SessionSettings, ProtocolError | None]:
-        """As the URL asks."""
+        """As the client secret says; as the URL asks, if there is none."""
+        if self.fixed is not None:
+            return fixed_settings(self.fixed, models)
         return first_settings(models, self.requested_model, transcribes=self._transcribes)
 
     def parse(self, frame: WireFrame) -> Sequence[ClientCommand]:
         """One client event is one command. Raises ProtocolError."""
         if isinstance(frame, bytes):
             raise binary_frame(len(frame))
-        return (parse_client_event(frame),)
+        command = parse_client_event(frame)
+        return (command if self.fixed is None else within(command, self.fixed),)
 
     def render(self, event: SessionEvent) -> Sequence[Json]:
         """type and event_id come first: it is what a person looks for in a log of frames."""
@@ -51,3 +57,14 @@ class OpenAIDialect:
             {"type": frame["type"], "event_id": self._ids("event"), **frame}
             for frame in server_events(event)
         ]
+
+
+def dialect_within(session: Json) -> type[OpenAIDialect]:
+    """The dialect of clients whose secret was made for that session."""
+
+    class FixedDialect(OpenAIDialect):
+        """One that cannot leave it."""
+
+        fixed = session
+
+    return FixedDialect

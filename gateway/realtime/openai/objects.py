@@ -47,6 +47,8 @@ def session(
             transcription["languages"] = list(settings.languages)
         if settings.prompt:
             transcription["prompt"] = settings.prompt
+        if settings.keywords:
+            transcription["keywords"] = list(settings.keywords)
         audio["transcription"] = transcription
     if settings.turn_detection is not None:
         audio["turn_detection"] = _detection(settings.turn_detection, answers=converse is not None)
@@ -63,6 +65,10 @@ def session(
     if expires_at is not None:
         session["expires_at"] = expires_at
     extensions: Json = {}
+    if settings.ignored:
+        extensions["ignored"] = list(settings.ignored)
+    if settings.asked:
+        extensions["asked"] = dict(settings.asked)
     if settings.extended:
         extensions |= {"provisional": settings.provisional, "words": settings.words}
         if toys:

@@ -1,15 +1,17 @@
 """How `session.update` changes a session, and how its URL lets it begin.
 
 An update is a partial merge: an absent field keeps its value, null clears it, "" clears the prompt
-and the language. It is checked as a whole first, so a refused update changes nothing. Tuning fields
-that we do not have (noise_reduction, delay, keywords, idle_timeout_ms, strength) are accepted and
-ignored.
+and the language. It is checked as a whole first, so a refused update changes nothing. Fields that
+we do not have (noise_reduction, delay, idle_timeout_ms, voices) are accepted, change nothing, and
+the echo names them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -23,7 +25,12 @@ from lookhear.gateway.checks.models import (
     language_code,
     speech_models,
 )
-from lookhear.gateway.realtime.openai.generation_updates import converse_updated, merged
+from lookhear.gateway.checks.unread import MOST, unread
+from lookhear.gateway.realtime.openai.generation_updates import (
+    ConversePatch,
+    converse_updated,
+    merged,
+)
 from lookhear.gateway.realtime.settings import (
     ConverseSettings,
     Eagerness,
@@ -33,8 +40,14 @@ from lookhear.gateway.realtime.settings import (
 )
 from lookhear.media.audio.pcm import AudioFormat, AudioFormatError
 
+# What a client may send back as it was told it.
+ECHOED = ("id", "object", "expires_at", "client_secret")
+_TRANSCRIPTION_MODEL = "audio.input.transcription.model"
+# Names of models that OpenAI's clients ask to transcribe, and no other.
+_TRANSCRIBER = re.compile(r"whisper|transcribe|(?:^|[/_-])(?:asr|stt)(?:$|[_-])", re.IGNORECASE)
 LOGPROBS = "item.input_audio_transcription.logprobs"
 MAX_LANGUAGES = 100
+MAX_KEYWORDS, MAX_KEYWORD = 100, 100  # of them, and characters of one
 MAX_PROMPT = 8192  # characters; a model keeps the last few hundred tokens of it
 
 
@@ -52,6 +65,12 @@ class TranscriptionPatch(WireModel):
     language: Text | None = None
     languages: Annotated[list[Text], Field(max_length=MAX_LANGUAGES)] | None = None
     prompt: Annotated[Text, Field(max_length=MAX_PROMPT)] | None = None
+    keywords: (
+        Annotated[
+            list[Annotated[Text, Field(max_length=MAX_KEYWORD)]], Field(max_length=MAX_KEYWORDS)
+        ]
+        | None
+    ) = None
 
 
 class TurnDetectionPatch(WireModel):
@@ -101,8 +120,9 @@ def first_settings(
 ) -> tuple[SessionSettings, ProtocolError | None]:
     """How a session begins, and what is wrong with what its URL asked for.
 
-    requested: the model in the URL; one that answers makes it a session of type `realtime`.
-    transcribes: the URL says that it is to be a transcription session.
+    requested: the model in the URL; one that answers makes it a session of type `realtime`, and so
+    does a name that no model has, unless it is that of a transcriber. transcribes: the URL says
+    that it is to be a transcription session.
     """
     speech, settings = speech_models(models), default_settings(models)
     problem = None
@@ -110,13 +130,42 @@ def first_settings(
         problem = _cannot_transcribe()
     if requested is None:
         return settings, problem
+    is_known = any(card.is_called(requested) for card in models)
+    ability = "transcribe" if transcribes else None
+    if not is_known and not transcribes:
+        hears = bool(_TRANSCRIBER.search(requested)) or not chat_models(models)
+        ability = "transcribe" if hears and speech else "chat"
     try:
-        card = find_model(requested, speech if transcribes else models, "model")
+        card = find_model(requested, models, "model", ability)
     except ProtocolError as error:
         return settings, problem or error
     if card.can("transcribe"):
-        return replace(settings, model=card.id), problem
-    return replace(settings, converse=ConverseSettings(card.id)), problem
+        settings = replace(settings, model=card.id)
+        return _asked(settings, _TRANSCRIPTION_MODEL, requested, card), problem
+    settings = replace(settings, converse=ConverseSettings(card.id))
+    return _asked(settings, "model", requested, card), problem
+
+
+def _asked(
+    settings: SessionSettings, field: str, name: str | None, card: ModelCard | None
+) -> SessionSettings:
+    """Remember that the client calls the model of this field otherwise, if it does."""
+    others = tuple(entry for entry in settings.asked if entry[0] != field)
+    own = ((field, name),) if name is not None and card is not None and name != card.id else ()
+    return replace(settings, asked=(*others, *own))
+
+
+def _with_unread(settings: SessionSettings, session: dict[str, Any]) -> SessionSettings:
+    """Remember what was set and is not read; null takes it back."""
+    readers: tuple[type[WireModel], ...] = (SessionPatch,)
+    if settings.converse is not None:
+        readers = (SessionPatch, ConversePatch)
+    given = dict(islice(unread(session, *readers, harmless=ECHOED), MOST))
+    if settings.converse is not None and "output_modalities" in session:
+        given["output_modalities"] = session["output_modalities"] not in (None, ["text"])
+    kept = [path for path in settings.ignored if given.get(path, True)]
+    asks = [path for path, is_asked in given.items() if is_asked and path not in kept]
+    return replace(settings, ignored=(*kept, *asks)[:MOST])
 
 
 def updated(
@@ -127,7 +176,7 @@ def updated(
         patch = SessionPatch.model_validate(session)
     except ValidationError as error:
         raise invalid(error, "session") from None
-    new = _typed(settings, patch.type, session, models)
+    new = _with_unread(_typed(settings, patch.type, session, models), session)
     given = patch.model_fields_set
     if patch.audio is not None and patch.audio.input is not None:
         new = _with_input(new, patch.audio.input, models)
@@ -164,7 +213,11 @@ def _typed(
         got = '"realtime"; no served model answers, this server transcribes'
         raise wrong("session.type", '"transcription"', got, "unsupported_session_type")
     converse = settings.converse or ConverseSettings(cards[0].id)
-    return replace(settings, converse=converse_updated(converse, session, models))
+    new = replace(settings, converse=converse_updated(converse, session, models))
+    if "model" in session:
+        card = find_model(new.main_model, models, "session.model")
+        new = _asked(new, "model", session["model"], card)
+    return new
 
 
 def _with_input(
@@ -191,17 +244,21 @@ def _with_transcription(
     speech = speech_models(models)
     if patch is None:  # "off", which no session can be: back to the defaults
         first = speech[0].id if speech else None
-        return replace(settings, model=first, language=None, languages=(), prompt="")
+        new = replace(settings, model=first, language=None, languages=(), prompt="", keywords=())
+        return _asked(new, _TRANSCRIPTION_MODEL, None, None)
     new = settings
     given = patch.model_fields_set
     path = "session.audio.input.transcription"
     if patch.model is not None:
-        card = find_model(patch.model, speech, f"{path}.model")
-        new = replace(new, model=card.id)
+        card = find_model(patch.model, models, f"{path}.model", "transcribe")
+        new = _asked(replace(new, model=card.id), _TRANSCRIPTION_MODEL, patch.model, card)
     elif "model" in given:
         new = replace(new, model=speech[0].id if speech else None)
+        new = _asked(new, _TRANSCRIPTION_MODEL, None, None)
     if "prompt" in given:
         new = replace(new, prompt=patch.prompt or "")
+    if "keywords" in given:
+        new = replace(new, keywords=tuple(filter(None, patch.keywords or ())))
     if "language" in given:
         new = replace(new, language=language_code(patch.language))
     if "languages" in given:

@@ -15,6 +15,7 @@ from lookhear.gateway.checks.checks import ProtocolError, shown
 from lookhear.gateway.checks.models import chat_models
 from lookhear.gateway.http.access import REALTIME, Denied, leaving
 from lookhear.gateway.http.errors import error_body
+from lookhear.gateway.realtime.dialects import dialect_within
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.realtime.protocol.events import Refused
 from lookhear.gateway.realtime.protocol.outputs import Close
@@ -70,7 +71,12 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
 
     try:
         gateway.access.check_place(websocket.headers)
-        gateway.access.check_key(websocket.headers, offered)
+        within = gateway.access.secret_session(websocket.headers, offered, gateway.now())
+        if within is None:
+            gateway.access.check_key(websocket.headers, offered)
+        else:
+            dialects = [dialect_within(within)]
+            dialect = dialects[0](websocket.query_params, gateway.ids)
     except Denied as denied:
         # A browser shows its page nothing of a refused handshake, so it is told inside.
         is_page = denied.status == 401 and bool(offered)
@@ -91,7 +97,9 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
             log_event("session.resumed", session=session.id, client=address(websocket.scope))
             await session.serve_resumed(attachment, subprotocol)
         return
-    requested = dialect.requested_model
+    asked = dialect.requested_model
+    called = (card.id for card in gateway.models if asked is not None and card.is_called(asked))
+    requested = next(called, asked)
     # Who names no model yet may choose one that is up; who names an unknown one is told inside.
     down = requested in {s.model for s in gateway.engine.states if s.state != "ready"}
     if down or not gateway.takes_work:
@@ -99,6 +107,10 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         message = f"the engine{whose} is not ready; connect again in a moment"
         problem = ProtocolError(message, code="engine_not_ready", type="server_error")
         await turn_away(problem, Close(1013, "engine not ready"))
+        return
+    unserved = None if within is None else dialect.first_settings(gateway.models)[1]
+    if unserved is not None:
+        await turn_away(unserved, Close(3000, f"{unserved.type}.{unserved.code}"))
         return
     most = gateway.config.max_sessions
     client = gateway.access.key_name(websocket.headers, offered)
@@ -113,7 +125,7 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         problem = ProtocolError(message, code="too_many_sessions", type="server_error")
         await turn_away(problem, Close(1013, "too many sessions"))
         return
-    speaks_to = _speaks_to(dialect, gateway.engine.models)
+    speaks_to = _speaks_to(dialect, gateway.models)
     load = None if speaks_to is None else gateway.engine.live_load(speaks_to)
     if load is not None and not load.places:
         gateway.make_room(gateway.sessions)  # for when it comes back: the engine counts its places

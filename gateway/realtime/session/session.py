@@ -83,7 +83,7 @@ class RealtimeSession:
         )
         self._protocol = RealtimeProtocol(
             session=self.id,
-            models=services.engine.models,
+            models=services.models,
             dialect=self._dialect,
             ids=services.ids,
             max_turn_seconds=config.max_turn_seconds,

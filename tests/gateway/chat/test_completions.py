@@ -129,8 +129,8 @@ async def test_errors_reach_the_sdk_as_its_own(sdk: AsyncOpenAI, seeing: Running
         await sdk.chat.completions.create(model="fake/vision", messages=messages)
     assert bad.value.param == "messages[0].content[0].image_url.url"
     messages = [user("hello")]
-    with pytest.raises(openai.NotFoundError):
-        await sdk.chat.completions.create(model="gpt-9", messages=messages)
+    with pytest.raises(openai.BadRequestError, match="fake/whisper"):
+        await sdk.chat.completions.create(model="fake/whisper", messages=messages)
     seeing.engine.chat.fail_next("server_error")
     stream = await sdk.chat.completions.create(model="fake/vision", messages=messages, stream=True)
     with pytest.raises(openai.APIError, match="asked to fail"):

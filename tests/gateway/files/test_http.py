@@ -84,7 +84,7 @@ async def test_silence_of_no_length_gives_empty_text(http: httpx.AsyncClient) ->
 @pytest.mark.parametrize(
     ("data", "status", "param", "words"),
     [
-        ({"model": "whisper-9"}, 404, "model", ["fake/whisper", "whisper-9"]),
+        ({"keywords[]": "x", "include[]": "all"}, 400, "include[]", ["logprobs", "all"]),
         ({"response_format": "mp3"}, 400, "response_format", ["verbose_json", "mp3"]),
         ({"language": "xx"}, 400, "language", ["de, en, fr", "xx"]),
         ({"temperature": "hot"}, 400, "temperature", ["0 to 1", "hot"]),

@@ -97,10 +97,6 @@ BAD: dict[str, tuple[Any, str, str | None, list[str]]] = {
         {"type": "session.update", "session": {"type": "dance"}}, "invalid_value",
         "session.type", ["transcription", "dance"],
     ),
-    "unknown model": (
-        audio(transcription={"model": "whisper-9"}), "model_not_found",
-        f"{AUDIO}.transcription.model", ["fake/whisper", "whisper-9"],
-    ),
     "model no string": (
         audio(transcription={"model": 3}), "invalid_value", f"{AUDIO}.transcription.model",
         ["expected a string", "3"],
@@ -221,7 +217,7 @@ async def test_values_are_shown_whatever_they_are() -> None:
         deep = deep.pop()
 
 
-async def test_tuning_that_we_do_not_have_is_ignored(shared: Running) -> None:
+async def test_tuning_that_we_do_not_have_is_taken_and_named(shared: Running) -> None:
     async with shared.client() as client:
         await client.until("session.created")
         updated = await client.update(
@@ -243,7 +239,13 @@ async def test_tuning_that_we_do_not_have_is_ignored(shared: Running) -> None:
                 },
             }
         )
-        assert set(updated["audio"]["input"]["transcription"]) == {"model"}
+        transcription = updated["audio"]["input"]["transcription"]
+        assert transcription == {"model": "fake/whisper", "keywords": ["x"]}
+        assert set(updated["lookhear"]["ignored"]) == {
+            *("model", "tracing", "audio.output", "audio.input.noise_reduction"),
+            "audio.input.transcription.delay",
+            "audio.input.turn_detection.idle_timeout_ms",
+        }
         assert "error" not in client.types()
 
 

@@ -61,8 +61,9 @@ async def test_every_way_to_connect_is_a_transcription_session(
         assert created["session"]["audio"]["input"]["transcription"]["model"] == model
 
 
-async def test_an_unknown_model_in_the_url_is_told_and_can_be_mended(gateway: Running) -> None:
-    async with gateway.client("model=gpt-realtime") as client:
+async def test_an_unknown_model_in_the_url_is_told_and_can_be_mended() -> None:
+    strict = GatewayConfig(port=0, strict_models=True)
+    async with running(strict) as gateway, gateway.client("model=gpt-realtime") as client:
         await client.until("session.created")
         problem = await client.receive()
         assert problem["error"]["code"] == "model_not_found"

@@ -1,0 +1,130 @@
+"""The agents SDKs of OpenAI and the AI SDK, told the server's URL and nothing else: neither their
+names of models nor what they set at first is in their way.
+
+They are not among the test's requirements: LOOKHEAR_AGENTS_PYTHON names an interpreter that has
+openai-agents, LOOKHEAR_NODE_FOLDER a folder with `npm install @openai/agents ai @ai-sdk/openai`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lookhear.commands.private_server import ServerProcess
+from tests.end_to_end.conftest import SERVE
+
+PYTHON = os.environ.get("LOOKHEAR_AGENTS_PYTHON", sys.executable)
+NODE = Path(os.environ.get("LOOKHEAR_NODE_FOLDER", "."))
+RECORDING = Path(__file__).parents[2] / "tools/demo/lookhear_demo/recordings/question-colour.opus"
+QUESTION = "What colour is the circle?"
+RULES = "Answer in one word."
+ANSWER = "I see no picture."
+
+AGENTS_PY = f"""
+import asyncio, sys
+from agents.realtime import RealtimeAgent, RealtimeRunner
+
+async def main():
+    runner = RealtimeRunner(RealtimeAgent(name="A", instructions="{RULES}"))
+    session = await runner.run(model_config={{"url": sys.argv[1], "api_key": "unused"}})
+    async with session:
+        await session.send_message("{QUESTION}")
+        async for event in session:
+            assert event.type != "error", event
+            if event.type != "raw_model_event" or event.data.type != "raw_server_event":
+                continue
+            told = event.data.data
+            if told["type"] == "session.updated":
+                print(told["session"]["instructions"])
+            elif told["type"] == "response.done":
+                print(told["response"]["output"][0]["content"][0]["text"])
+                return
+
+asyncio.run(main())
+"""
+AGENTS_JS = f"""
+import {{ RealtimeAgent, RealtimeSession, OpenAIRealtimeWebSocket }} from "@openai/agents/realtime";
+const url = process.argv[2];
+const agent = new RealtimeAgent({{ name: "A", instructions: "{RULES}" }});
+const transport = new OpenAIRealtimeWebSocket({{ url }});
+const session = new RealtimeSession(agent, {{ transport }});
+session.on("error", (error) => {{ console.log(JSON.stringify(error)); process.exit(1); }});
+transport.on("*", (event) => {{
+  if (event.type === "session.updated") console.log(event.session.instructions);
+  if (event.type !== "response.done") return;
+  console.log(event.response.output[0].content[0].text);
+  session.close();
+}});
+await session.connect({{ apiKey: "unused", url }});
+session.sendMessage("{QUESTION}");
+"""
+AI_JS = f"""
+import {{ createOpenAI }} from "@ai-sdk/openai";
+import {{ experimental_transcribe, generateText, streamText }} from "ai";
+import {{ readFileSync }} from "node:fs";
+const openai = createOpenAI({{ baseURL: process.argv[2], apiKey: "unused" }});
+const asked = {{ system: "{RULES}", prompt: "{QUESTION}" }};
+const whole = await generateText({{ model: openai.chat("gpt-4o"), ...asked }});
+console.log(whole.text, whole.response.modelId);
+const {{ textStream }} = streamText({{ model: openai.chat("gpt-5-mini"), ...asked }});
+let text = "";
+for await (const piece of textStream) text += piece;
+console.log(text);
+const audio = readFileSync(process.argv[3]);
+for (const name of ["whisper-1", "gpt-4o-mini-transcribe"])
+  console.log((await experimental_transcribe({{ model: openai.transcription(name), audio }})).text);
+"""
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    arguments = ["--model", "demo-qwen3-asr", "--model", "demo-qwen3-vl", *SERVE]
+    with ServerProcess(arguments=arguments, start_seconds=120.0) as process:
+        yield process.port
+
+
+def run(command: list[str]) -> list[str]:
+    """-> the lines that it prints"""
+    environment = os.environ | {"NO_PROXY": "127.0.0.1", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.split("\n")[:-1]
+
+
+def run_node(program: str, folder: Path, *arguments: str) -> list[str]:
+    path = folder / "program.mjs"
+    path.write_text(program, "utf-8")
+    (folder / "node_modules").symlink_to(NODE / "node_modules")
+    return run(["node", str(path), *arguments])
+
+
+def needs_node(package: str) -> None:
+    if shutil.which("node") is None or not (NODE / "node_modules" / package).is_dir():
+        pytest.skip(f"{package} is not installed; LOOKHEAR_NODE_FOLDER names where it is")
+
+
+def test_openai_agents_in_python(port: int) -> None:
+    there = subprocess.run([PYTHON, "-c", "import agents.realtime"], capture_output=True)
+    if there.returncode != 0:
+        pytest.skip("openai-agents is not installed; LOOKHEAR_AGENTS_PYTHON names where it is")
+    out = run([PYTHON, "-c", AGENTS_PY, f"ws://127.0.0.1:{port}/v1/realtime"])
+    assert set(out[:-1]) == {RULES} and out[-1] == ANSWER
+
+
+def test_openai_agents_in_javascript(port: int, tmp_path: Path) -> None:
+    needs_node("@openai/agents")
+    out = run_node(AGENTS_JS, tmp_path, f"ws://127.0.0.1:{port}/v1/realtime")
+    # It sets its tracing first; what it sends next has the instructions.
+    assert out[-2:] == [RULES, ANSWER]
+
+
+def test_the_ai_sdk(port: int, tmp_path: Path) -> None:
+    needs_node("@ai-sdk/openai")
+    out = run_node(AI_JS, tmp_path, f"http://127.0.0.1:{port}/v1", str(RECORDING))
+    assert out == [f"{ANSWER} demo-qwen3-vl", ANSWER, QUESTION, QUESTION]
