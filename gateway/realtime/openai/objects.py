@@ -60,6 +60,9 @@ def session(
         session["expires_at"] = expires_at
     if settings.extended:
         extensions: Json = {"provisional": settings.provisional, "words": settings.words}
+        detection = settings.turn_detection
+        if detection is not None and detection.type == "semantic_vad":
+            extensions["turn_end"] = settings.turn_end
         if toys:
             extensions["toys"] = list(toys)
         if converse is not None:

@@ -24,9 +24,9 @@ from lookhear.gateway.checks.models import (
     speech_models,
 )
 from lookhear.gateway.realtime.openai.generation_updates import converse_updated, merged
+from lookhear.gateway.realtime.patience import Eagerness
 from lookhear.gateway.realtime.settings import (
     ConverseSettings,
-    Eagerness,
     SessionSettings,
     TurnDetection,
     default_settings,

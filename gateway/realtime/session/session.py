@@ -60,8 +60,7 @@ INLINE_AUDIO = 32 * 1024  # bytes: more than this is decoded in a thread, in pie
 
 
 class RealtimeSession:
-    """Runs one accepted WebSocket to its end. dialects: those of the URL's path; the first one
-    greets."""
+    """Runs one accepted WebSocket to its end. The first of its path's dialects greets."""
 
     def __init__(
         self,
@@ -91,6 +90,7 @@ class RealtimeSession:
             expires_at=int(services.now() + limit) if limit else None,
             limits=DialogueLimits(config.max_pictures, config.max_request_pixels),
             seeds=lambda: secrets.randbits(63),
+            hears_ends=services.turn_ends.can_tell,
         )
         settings = self._protocol.settings
         self._intake = AudioIntake(services.silero, settings.format, settings.vad())
@@ -299,7 +299,7 @@ class RealtimeSession:
         probabilities = await services.vad.judge(intake.voice, windows)
         services.metrics.heard(len(samples) / SAMPLE_RATE)
         event_id = appends[-1].event_id if appends else None
-        for part in intake.judge(samples, probabilities):
+        async for part in intake.heard(samples, probabilities, services.turn_ends):
             self._apply(self._protocol.hear(part, now=services.clock(), event_id=event_id))
 
     async def _decoded(self, audio: bytes, *, flush: bool) -> Samples:
@@ -360,7 +360,7 @@ class RealtimeSession:
                 case Tune():
                     self._intake.tune(output.format, output.vad)
                 case ResetIntake():
-                    self._intake.end_turn()
+                    self._intake.end_turn(output.sample)
                 case TurnFinished():
                     self._tally.turn(output)
                 case ResponseFinished():
