@@ -70,6 +70,7 @@ class GatewayConfig:
     max_video_frames: int = 128
     video_fps: float = 2.0  # frames looked at per second, if they are not too many
     trusted_proxies: tuple[Network, ...] = ()  # what they say of their clients' addresses is true
+    turn_model: str = "off"  # that hears whether a turn is over: auto, off or a file
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
     otlp_endpoint: str = ""  # base URL of a collector of traces; empty: what OTEL_* say
@@ -125,6 +126,9 @@ class GatewayConfig:
             ("ssl-keyfile", self.ssl_keyfile),
         ):
             _require(path is None or path.is_file(), option, str(path), "a readable file")
+        model = self.turn_model
+        is_known = model in ("auto", "off") or Path(model).is_file()
+        _require(is_known, "turn-model", model, "auto, off or a readable file")
         folder = self.media_folder
         _require(folder is None or folder.is_dir(), "media-folder", str(folder), "a folder")
         _require(self.video_fps <= 1000, "video-fps", self.video_fps, "at most 1000")

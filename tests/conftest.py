@@ -20,6 +20,7 @@ LIVE = ("clients/browser/test_", "end_to_end/test_browser", "end_to_end/test_fir
 os.environ.setdefault("TRITON_INTERPRET", "1")
 # What is served where nobody names a model: no test depends on what a cache or a network has.
 os.environ["LOOKHEAR_MODEL"] = "demo-whisper"
+os.environ["LOOKHEAR_TURN_MODEL"] = "off"
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the cores are for the other workers
 with contextlib.suppress(ImportError):  # a GPU box may lack it

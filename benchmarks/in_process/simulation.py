@@ -16,6 +16,7 @@ import itertools
 import json
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,12 @@ from lookhear.engine.messages import (
 from lookhear.gateway.realtime.listening.audio_intake import AudioIntake
 from lookhear.gateway.realtime.openai.dialect import OpenAIDialect
 from lookhear.gateway.realtime.openai.parsing import parse_client_event
+from lookhear.gateway.realtime.patience import Eagerness
 from lookhear.gateway.realtime.protocol.outputs import Output, ResetIntake, Send, Submit, Tune
 from lookhear.gateway.realtime.session.machine import RealtimeProtocol
 from lookhear.media.audio.resample import resample
 from lookhear.media.voice.silero import SileroModel
+from lookhear.media.voice.smart_turn import TurnModel
 from lookhear.media.voice.stretches import speech_stretches
 
 CHUNK = RATE // 50  # 20 ms
@@ -46,7 +49,8 @@ Pcm = NDArray[np.int16]
 
 
 class Simulation:
-    """silence_ms: that ends a turn; None: the server's choice. language: that clients tell."""
+    """silence_ms: that ends a turn; None: the server's choice. language: that clients tell.
+    eagerness: of semantic_vad, None: server_vad. turn_model: hears whether a turn is over."""
 
     def __init__(
         self,
@@ -54,12 +58,16 @@ class Simulation:
         card: ModelCard,
         silence_ms: int | None = None,
         language: str | None = None,
+        eagerness: Eagerness | None = None,
+        turn_model: TurnModel | None = None,
     ) -> None:
         self._core = core
         self._card = card
         self._silero = SileroModel()
         self._silence_ms = silence_ms
         self._language = language
+        self._eagerness = eagerness
+        self._turn_model = turn_model
 
     def run(self, name: str, pcm: Pcm, commit_every: float | None = None) -> Trace:
         """One session ([n] samples at 24 kHz), from its first packet to its last event; computing
@@ -130,12 +138,15 @@ class Simulation:
             ids=ids,
             max_turn_seconds=3600.0,
             max_items=1000,
+            hears_ends=self._turn_model is not None,
         )
 
     def settings(self, *, server_vad: bool) -> Iterator[dict[str, Any]]:
         """What a client says first."""
         detection: dict[str, Any] | None = {"type": "server_vad"} if server_vad else None
-        if detection is not None and self._silence_ms:
+        if detection is not None and self._eagerness is not None:
+            detection = {"type": "semantic_vad", "eagerness": self._eagerness}
+        elif detection is not None and self._silence_ms:
             detection["silence_duration_ms"] = self._silence_ms
         audio: dict[str, Any] = {"turn_detection": detection}
         if self._language:
@@ -157,6 +168,10 @@ class Simulation:
         """How probably somebody speaks in each window that these samples complete."""
         [found] = self._silero.judge([intake.voice], [intake.windows(samples)])
         return [float(probability) for probability in found]
+
+    def over(self, sound: NDArray[np.float32]) -> float | None:
+        """How probably a turn is over that sounds like this."""
+        return self._turn_model.judge([sound])[0] if self._turn_model is not None else None
 
     def submit(self, output: Submit) -> None:
         """A session has something for the engine."""
@@ -194,6 +209,10 @@ class _Session:
         samples = self._intake.decode([chunk.tobytes()], flush=False)
         judged = self._simulation.judge(self._intake, samples)
         for heard in self._intake.judge(samples, judged):
+            if heard.sound is not None:
+                self._intake.over = self._simulation.over(heard.sound)
+            if heard.pause is not None:
+                heard = replace(heard, over=self._intake.over)
             self._carry_out(self._protocol.hear(heard, now=now), now)
         is_turn = self._turn and start // self._turn < end // self._turn
         if is_turn or end == len(self._pcm):
@@ -214,5 +233,5 @@ class _Session:
                     self._simulation.submit(output)
                 case Tune(format, vad):
                     self._intake.tune(format, vad)
-                case ResetIntake():
-                    self._intake.end_turn()
+                case ResetIntake(sample):
+                    self._intake.end_turn(sample)

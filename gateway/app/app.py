@@ -38,6 +38,7 @@ from lookhear.gateway.realtime.openai.client_secrets import client_secrets
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.realtime.session.endpoint import serve
 from lookhear.gateway.services.services import LAG_INTERVAL, Engine, Services
+from lookhear.gateway.services.turn_model import turn_model
 from lookhear.gateway.telemetry.lag import LoopLag
 from lookhear.gateway.telemetry.metrics import Metrics
 from lookhear.media.voice.silero import SileroModel
@@ -100,6 +101,8 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         loading = asyncio.create_task(load_models())
+        model = partial(turn_model, config.turn_model)
+        listening = asyncio.create_task(services.turn_ends.load(model))
         lag = LoopLag(services.observe_lag, LAG_INTERVAL)
         lag.start()
         try:
@@ -108,7 +111,9 @@ def create_app(
             lag.stop()
             await services.close_sessions()
             loading.cancel()
-            await asyncio.gather(loading, return_exceptions=True)
+            listening.cancel()
+            services.turn_ends.close()
+            await asyncio.gather(loading, listening, return_exceptions=True)
             await engine.close()
             services.memory.close()
             if traces is not None:

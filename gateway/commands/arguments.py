@@ -114,6 +114,12 @@ def serve_parser() -> argparse.ArgumentParser:
     _number(add, gateway, "--max-unfinished-bytes", "N",
         "of all WebSocket messages together that have begun to come")  # fmt: skip
 
+    add = parser.add_argument_group("turns").add_argument
+    add("--turn-model", default="auto", metavar="auto|off|FILE",
+        help="hears whether a turn of semantic_vad is over (Smart Turn v3, ONNX); auto: where "
+        "onnxruntime is installed and the model is here or can be fetched; else silence ends "
+        "turns (default: %(default)s)")  # fmt: skip
+
     media = parser.add_argument_group(
         "media", "How files are decoded, and what messages may point at with URLs."
     )

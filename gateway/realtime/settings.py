@@ -9,14 +9,10 @@ from typing import Literal
 from lookhear.engine.messages import AnswerSettings, ModelCard, TranscriptionSettings
 from lookhear.gateway.checks.answers import Sampling, answer_settings
 from lookhear.gateway.checks.models import chat_models, speech_models, with_keywords
+from lookhear.gateway.realtime.patience import PATIENCE, Eagerness
 from lookhear.media.audio.pcm import AudioFormat
 from lookhear.media.voice.vad import VadConfig
 
-# Silence that ends a turn, per eagerness of semantic_vad. We detect turns by voice alone, so the
-# eagerness sets how long a pause may be; OpenAI documents only its longest waits (8, 4 and 2 s).
-EAGERNESS_SILENCE_MS = {"low": 1500, "medium": 900, "auto": 900, "high": 500}
-
-Eagerness = Literal["low", "medium", "high", "auto"]
 Truncation = Literal["auto", "disabled"]
 
 
@@ -32,10 +28,14 @@ class TurnDetection:
     create_response: bool = True  # a turn is answered
     interrupt_response: bool = True  # speech ends the answer under way
 
-    def vad(self) -> VadConfig:
-        """What the voice detector is told."""
+    def vad(self, *, hears_ends: bool = False) -> VadConfig:
+        """What the voice detector is told. hears_ends: there is who can tell them by sound."""
         if self.type == "semantic_vad":
-            return VadConfig(silence_duration_ms=EAGERNESS_SILENCE_MS[self.eagerness])
+            patience = PATIENCE[self.eagerness]
+            if hears_ends:
+                pauses = patience.pauses_ms
+                return VadConfig(silence_duration_ms=patience.cap_ms, pauses_ms=pauses)
+            return VadConfig(silence_duration_ms=patience.silence_ms)
         return VadConfig(
             threshold=self.threshold,
             prefix_padding_ms=self.prefix_padding_ms,
@@ -88,6 +88,7 @@ class SessionSettings:
     converse: ConverseSettings | None = None  # how it answers, None: it transcribes only
     ignored: tuple[str, ...] = ()  # fields that the client has set and that change nothing
     asked: tuple[tuple[str, str], ...] = ()  # (field, name) of models that are called otherwise
+    hears_ends: bool = False  # the server can tell by its sound whether a turn is over
 
     @property
     def main_model(self) -> str:
@@ -98,7 +99,15 @@ class SessionSettings:
 
     def vad(self) -> VadConfig:
         """The detector also runs for manual turns, to tell speech from silence."""
-        return (self.turn_detection or TurnDetection()).vad()
+        return (self.turn_detection or TurnDetection()).vad(hears_ends=self.hears_ends)
+
+    @property
+    def turn_end(self) -> Literal["sound", "silence"] | None:
+        """What ends turns; None: the client."""
+        if self.turn_detection is None:
+            return None
+        is_semantic = self.turn_detection.type == "semantic_vad"
+        return "sound" if is_semantic and self.hears_ends else "silence"
 
     def transcription(self) -> TranscriptionSettings:
         """What the engine is told with a new turn."""
@@ -109,7 +118,7 @@ class SessionSettings:
             languages=self.languages,
             prompt=with_keywords(self.prompt, self.keywords),
             logprobs=self.logprobs,
-            provisional=self.provisional,
+            provisional=self.provisional or self.turn_end == "sound",
             words=self.words,
         )
 

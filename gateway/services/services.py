@@ -29,6 +29,7 @@ from lookhear.gateway.fetching.fetcher import Fetcher
 from lookhear.gateway.fetching.pictures import Pictures
 from lookhear.gateway.http.access import Access
 from lookhear.gateway.http.errors import ApiError, wrong
+from lookhear.gateway.services.turn_ends import TurnEnds
 from lookhear.gateway.services.under_way import UnderWay
 from lookhear.gateway.services.vad_batcher import VadBatcher
 from lookhear.gateway.slots import Claim, Slots
@@ -154,6 +155,7 @@ class Services:
     connections: Connections = field(init=False)
     pictures: Pictures = field(init=False)
     vad: VadBatcher = field(init=False)
+    turn_ends: TurnEnds = field(init=False)
 
     def __post_init__(self) -> None:
         config = self.config
@@ -163,6 +165,7 @@ class Services:
         most_of_one = max(1, min(config.max_client_connections, most // 2))
         self.connections = Connections(most, most_of_one, self.refusals.add, config.trusted_proxies)
         self.vad = VadBatcher(self.silero, self.hearing)
+        self.turn_ends = TurnEnds(self.metrics)
         fetcher = Fetcher(
             self.in_thread,
             wait_seconds=config.fetch_wait_seconds,

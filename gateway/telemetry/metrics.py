@@ -44,6 +44,12 @@ class Metrics:
         self.commit_lag = seconds("commit_lag", "From the commit of a turn to its transcript")
         lateness = "How late the event loop was, looked at every 50 ms"
         self.loop_lag = seconds("loop_lag", lateness, _LAGS)
+        text = "Pauses at which it was asked whether the turn is over by its sound"
+        self.turn_questions = counter("turn_questions", text, "outcome")
+        text = "For one batch of those"
+        self.turn_question = seconds("turn_question", text, _LAGS)
+        text = "Turns that ended by voice, by what decided: silence or sound"
+        self.turn_ends = counter("turn_ends", text, "rule")
         self.answers = counter("answers", "Answers of chats, by how they ended", "outcome")
         first = "From a question to the first token of its answer"
         self.first_token = seconds("first_token", first)

@@ -16,6 +16,7 @@ from lookhear.media.voice.silero import CONTEXT, WINDOW, SileroModel, SileroStre
 __all__ = [
     "SileroModel",
     "SileroStream",
+    "SpeechPaused",
     "SpeechStarted",
     "SpeechStopped",
     "TurnDetector",
@@ -43,7 +44,15 @@ class SpeechStopped:
     sample: int
 
 
-VadEvent = SpeechStarted | SpeechStopped
+@dataclass(frozen=True)
+class SpeechPaused:
+    """Nobody has spoken for `milliseconds` at `sample`, which may or may not be the turn's end."""
+
+    sample: int
+    milliseconds: int
+
+
+VadEvent = SpeechStarted | SpeechStopped | SpeechPaused
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,7 @@ class VadConfig:
     prefix_padding_ms: int = 300
     silence_duration_ms: int = 500
     min_speech_ms: int = 64
+    pauses_ms: tuple[int, ...] = ()  # silences that are told of, shorter than the last
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.threshold <= 1.0:
@@ -83,7 +93,7 @@ class TurnDetector:
 
     idle -> (min_speech_ms in a row at or above the threshold; dips down to the floor are
     forgiven) -> speaking -> (silence_duration_ms without a window at or above the threshold,
-    counted from the first window below the floor) -> idle.
+    counted from the first window below the floor; on the way, each of pauses_ms) -> idle.
     """
 
     def __init__(self, config: VadConfig) -> None:
@@ -117,7 +127,12 @@ class TurnDetector:
                 return None
             self._silent_from = start
         silence = config.silence_duration_ms * RATE // 1000
-        if end - self._silent_from < silence:
+        silent = end - self._silent_from
+        if silent < silence:
+            for pause in config.pauses_ms:
+                due = pause * RATE // 1000
+                if silent - (end - start) < due <= silent:
+                    return SpeechPaused(self._silent_from + due, pause)
             return None
         self.end_turn(self._silent_from + silence)
         return SpeechStopped(self._turn_end)
@@ -203,12 +218,13 @@ class VoiceDetector:
         """New settings from the next window on; the turn in progress goes on."""
         self._turns.config = config
 
-    def end_turn(self) -> None:
-        """The turn ends here by hand (a commit, a clear): the next one begins no earlier.
+    def end_turn(self, sample: int | None = None) -> None:
+        """The turn ends here by hand (a commit, a clear), or at `sample`: the next one begins no
+        earlier.
 
         If the person speaks on, SpeechStarted follows again.
         """
-        self._turns.end_turn(self.position)
+        self._turns.end_turn(self.position if sample is None else sample)
 
     def reset(self) -> None:
         """A new stream: position 0, nothing heard."""

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lookhear.gateway.realtime.listening.turn import RecentAudio
 from lookhear.media.audio.pcm import AudioFormat, PcmStream
+from lookhear.media.voice import smart_turn
 from lookhear.media.voice.silero import SileroModel, SileroStream
-from lookhear.media.voice.vad import VadConfig, VadEvent, VoiceDetector
+from lookhear.media.voice.vad import (
+    SpeechPaused,
+    SpeechStarted,
+    SpeechStopped,
+    VadConfig,
+    VadEvent,
+    VoiceDetector,
+)
 
-PIECE = 1600  # samples: how finely `voiced_until` is known where an event falls
+PIECE = 512  # samples, a window of the detector: none is judged behind the one with an event
 
 Samples = NDArray[np.float32]
 
@@ -23,13 +33,37 @@ class Heard:
 
     samples: [n] float32 at 16 kHz. events: in order, positions on the session's clock, which counts
     samples from 0. voiced_until: on the same clock, the end of the last window with speech.
-    speaking: whether the detector is inside speech after these samples.
+    speaking: whether the detector is inside speech after these samples. sound: at the first
+    pause of a silence, [m], the turn up to it, 8 s at most. over: at a pause, how probably the turn
+    is over by that sound; None: nobody could tell.
     """
 
     samples: Samples
     events: list[VadEvent] = field(default_factory=list)
     voiced_until: int = 0
     speaking: bool = False
+    sound: Samples | None = None
+    over: float | None = None
+
+    @property
+    def pause(self) -> SpeechPaused | None:
+        """The one that the samples end in."""
+        last = self.events[-1] if self.events else None
+        return last if isinstance(last, SpeechPaused) else None
+
+
+class Ends(Protocol):
+    """Who can tell whether turns are over, and counts them."""
+
+    async def ask(self, sound: Samples) -> float | None:
+        """sound: [n], of a turn up to now -> how probably it is over; None: nobody can tell now."""
+
+    def decided(self, rule: str) -> None:
+        """A turn ended by `silence` or by `sound`."""
+
+
+def _stops(heard: Heard) -> bool:
+    return any(isinstance(event, SpeechStopped) for event in heard.events)
 
 
 class AudioIntake:
@@ -43,6 +77,8 @@ class AudioIntake:
         self._stream = PcmStream(format)
         self._detector = VoiceDetector(model, vad)
         self._tail: list[Samples] = []  # flushed when the format changed, not yet heard
+        self._recent: RecentAudio | None = None  # of this turn, where its sound is asked about
+        self.over: float | None = None  # by its sound at the present pause, once somebody said so
 
     @property
     def voice(self) -> SileroStream:
@@ -61,22 +97,57 @@ class AudioIntake:
         """samples: what was decoded -> [k, CONTEXT + WINDOW], the windows that they complete."""
         return self._detector.windows(samples)
 
-    def judge(self, samples: Samples, probabilities: Sequence[float]) -> list[Heard]:
+    def judge(self, samples: Samples, probabilities: Sequence[float]) -> Iterator[Heard]:
         """probabilities: k, of the windows of these samples -> the samples; at each speech boundary
-        a new `Heard` begins."""
+        a new `Heard` begins. A turn that is ended meanwhile is over for those that follow."""
         judged = iter(probabilities)
         detector = self._detector
-        heard: list[Heard] = []
+        if not detector.config.pauses_ms:
+            self._recent = None
+        elif self._recent is None:
+            self._recent = RecentAudio(detector.position)
         begin = 0
         for start in range(0, len(samples), PIECE):
             end = min(start + PIECE, len(samples))
             events = detector.advance(end - start, judged)
+            if self._recent is not None:
+                self._remember(self._recent, samples[start:end], events)
             if events or end == len(samples):
-                heard.append(
-                    Heard(samples[begin:end], events, detector.voiced_until, detector.speaking)
-                )
+                heard = Heard(samples[begin:end], events, detector.voiced_until, detector.speaking)
                 begin = end
-        return heard
+                yield replace(heard, sound=self._sound(heard.pause))
+
+    async def heard(
+        self, samples: Samples, probabilities: Sequence[float], ends: Ends
+    ) -> AsyncIterator[Heard]:
+        """As `judge`, and pauses come with what is known of them."""
+        for part in self.judge(samples, probabilities):
+            if part.sound is not None:
+                self.over = await ends.ask(part.sound)
+            if part.pause is None:
+                if self._recent is not None and _stops(part):
+                    ends.decided("silence")
+                yield part
+                continue
+            yield replace(part, over=self.over)
+            if not self._detector.speaking:
+                ends.decided("silence" if self.over is None else "sound")
+
+    def _sound(self, pause: SpeechPaused | None) -> Samples | None:
+        recent = self._recent
+        if recent is None or pause is None:
+            return None
+        if pause.milliseconds != self._detector.config.pauses_ms[0]:
+            return None
+        self.over = None
+        if pause.sample <= recent.start:  # asked for in the middle of the silence
+            return None
+        return recent.slice(max(recent.start, pause.sample - smart_turn.LENGTH), pause.sample)
+
+    def _remember(self, recent: RecentAudio, samples: Samples, events: Sequence[VadEvent]) -> None:
+        recent.append(samples)
+        begun = [event.sample for event in events if isinstance(event, SpeechStarted)]
+        recent.keep_from(max([recent.end - smart_turn.LENGTH, *begun]))
 
     def tune(self, format: AudioFormat, vad: VadConfig) -> None:
         """New settings from the next bytes on; nothing heard so far is lost."""
@@ -86,8 +157,12 @@ class AudioIntake:
         if vad != self._detector.config:
             self._detector.update(vad)
 
-    def end_turn(self) -> None:
-        """The buffer ends here by hand: forget what is still undecoded, begin a new turn."""
+    def end_turn(self, sample: int | None = None) -> None:
+        """The buffer ends here by hand: forget what is still undecoded, begin a new turn. Or the
+        turn was over at `sample`, and the next begins no earlier."""
+        if sample is not None:
+            self._detector.end_turn(sample)
+            return
         self._stream.reset()
         self._tail.clear()
         self._detector.end_turn()

@@ -37,6 +37,7 @@ class Turn:
     wants_answer: bool = False  # a realtime session's: answer it once it is transcribed
     failure: TurnFailed | None = None
     text: list[str] = field(default_factory=list)
+    provisional: str = ""  # what the engine guesses behind it
     logprobs: list[TokenLogprob] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -53,6 +54,11 @@ class Turn:
         return self.start + self.length
 
     @property
+    def hypothesis(self) -> str:
+        """All that it is thought to say, as far as the engine has heard it."""
+        return "".join(self.text) + self.provisional
+
+    @property
     def seconds(self) -> float:
         """Of audio given to the engine."""
         return self.length / SAMPLE_RATE
@@ -61,8 +67,8 @@ class Turn:
 class RecentAudio:
     """The samples up to now, as far back as a turn may still begin."""
 
-    def __init__(self) -> None:
-        self.start = self.end = 0  # the session's clock: samples heard so far
+    def __init__(self, start: int = 0) -> None:
+        self.start = self.end = start  # the session's clock: samples heard so far
         self._chunks: deque[Samples] = deque()  # as they came; the first may begin before `start`
 
     def append(self, samples: Samples) -> None:

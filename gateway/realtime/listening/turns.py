@@ -25,6 +25,7 @@ from lookhear.engine.messages import (
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.listening.audio_intake import Heard
 from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn
+from lookhear.gateway.realtime.patience import PATIENCE
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
@@ -36,7 +37,7 @@ from lookhear.gateway.realtime.protocol.refusals import (
 )
 from lookhear.gateway.realtime.settings import SessionSettings
 from lookhear.gateway.telemetry.ids import IdFactory
-from lookhear.media.voice.vad import SpeechStarted
+from lookhear.media.voice.vad import SpeechPaused, SpeechStarted, SpeechStopped
 
 # A turn begins up to the prefix padding before its first voiced window, which the detector reports
 # some windows later. This much more than the padding is kept.
@@ -120,6 +121,7 @@ class Turns:
         self._recent.append(heard.samples)
         self.seconds_heard += len(heard.samples) / SAMPLE_RATE
         self._voiced_until = heard.voiced_until
+        speaking = heard.speaking
         if self._settings.turn_detection is None:
             if self._turn is None and len(heard.samples):
                 self._open(max(self._recent.start, self._floor))
@@ -127,13 +129,25 @@ class Turns:
             for event in heard.events:
                 if isinstance(event, SpeechStarted):
                     self._speech_started(event.sample)
-                elif self._turn is not None:
+                elif self._turn is not None and self._is_over(event, heard.over):
                     self._feed(self._turn, event.sample, now, event_id)
                     self._commit(event.sample, now, by_voice=True)
-        self._speaking = heard.speaking
+                    if isinstance(event, SpeechPaused):
+                        speaking = False
+                        self._emitter.put(ResetIntake(event.sample))
+        self._speaking = speaking
         if self._turn is not None:
             self._feed(self._turn, self._recent.end, now, event_id)
         self._forget_old_audio()
+
+    def _is_over(self, event: SpeechStopped | SpeechPaused, over: float | None) -> bool:
+        if isinstance(event, SpeechStopped):
+            return True
+        detection = self._settings.turn_detection
+        if self._turn is None or not self._turn.announced or detection is None:
+            return False
+        patience = PATIENCE[detection.eagerness]
+        return patience.is_over(event.milliseconds, over, self._turn.hypothesis)
 
     def _speech_started(self, sample: int) -> None:
         if self._turn is None:
@@ -281,6 +295,7 @@ class Turns:
             case TextCommitted():
                 self._text(turn, event)
             case TextProvisional():
+                turn.provisional = event.text
                 if turn.settings.provisional:
                     self._emitter.send(events.TranscriptProvisional(*turn.place, event.text))
             case TurnCompleted():
@@ -295,6 +310,7 @@ class Turns:
     def _text(self, turn: Turn, event: TextCommitted) -> None:
         if event.text:
             turn.text.append(event.text)
+            turn.provisional = turn.provisional.removeprefix(event.text)
             told = None
             if turn.settings.logprobs:
                 told = event.logprobs or []

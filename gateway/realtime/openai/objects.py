@@ -71,6 +71,9 @@ def session(
         extensions["asked"] = dict(settings.asked)
     if settings.extended:
         extensions |= {"provisional": settings.provisional, "words": settings.words}
+        detection = settings.turn_detection
+        if detection is not None and detection.type == "semantic_vad":
+            extensions["turn_end"] = settings.turn_end
         if toys:
             extensions["toys"] = list(toys)
         if converse is not None:

@@ -31,9 +31,9 @@ from lookhear.gateway.realtime.openai.generation_updates import (
     converse_updated,
     merged,
 )
+from lookhear.gateway.realtime.patience import Eagerness
 from lookhear.gateway.realtime.settings import (
     ConverseSettings,
-    Eagerness,
     SessionSettings,
     TurnDetection,
     default_settings,

@@ -44,7 +44,10 @@ class Tune:
 
 @dataclass(frozen=True, slots=True)
 class ResetIntake:
-    """The buffer ends here by hand (commit or clear): the detector begins a new turn after it."""
+    """The buffer ends here by hand (commit or clear), or the turn was over at `sample`: the
+    detector begins a new turn after it."""
+
+    sample: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@ up nobody."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -17,7 +17,7 @@ INLINE_AUDIO = 32 * 1024  # bytes: more than this is decoded in a thread, in pie
 
 async def heard(
     chunks: Sequence[bytes], intake: AudioIntake, services: Services, *, flush: bool
-) -> list[Heard]:
+) -> AsyncIterator[Heard]:
     """flush: nothing follows that belongs to it."""
     if sum(len(chunk) for chunk in chunks) <= INLINE_AUDIO:
         samples = intake.decode(chunks, flush=flush)
@@ -27,7 +27,8 @@ async def heard(
         windows = await services.while_hearing(lambda: intake.windows(samples))
     probabilities = await services.vad.judge(intake.voice, windows)
     services.metrics.heard(len(samples) / SAMPLE_RATE)
-    return intake.judge(samples, probabilities)
+    async for part in intake.heard(samples, probabilities, services.turn_ends):
+        yield part
 
 
 async def _decoded(

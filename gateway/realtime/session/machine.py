@@ -14,6 +14,7 @@ are plain events; how they look on the wire is the dialect's alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from lookhear.engine.messages import (
@@ -69,15 +70,17 @@ class RealtimeProtocol:
         limits: DialogueLimits | None = None,
         seeds: Callable[[], int] = lambda: 0,
         resume: events.ResumeOffer | None = None,
+        hears_ends: bool = False,
     ) -> None:
         """dialect: of the client. seeds: draws those of answers. resume: what the client is
-        offered."""
+        offered. hears_ends: somebody can tell by its sound whether a turn is over."""
         assert models, "an engine serves at least one model"
         self.session = session
         self._models = models
         self._expires_at = expires_at
         self._resume = resume
-        self._settings, self._problem = dialect.first_settings(models)
+        settings, self._problem = dialect.first_settings(models)
+        self._settings = replace(settings, hears_ends=hears_ends)
         self._emitter = Emitter(session, dialect)
         self._conversation = Conversation(max_items)
         self._dialogue = Dialogue(
@@ -153,7 +156,8 @@ class RealtimeProtocol:
         """Instead of the first command: the client turned out to speak this one, and begins with
         its settings."""
         self._emitter.dialect = dialect
-        self._settings, problem = dialect.first_settings(self._models)
+        settings, problem = dialect.first_settings(self._models)
+        self._settings = replace(settings, hears_ends=self._settings.hears_ends)
         self._emitter.put(UseModel(self._settings.main_model))
         self._take_over_settings()
         if problem is not None:

@@ -92,6 +92,7 @@ class RealtimeSession:
             limits=DialogueLimits(config.max_pictures, config.max_request_pixels),
             seeds=lambda: secrets.randbits(63),
             resume=self._resumption.offer,
+            hears_ends=services.turn_ends.can_tell,
         )
         settings = self._protocol.settings
         self._intake = AudioIntake(services.silero, settings.format, settings.vad())
@@ -140,8 +141,7 @@ class RealtimeSession:
             with contextlib.suppress(EngineUnavailable):  # then it has forgotten us anyway
                 self._engine.close_session(self.id)
             services.metrics.sessions_active.dec()
-            resumed = self._resumption.count
-            self._tally.end(self._websocket, self._outbox, self._protocol, resumed=resumed)
+            self._tally.end(self._websocket, self._outbox, self._protocol, self._resumption.count)
             if worker is not None:
                 worker.cancel()
                 await asyncio.gather(worker, return_exceptions=True)
@@ -329,7 +329,7 @@ class RealtimeSession:
         await self._room_for_turns()
         chunks = [append.audio for append in appends]
         event_id = appends[-1].event_id if appends else None
-        for part in await heard(chunks, self._intake, self._services, flush=flush):
+        async for part in heard(chunks, self._intake, self._services, flush=flush):
             self._apply(self._protocol.hear(part, now=self._services.clock(), event_id=event_id))
 
     async def _room_for_turns(self) -> None:
@@ -379,7 +379,7 @@ class RealtimeSession:
                 case Tune():
                     self._intake.tune(output.format, output.vad)
                 case ResetIntake():
-                    self._intake.end_turn()
+                    self._intake.end_turn(output.sample)
                 case TurnFinished():
                     self._tally.turn(output)
                 case ResponseFinished():

@@ -100,7 +100,7 @@ class Tally:
         logging.getLogger(LOGGER).error("session failed", exc_info=error, extra=told)
 
     def end(
-        self, websocket: WebSocket, outbox: Outbox, protocol: RealtimeProtocol, *, resumed: int
+        self, websocket: WebSocket, outbox: Outbox, protocol: RealtimeProtocol, resumed: int
     ) -> None:
         """The one line about the whole session. websocket: its first one."""
         self._metrics.count_session(outbox.close_code)

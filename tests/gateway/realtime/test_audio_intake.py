@@ -35,7 +35,7 @@ def hear(
 ) -> list[Heard]:
     samples = intake.decode(chunks, flush=flush)
     [probabilities] = silero.judge([intake.voice], [intake.windows(samples)])
-    return intake.judge(samples, probabilities.tolist())
+    return list(intake.judge(samples, probabilities.tolist()))
 
 
 def everything(

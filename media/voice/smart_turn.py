@@ -1,0 +1,92 @@
+"""Smart Turn: how probably somebody who pauses has said all, from the sound of the last 8 s.
+
+A small classifier shaped like Whisper's encoder (Daily, BSD-2-Clause; v3.2, 8 bits). It listens to
+intonation and rhythm and needs no words. It is optional: neither onnxruntime nor the file is part
+of the plain installation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+RATE = 16_000
+SECONDS = 8
+LENGTH = SECONDS * RATE  # samples that it hears
+WINDOW, HOP = 400, 160  # samples
+FRAMES, BINS = LENGTH // HOP, 80
+
+Samples = NDArray[np.float32]
+Features = NDArray[np.float32]
+
+
+class TurnModel(Protocol):
+    """What says how probably turns are over."""
+
+    def judge(self, heard: Sequence[Samples]) -> list[float]:
+        """heard: of several speakers, [n] float32 at 16 kHz up to now -> a probability for each."""
+
+
+class TurnModelError(Exception):
+    """The file cannot be used; says which and why."""
+
+
+class LogMel:
+    """Whisper's log-mel spectrogram of the last 8 s, of a waveform brought to mean 0, variance 1.
+
+    What is shorter has silence in front of it: the classifier learned where the present is.
+    """
+
+    def __init__(self) -> None:
+        from librosa.filters import mel
+
+        self._filters: NDArray[np.float32] = mel(sr=RATE, n_fft=WINDOW, n_mels=BINS)
+        self._taper = np.hanning(WINDOW + 1)[:-1].astype(np.float32)
+
+    def __call__(self, samples: Samples) -> Features:
+        """samples: [n] -> [80, 800] float32."""
+        wave = np.zeros(LENGTH, dtype=np.float32)
+        samples = samples[-LENGTH:]
+        wave[LENGTH - len(samples) :] = samples
+        wave = (wave - wave.mean()) / np.sqrt(wave.var() + 1e-7)
+        padded = np.pad(wave, WINDOW // 2, mode="reflect")
+        frames = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP][:FRAMES]
+        power = np.abs(np.fft.rfft(frames * self._taper, axis=1)) ** 2
+        bels = np.log10(np.maximum(self._filters @ power.T, 1e-10))
+        found: Features = ((np.maximum(bels, bels.max() - 8.0) + 4.0) / 4.0).astype(np.float32)
+        return found
+
+
+class SmartTurn:
+    """The classifier in onnxruntime, on one thread. Not for several callers at once."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises ImportError without onnxruntime, TurnModelError if the file is not the model."""
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        try:
+            self._session = onnxruntime.InferenceSession(
+                str(path), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime has a class for each of its states, all its own
+            raise TurnModelError(f"{path}: expected an ONNX model, got: {error}") from error
+        inputs = [(tensor.name, list(tensor.shape[1:])) for tensor in self._session.get_inputs()]
+        if inputs != [("input_features", [BINS, FRAMES])]:
+            raise TurnModelError(
+                f"{path}: expected a model of input_features [n, {BINS}, {FRAMES}], got {inputs}"
+            )
+        self._features = LogMel()
+
+    def judge(self, heard: Sequence[Samples]) -> list[float]:
+        """See `TurnModel`."""
+        if not heard:
+            return []
+        features = np.stack([self._features(samples) for samples in heard])
+        [probabilities] = self._session.run(None, {"input_features": features})
+        return [float(probability) for probability in probabilities[:, 0]]

@@ -1,0 +1,57 @@
+"""The features of the turn model are Whisper's, and what is no such model is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import WhisperFeatureExtractor
+
+from lookhear.media.voice import silero
+from lookhear.media.voice.smart_turn import LENGTH, LogMel, SmartTurn, TurnModelError
+
+LOG_MEL = LogMel()
+WHISPER = WhisperFeatureExtractor(chunk_length=8)  # type: ignore[no-untyped-call]
+
+
+@settings(max_examples=15)
+@given(
+    st.integers(1, LENGTH + 50_000), st.integers(0, 2**32 - 1), st.sampled_from([1e-3, 0.05, 1.0])
+)
+def test_as_transformers_has_them(length: int, seed: int, level: float) -> None:
+    sound = np.random.default_rng(seed).standard_normal(length).astype(np.float32) * level
+    last = sound[-LENGTH:]
+    padded = np.concatenate([np.zeros(LENGTH - len(last), np.float32), last])
+    expected = WHISPER(
+        padded,
+        sampling_rate=16_000,
+        padding="max_length",
+        max_length=LENGTH,
+        truncation=True,
+        do_normalize=True,
+        return_tensors="np",
+    )["input_features"][0]
+    assert np.allclose(LOG_MEL(sound), expected, atol=2e-4)
+
+
+def test_only_the_last_8_seconds_count() -> None:
+    sound = np.random.default_rng(0).standard_normal(LENGTH).astype(np.float32)
+    longer = np.concatenate([np.ones(999, np.float32), sound])
+    assert np.array_equal(LOG_MEL(sound), LOG_MEL(longer))
+
+
+def test_silence_has_features() -> None:
+    assert np.isfinite(LOG_MEL(np.zeros(0, np.float32))).all()
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"nothing")
+    with pytest.raises(TurnModelError, match="model.onnx: expected an ONNX model"):
+        SmartTurn(path)
+    other = Path(silero.__file__).with_name(silero.MODEL_FILE)
+    with pytest.raises(TurnModelError, match="expected a model of input_features"):
+        SmartTurn(other)
