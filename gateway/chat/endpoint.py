@@ -50,20 +50,20 @@ async def _answer(
 ) -> Response:
     choices = asked.n or 1
     head = heading(gateway.ids("chatcmpl").replace("_", "-", 1), int(gateway.now()), card)
-    answers = Answers(gateway)
+    answers, call_id = Answers(gateway), lambda: gateway.ids("call")
     try:
         answers.ask(question, asked.settings(card.id), choices)
         # What the engine refuses is still an error of its own, not a stream that breaks off.
         await until_gone(request, answers.begin())
         if asked.stream:
-            chunks = Chunks(head, choices, include_usage=asked.include_usage)
+            chunks = Chunks(head, choices, call_id, include_usage=asked.include_usage)
             return _EventStream(_stream(answers, chunks), answers)
         events = await until_gone(request, _all(answers))
     except BaseException:
         answers.close()
         raise
     answers.close()
-    return JSONResponse(completion(head, choices, events))
+    return JSONResponse(completion(head, choices, events, call_id))
 
 
 class _EventStream(StreamingResponse):

@@ -10,13 +10,14 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from lookhear.engine.messages import AnswerSettings
+from lookhear.engine.messages import AnswerSettings, Tool
 from lookhear.gateway.checks.answers import INT32, INT64, SamplingFields, answer_settings
 from lookhear.gateway.checks.checks import Text, WireModel, describe, described, shown
+from lookhear.gateway.checks.tools import CheckedChoice, FunctionWire, ToolChoice, few_tools
 from lookhear.gateway.http.errors import ApiError, wrong
 
 MAX_CHOICES = 8
@@ -24,10 +25,8 @@ ONLY_SCHEMAS = "this server constrains answers by response_format"
 
 # What a client may not ask for yet -> the values that ask for nothing, and why not.
 ABSENT: dict[str, tuple[tuple[Any, ...], str]] = {
-    "tools": ((None, []), "this server does not call tools yet"),
-    "tool_choice": ((None, "none"), "this server does not call tools yet"),
-    "functions": ((None, []), "this server does not call functions yet"),
-    "function_call": ((None, "none"), "this server does not call functions yet"),
+    "functions": ((None, []), "functions are tools now"),
+    "function_call": ((None, "none"), "functions are tools now, say tool_choice"),
     "structured_outputs": ((None, {}), ONLY_SCHEMAS),
     "guided_json": ((None,), ONLY_SCHEMAS),
     "guided_regex": ((None,), ONLY_SCHEMAS),
@@ -50,6 +49,7 @@ FIELDS = {
     "logprobs": "top_logprobs",
     "template": "chat_template_kwargs",
     "schema": "response_format",
+    "tool_choice": "tool_choice",
 }
 
 
@@ -69,6 +69,13 @@ class StreamOptions(WireModel):
     include_usage: bool | None = None
 
 
+class ChatTool(WireModel):
+    """A tool, of which there is one kind."""
+
+    type: Literal["function"]
+    function: FunctionWire
+
+
 class Parameters(SamplingFields):
     """The fields that are read, by their names on the wire. messages: checked by `messages.py`."""
 
@@ -84,6 +91,14 @@ class Parameters(SamplingFields):
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
     ignore_eos: bool | None = None
+    tools: list[ChatTool] | None = None
+    tool_choice: CheckedChoice = ToolChoice()
+    parallel_tool_calls: bool | None = None
+
+    @property
+    def given_tools(self) -> list[Tool]:
+        """In the engine's words."""
+        return [tool.function.tool() for tool in self.tools or ()]
 
     @property
     def include_usage(self) -> bool:
@@ -102,6 +117,8 @@ class Parameters(SamplingFields):
             stop_tokens=sorted(set(self.stop_token_ids or [])),
             ignore_end=bool(self.ignore_eos),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+            parallel_calls=self.parallel_tool_calls is not False,
+            **self.tool_choice.settings(self.given_tools),
         )
 
 
@@ -128,6 +145,12 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
     most = checked.max_completion_tokens or checked.max_tokens
     if most is not None and (checked.min_tokens or 0) > most:
         raise wrong("min_tokens", f"at most the {most} tokens allowed", str(checked.min_tokens))
+    for name, check in (("tools", few_tools), ("tool_choice", checked.tool_choice.check)):
+        try:
+            check(checked.given_tools)
+        except ValueError as error:
+            message = f"{name}: {error}"
+            raise ApiError(400, message, code="invalid_value", param=name) from None
     return checked
 
 
