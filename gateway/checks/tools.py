@@ -50,6 +50,10 @@ class FunctionWire(WireModel):
     parameters: Annotated[dict[str, Any], AfterValidator(_parameters)] | None = None
     strict: bool | None = None
 
+    def on_wire(self) -> dict[str, Any]:
+        """As the client gave it."""
+        return self.model_dump(include={"name", "description", "parameters"}, exclude_none=True)
+
     def tool(self) -> Tool:
         """In the engine's words."""
         schema = json.dumps(self.parameters or NO_ARGUMENTS, allow_nan=False, ensure_ascii=False)

@@ -34,7 +34,7 @@ def tool(name: str, **fields: Any) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "description": f"the {name}", **fields}}
 
 
-TOOLS = [
+TOOLS: list[Any] = [
     tool("weather", parameters=WEATHER, strict=True),
     tool("time"),
     tool("stop", parameters={}),
@@ -68,6 +68,11 @@ async def http(calling: Running) -> AsyncIterator[httpx.AsyncClient]:
         yield it
 
 
+def called(message: Any) -> list[tuple[str, str]]:
+    """Names and arguments of its calls."""
+    return [(call.function.name, call.function.arguments) for call in message.tool_calls or ()]
+
+
 def check_call(name: str, arguments: str) -> None:
     assert name in NAMES
     given = json.loads(arguments)
@@ -87,7 +92,7 @@ async def test_a_call_that_is_required(http: httpx.AsyncClient, seed: int, paral
     whole = check_completion((await ask(http, user("go"), **fields)).json())
     (choice,) = whole.choices
     assert choice.message.content is None and choice.message.tool_calls
-    calls = [(call.function.name, call.function.arguments) for call in choice.message.tool_calls]
+    calls = called(choice.message)
     if choice.finish_reason == "tool_calls":
         assert len(calls) == 1 or parallel
         for name, arguments in calls:
@@ -126,7 +131,7 @@ async def test_the_openai_package_calls_a_named_tool_and_tells_what_came(calling
             messages=messages,
             model="vl",
             tools=TOOLS,
-            max_tokens=8,  # type: ignore[arg-type]
+            max_tokens=8,
         )
         assert again.choices[0].finish_reason in ("length", "stop", "tool_calls")
         assert again.usage is not None and first.usage is not None
@@ -140,10 +145,10 @@ async def test_a_call_that_is_cut_off_says_so(
     cut = check_completion((await ask(http, user("go"), **fields)).json())
     (choice,) = cut.choices
     assert choice.finish_reason == "length" and choice.message.tool_calls
-    (call,) = choice.message.tool_calls
-    assert call.function.name == "weather" and call.function.arguments.startswith("{")
+    ((name, arguments),) = called(choice.message)
+    assert name == "weather" and arguments.startswith("{")
     with pytest.raises(json.JSONDecodeError):
-        json.loads(call.function.arguments)
+        json.loads(arguments)
 
 
 async def test_calls_that_are_free_to_come(http: httpx.AsyncClient) -> None:
@@ -184,5 +189,5 @@ async def test_a_schema_that_arguments_cannot_keep_to(
         assert error["param"] == "tools[1].function.parameters"
         assert error["message"].startswith(f"{error['param']}: expected a schema")
     else:
-        (call,) = check_completion(answer.json()).choices[0].message.tool_calls or ()
-        assert call.function.name == "odd" and call.function.arguments.startswith("{")
+        ((name, arguments),) = called(check_completion(answer.json()).choices[0].message)
+        assert name == "odd" and arguments.startswith("{")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from lookhear.engine.messages import (
+    AnswerCall,
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,
@@ -256,7 +257,7 @@ class RealtimeProtocol:
         match event:
             case TextCommitted() | TextProvisional() | TurnCompleted() | TurnFailed():
                 self._turns.engine(event, now)
-            case AnswerStarted() | AnswerText() | AnswerCompleted() | AnswerFailed():
+            case AnswerStarted() | AnswerText() | AnswerCall() | AnswerCompleted() | AnswerFailed():
                 self._dialogue.responses.engine(event)
             case EngineFailed():
                 problem = engine_stopped(event)
