@@ -18,7 +18,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def tool(called: list[str]) -> Any:
-    @agents.function_tool  # type: ignore[untyped-decorator]
+    @agents.function_tool
     def weather(city: str) -> str:
         """Tells the weather."""
         called.append(city)
