@@ -25,6 +25,7 @@ from lookhear.engine.markup.families import family_of
 from lookhear.engine.messages import ChatMessage, TextPart, Tool, ToolCall, VideoPart
 
 _MARK = re.compile("\ue000(\\d+)\ue001")
+_WORD = re.compile(r"[A-Za-z0-9_.$-]{1,64}")  # cannot spell a special token
 _TEXTS = "lookhear_texts"  # the variable that filters find the marked texts by
 
 # Where a checkpoint has none: Qwen's common frame, with pictures as Qwen3-VL has them.
@@ -85,13 +86,13 @@ class _Written:
         return f"\ue000{len(self.texts) - 1}\ue001"
 
     def marked(self, value: Any) -> Any:
-        """JSON, all its texts marked."""
+        """JSON, its texts marked; not mere words, which templates compare and look for."""
         if isinstance(value, str):
-            return self.mark(value)
+            return value if _WORD.fullmatch(value) else self.mark(value)
         if isinstance(value, list):
             return [self.marked(entry) for entry in value]
         if isinstance(value, dict):
-            return {self.mark(name): self.marked(entry) for name, entry in value.items()}
+            return {self.marked(name): self.marked(entry) for name, entry in value.items()}
         return value
 
     def plain(self, value: Any) -> Any:
@@ -109,13 +110,13 @@ class _Written:
         function = {
             "name": self.mark(tool.name),
             "description": self.mark(tool.description),
-            "parameters": _with_names(json.loads(tool.parameters), self),
+            "parameters": self.marked(json.loads(tool.parameters)),
         }
         return {"type": "function", "function": function}
 
     def call(self, call: ToolCall) -> dict[str, Any]:
         """As templates know calls."""
-        arguments = _Arguments(_with_names(json.loads(call.arguments), self))
+        arguments = _Arguments(self.marked(json.loads(call.arguments)))
         arguments.text = self.mark(call.arguments)
         function = {"name": self.mark(call.name), "arguments": arguments}
         return {"id": self.mark(call.id), "type": "function", "function": function}
@@ -225,11 +226,6 @@ class ChatTemplate:
             elif int(piece) < len(written.texts):
                 pieces.append(UserText(written.texts[int(piece)]))
         return [piece for piece in pieces if piece.text]
-
-
-def _with_names(value: Any, written: _Written) -> Any:
-    """An object with its own names at the top, by which templates look for them."""
-    return {name: written.marked(entry) for name, entry in value.items()}
 
 
 @jinja2.pass_context
