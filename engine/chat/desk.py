@@ -27,7 +27,14 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TurnFailed,
 )
-from lookhear.engine.sampling.grammar import GrammarCompiler, JsonGrammar, Thinking
+from lookhear.engine.sampling.grammar import (
+    Choices,
+    Form,
+    GrammarCompiler,
+    JsonGrammar,
+    Pattern,
+    Thinking,
+)
 
 ROLES = ("system", "user", "assistant", "tool")
 
@@ -146,26 +153,31 @@ class ChatDesk:
         family = self._prompter.template.calls
         rules = call_rules(settings, family)
         names = [tool.name for tool in rules.tools]
-        must = rules.is_forced or settings.schema is not None
+        form = _form(settings)
+        must = rules.is_forced or form is not None
         try:
             self._check_end(settings, "tools")
             thinking = self._thinking(settings, prompt, always=not must)
-            grammar = self._grammars.compile_calls(rules, settings.schema, thinking)
+            grammar = self._grammars.compile_calls(rules, form, thinking)
         except RequestError as error:
             if must or any(tool.is_strict for tool in rules.tools):
                 text = str(error)
-                if settings.schema is None and text.startswith("schema:"):
+                if form is None and text.startswith("schema:"):
                     text = "tools" + text.removeprefix("schema")
-                raise RequestError(error.code, text) from None
+                raise RequestError(error.code, _blamed(settings, text)) from None
             return None, CallReader(family, names, is_sure=False)
         return grammar, CallReader(family, names, is_sure=True)
 
     def _grammar(self, settings: AnswerSettings, prompt: ChatPrompt) -> JsonGrammar | None:
-        if settings.schema is None:
+        form = _form(settings)
+        if form is None:
             return None
         self._check_end(settings, "a schema")
         thinking = self._thinking(settings, prompt)
-        return self._grammars.compile(settings.schema, thinking)
+        try:
+            return self._grammars.compile(form, thinking)
+        except RequestError as error:
+            raise RequestError(error.code, _blamed(settings, str(error))) from None
 
     def _check_end(self, settings: AnswerSettings, what: str) -> None:
         """When what was asked for is complete nothing but the end is left."""
@@ -221,3 +233,18 @@ class ChatDesk:
             owner = PromptReader(key)
             core.add(key, Priority.BATCH, owner, message.session)
         owner.read(prompt)
+
+
+def _form(settings: AnswerSettings) -> Form | None:
+    """What the answer keeps to."""
+    if settings.choices:
+        return Choices(tuple(settings.choices))
+    return settings.schema if settings.pattern is None else Pattern(settings.pattern)
+
+
+def _blamed(settings: AnswerSettings, text: str) -> str:
+    """An error about a form, by the setting that had it."""
+    if not text.startswith("schema:"):
+        return text
+    name = "choices" if settings.choices else "schema" if settings.pattern is None else "pattern"
+    return name + text.removeprefix("schema")

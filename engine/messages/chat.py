@@ -91,7 +91,8 @@ class AnswerSettings:
     client named none. stop: texts that end the answer and are not part of it. logit_bias: by token
     id in digits. logprobs: alternatives wanted per token; None: no log probabilities at all.
     template: variables of the chat template, such as enable_thinking. schema: JSON Schema, as JSON
-    text, that the answer keeps to; its thinking is free. tools: what may be called. must_call: the
+    text, that the answer keeps to; its thinking is free. pattern: a regular expression that it
+    keeps to instead; choices: texts of which it is one. tools: what may be called. must_call: the
     answer is calls and nothing else. may_call: names of the only ones that may be, empty: all.
     parallel_calls: there may be several calls in an answer.
     """
@@ -114,6 +115,8 @@ class AnswerSettings:
     logprobs: int | None = None
     template: dict[str, Any] = field(default_factory=dict)
     schema: str | None = None
+    pattern: str | None = None
+    choices: list[str] = field(default_factory=list)
     tools: list[Tool] = field(default_factory=list)
     must_call: bool = False
     may_call: list[str] = field(default_factory=list)

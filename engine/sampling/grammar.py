@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -63,6 +64,24 @@ class Thinking(Enum):
     NONE = "none"
     OPEN = "open"
     FREE = "free"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression that a whole answer matches, without looking around or back."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Texts, one of which an answer is."""
+
+    texts: tuple[str, ...]
+
+
+Form = str | Pattern | Choices
+"""What an answer keeps to: a JSON Schema as JSON text, or one of the others."""
 
 
 class GrammarMatcher:
@@ -113,8 +132,8 @@ class GrammarCompiler:
         added, spell = self._tokenizer.added, self._tokenizer.decode_bytes
         return all(tag in added and spell([added[tag]]) for tag in (THINK, THINK_END))
 
-    def compile(self, schema: str, thinking: Thinking = Thinking.NONE) -> JsonGrammar:
-        """schema: JSON Schema as JSON text. `RequestError`, in words that begin with `schema`, if
+    def compile(self, schema: Form, thinking: Thinking = Thinking.NONE) -> JsonGrammar:
+        """schema: or another form of answers. `RequestError`, in words that begin with `schema`, if
         it cannot be kept to. The first call takes a second where the vocabulary is large."""
         if thinking is not Thinking.NONE:
             self.compile(schema)  # what is wrong with it shows only behind the thinking
@@ -129,7 +148,7 @@ class GrammarCompiler:
         return self._once((schema, thinking), parts)
 
     def compile_calls(
-        self, rules: CallRules, schema: str | None = None, thinking: Thinking = Thinking.NONE
+        self, rules: CallRules, schema: Form | None = None, thinking: Thinking = Thinking.NONE
     ) -> JsonGrammar:
         """Calls of tools, and what is said where none is forced: free, or keeping to the schema.
         `RequestError` as above; it begins with `tools[i]` where a strict tool's schema is wrong.
@@ -253,8 +272,16 @@ class _Vocabulary:
         return [self._of_byte[byte] for byte in text.encode()]
 
 
-def _parsed(schema: str) -> dict[str, Any]:
-    """The library's grammar of a schema, apart from its name."""
+def _parsed(form: Form) -> dict[str, Any]:
+    """The library's grammar of it, apart from its name."""
+    if isinstance(form, Choices):
+        texts = (json.dumps(text, ensure_ascii=False) for text in form.texts)
+        return {"lark_grammar": f"start: {' | '.join(texts)}\n"}
+    if isinstance(form, Pattern):
+        escaped = {"/": r"\/", "\n": r"\n"}  # what would end it
+        source = re.sub(r"\\.|[/\n]", lambda found: escaped.get(found[0], found[0]), form.text)
+        return {"lark_grammar": f"start: TEXT\nTEXT: /{source}/\n"}
+    schema = form
     try:
         from llguidance import LLMatcher
     except ImportError as error:

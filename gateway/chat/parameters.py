@@ -21,13 +21,14 @@ from lookhear.gateway.checks.tools import CheckedChoice, FunctionWire, ToolChoic
 from lookhear.gateway.http.errors import ApiError, wrong
 
 MAX_CHOICES = 8
-ONLY_SCHEMAS = "this server constrains answers by response_format"
+MAX_TEXTS = 256  # of which an answer may be one
+MAX_PATTERN = 4096  # characters
+ONLY_SCHEMAS = "this server constrains answers by response_format and structured_outputs"
 
 # What a client may not ask for yet -> the values that ask for nothing, and why not.
 ABSENT: dict[str, tuple[tuple[Any, ...], str]] = {
     "functions": ((None, []), "functions are tools now"),
     "function_call": ((None, "none"), "functions are tools now, say tool_choice"),
-    "structured_outputs": ((None, {}), ONLY_SCHEMAS),
     "guided_json": ((None,), ONLY_SCHEMAS),
     "guided_regex": ((None,), ONLY_SCHEMAS),
     "guided_choice": ((None,), ONLY_SCHEMAS),
@@ -50,6 +51,8 @@ FIELDS = {
     "template": "chat_template_kwargs",
     "schema": "response_format",
     "tool_choice": "tool_choice",
+    "pattern": "structured_outputs",
+    "choices": "structured_outputs",
 }
 
 
@@ -60,6 +63,7 @@ def _token_ids(bias: dict[str, float]) -> dict[str, float]:
     return {str(int(token)): value for token, value in bias.items()}
 
 
+Choice = Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN)]
 LogitBias = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 
 
@@ -67,6 +71,19 @@ class StreamOptions(WireModel):
     """Of an answer in chunks."""
 
     include_usage: bool | None = None
+
+
+class StructuredOutputs(WireModel):
+    """What answers keep to that are no JSON, as vLLM names it."""
+
+    choice: Annotated[list[Choice], Field(min_length=1, max_length=MAX_TEXTS)] | None = None
+    regex: Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN)] | None = None
+
+
+def _one_form(given: StructuredOutputs) -> StructuredOutputs:
+    if given.choice is not None and given.regex is not None:
+        raise ValueError("expected one of choice and regex, got both")
+    return given
 
 
 class ChatTool(WireModel):
@@ -91,6 +108,7 @@ class Parameters(SamplingFields):
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
     ignore_eos: bool | None = None
+    structured_outputs: Annotated[StructuredOutputs, AfterValidator(_one_form)] | None = None
     tools: list[ChatTool] | None = None
     tool_choice: CheckedChoice = ToolChoice()
     parallel_tool_calls: bool | None = None
@@ -118,6 +136,8 @@ class Parameters(SamplingFields):
             ignore_end=bool(self.ignore_eos),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
             parallel_calls=self.parallel_tool_calls is not False,
+            pattern=self.structured_outputs.regex if self.structured_outputs else None,
+            choices=list(self.structured_outputs.choice or ()) if self.structured_outputs else [],
             **self.tool_choice.settings(self.given_tools),
         )
 
@@ -142,6 +162,9 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
         raise wrong("top_logprobs", "logprobs true with it", shown(checked.logprobs))
     if checked.stream_options is not None and not checked.stream:
         raise wrong("stream_options", "stream true with it", shown(checked.stream))
+    format = checked.response_format
+    if checked.structured_outputs is not None and format is not None and format.type != "text":
+        raise wrong("structured_outputs", "no response_format with it", shown(format.type))
     most = checked.max_completion_tokens or checked.max_tokens
     if most is not None and (checked.min_tokens or 0) > most:
         raise wrong("min_tokens", f"at most the {most} tokens allowed", str(checked.min_tokens))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
@@ -191,3 +192,42 @@ async def test_a_schema_that_arguments_cannot_keep_to(
     else:
         ((name, arguments),) = called(check_completion(answer.json()).choices[0].message)
         assert name == "odd" and arguments.startswith("{")
+
+
+@pytest.mark.parametrize(
+    ("form", "pattern"),
+    [
+        ({"choice": ["yes", "no / never", 'say "é"\n']}, r'yes|no / never|say "é"\n'),
+        ({"regex": "[a-c]{2}/\\d{1,3}/\\/\n\\\\x"}, r"[a-c]{2}/\d{1,3}//\n\\x"),
+        ({"regex": "a|bc"}, "a|bc"),
+    ],
+)
+async def test_answers_that_are_a_choice_or_match_a_pattern(
+    http: httpx.AsyncClient, form: dict[str, Any], pattern: str
+) -> None:
+    for seed in range(4):
+        fields = {"structured_outputs": form, "temperature": 1.0, "seed": seed, "max_tokens": 900}
+        answer = check_completion((await ask(http, user("go"), model="vl", **fields)).json())
+        (choice,) = answer.choices
+        assert choice.finish_reason == "stop"
+        assert re.fullmatch(pattern, choice.message.content or ""), choice.message.content
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"choice": []},
+        {"choice": [""]},
+        {"regex": "("},
+        {"regex": "a\\"},
+        {"regex": "(?=a)b"},
+        {"regex": "a", "choice": ["a"]},
+    ],
+)
+async def test_forms_that_answers_cannot_keep_to(
+    http: httpx.AsyncClient, form: dict[str, Any]
+) -> None:
+    answer = await ask(http, user("go"), model="vl", structured_outputs=form, max_tokens=9)
+    error = answer.json()["error"]
+    assert answer.status_code == 400 and error["param"].startswith("structured_outputs")
+    assert error["message"].startswith(error["param"])
