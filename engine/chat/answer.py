@@ -13,7 +13,7 @@ from lookhear.engine.chat.stop_texts import StopTexts
 from lookhear.engine.core.owner import Streamer
 from lookhear.engine.core.request import Cost, Priority, Result, StopReason
 from lookhear.engine.markup.calls import CallArguments, CallBegun, CallReader, Piece
-from lookhear.engine.markup.thinking import ThinkingSplitter
+from lookhear.engine.markup.thinking import COMMON, ThinkingSplitter, ThinkingTags
 from lookhear.engine.messages import (
     AnswerCall,
     AnswerCompleted,
@@ -35,7 +35,8 @@ from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 class ChatAnswer(Streamer):
     """key: its name in the core. prompt, sampling: what is asked, and how it is decoded. grammar:
-    what it keeps to, thinking included. calls: finds those of tools, if it may have any."""
+    what it keeps to, thinking included. calls: finds those of tools, if it may have any.
+    tags: around the thinking."""
 
     is_urgent = True
 
@@ -48,6 +49,7 @@ class ChatAnswer(Streamer):
         tokenizer: QwenTokenizer,
         grammar: JsonGrammar | None = None,
         calls: CallReader | None = None,
+        tags: ThinkingTags = COMMON,
     ) -> None:
         self._key = key
         self._message = message
@@ -62,7 +64,7 @@ class ChatAnswer(Streamer):
         self._num_told = 0  # tokens whose text has gone through the stages
         self._num_thought = 0
         self._detokenizer = IncrementalDetokenizer(lambda token: tokenizer.decode_bytes([token]))
-        self._thinking = ThinkingSplitter(is_open=prompt.is_thinking)
+        self._thinking = ThinkingSplitter(tags, is_open=prompt.is_thinking)
         self._stops = StopTexts(list(sampling.stop))
         self._pending: list[ChosenToken] = []  # wait for their text
         self._usage = AnswerUsage()

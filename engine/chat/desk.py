@@ -61,7 +61,9 @@ class ChatDesk:
         self._vocab = vocab
         self._max_answer = max_answer
         self._max_answers = max_answers
-        self._grammars = GrammarCompiler(prompter.tokenizer, vocab, end_tokens)
+        self._grammars = GrammarCompiler(
+            prompter.tokenizer, vocab, end_tokens, prompter.template.thinking
+        )
 
     def take(self, message: Message, core: EngineCore) -> list[Event]:
         """See `Desk`."""
@@ -143,7 +145,8 @@ class ChatDesk:
             grammar, calls = self._with_calls(settings, prompt)
         else:
             grammar, calls = self._grammar(settings, prompt), None
-        return ChatAnswer(key, message, prompt, sampling, prompter.tokenizer, grammar, calls)
+        tags = prompter.template.thinking
+        return ChatAnswer(key, message, prompt, sampling, prompter.tokenizer, grammar, calls, tags)
 
     def _with_calls(
         self, settings: AnswerSettings, prompt: ChatPrompt

@@ -90,7 +90,7 @@ class ChatPrompter:
         pieces = self._pieces(messages, variables, tools)
         prompt = self._fill(pieces, session, messages, reserved)
         frame = "".join(p.text for p in pieces[-1:] if isinstance(p, TemplateText))
-        prompt.is_thinking = frame.rstrip().endswith("<think>")
+        prompt.is_thinking = frame.rstrip().endswith(self.template.thinking.open)
         if len(prompt.tokens) + max(1, reserved) > self.max_tokens:
             raise RequestError(
                 "context_length_exceeded",

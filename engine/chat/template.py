@@ -22,6 +22,7 @@ from lookhear.engine.chat.plain_tools import as_plain_text
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
 from lookhear.engine.core.request import RequestError
 from lookhear.engine.markup.families import family_of
+from lookhear.engine.markup.thinking import tags_of
 from lookhear.engine.messages import ChatMessage, TextPart, Tool, ToolCall, VideoPart
 
 _MARK = re.compile("\ue000(\\d+)\ue001")
@@ -127,7 +128,7 @@ class ChatTemplate:
 
     asks_for_thinking: whether thinking can be asked for, by its variable `enable_thinking`.
     knows_tools: whether it tells the model of tools; else a plain text does. calls: how calls of
-    them are written."""
+    them are written. thinking: the tags around it."""
 
     def __init__(self, source: str, tokens: Mapping[str, str], origin: Path) -> None:
         environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
@@ -145,6 +146,7 @@ class ChatTemplate:
         self.asks_for_thinking = "enable_thinking" in source
         self.knows_tools = re.search(r"\btools\b", source) is not None
         self.calls = family_of(source)
+        self.thinking = tags_of(source)
 
     @classmethod
     def from_folder(cls, folder: Path) -> ChatTemplate:

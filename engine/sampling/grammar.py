@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.core.request import RequestError
+from lookhear.engine.markup.thinking import COMMON, ThinkingTags
 from lookhear.engine.sampling.call_rules import CallRules, ToolRule
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 KEPT = 32  # compiled grammars
 KEPT_CHECKS = 512  # schemas of tools that were looked at
 ANY_OBJECT = '{"type":"object"}'
-THINK, THINK_END = "<think>", "</think>"
 # Numbers of this kind become an automaton with a state for every remainder: a second at a million.
 MAX_MULTIPLE = 10_000
 # A kilobyte or two each, for every schema: a pattern can ask for any number of them.
@@ -53,7 +53,7 @@ _STYLE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator"
 _THOUGHT = r"""
 thinking_first: {thinking}
 thinking: {begin} THOUGHT <[{end}]> GAP
-THOUGHT: /(?s:.*)/ & ~/(?s:.*)<\/think>(?s:.*)/
+THOUGHT: /(?s:.*)/ & ~/(?s:.*){spelt}(?s:.*)/
 GAP: /\n{{0,2}}/
 """
 
@@ -116,7 +116,14 @@ class JsonGrammar:
 class GrammarCompiler:
     """Of one checkpoint. vocab: logits per token. end_tokens: those that end its answers."""
 
-    def __init__(self, tokenizer: QwenTokenizer, vocab: int, end_tokens: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        tokenizer: QwenTokenizer,
+        vocab: int,
+        end_tokens: tuple[int, ...],
+        tags: ThinkingTags = COMMON,
+    ) -> None:
+        self._tags = tags
         self._tokenizer = tokenizer
         self._vocab = vocab
         self._end_tokens = [token for token in end_tokens if token < vocab]
@@ -129,8 +136,9 @@ class GrammarCompiler:
     @property
     def thinks(self) -> bool:
         """Whether the checkpoint has the tags of thinking, as tokens that are spelt out."""
+        tags = (self._tags.open, self._tags.close)
         added, spell = self._tokenizer.added, self._tokenizer.decode_bytes
-        return all(tag in added and spell([added[tag]]) for tag in (THINK, THINK_END))
+        return all(tag in added and spell([added[tag]]) for tag in tags)
 
     def compile(self, schema: Form, thinking: Thinking = Thinking.NONE) -> JsonGrammar:
         """schema: or another form of answers. `RequestError`, in words that begin with `schema`, if
@@ -217,8 +225,9 @@ class GrammarCompiler:
         added, is_free = self._tokenizer.added, thinking is Thinking.FREE
         return _THOUGHT.format(
             thinking="thinking?" if is_free else "thinking",
-            begin=f"<[{added[THINK]}]>" if is_free else "",
-            end=added[THINK_END],
+            begin=f"<[{added[self._tags.open]}]>" if is_free else "",
+            end=added[self._tags.close],
+            spelt=re.escape(self._tags.close).replace("/", r"\/"),
         )
 
     def _vocabulary(self) -> LLTokenizer:
