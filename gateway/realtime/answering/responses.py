@@ -283,6 +283,8 @@ class Responses:
             return
         place = response.prompt and response.prompt.place(event.message_index, event.part_index)
         message = f"{place}: {event.message}" if place else event.message
+        if message.startswith("tools["):  # which are flat on this wire
+            message = message.replace(".function.", ".", 1)
         problem = ProtocolError(message, code=event.code, type=_error_type(event.code))
         self._finish(response, ResponseStatus.FAILED, problem=problem)
 

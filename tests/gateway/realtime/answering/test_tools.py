@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from lookhear.engine.messages import AnswerFailed
 from tests.gateway.conversing import Talk, said
+from tests.gateway.scripted import SESSION
 
 TOOL = {
     "type": "function",
@@ -173,3 +175,15 @@ def test_a_conversation_with_calls_is_made_again_by_a_client() -> None:
     context = [said("Now?"), {**made, "call_id": "d"}, output("d")]
     talk.respond({"conversation": "none", "input": context})
     assert [m.role for m in talk.asked[-1].messages] == ["user", "assistant", "tool"]
+
+
+def test_a_schema_that_the_engine_refuses_is_named_as_on_this_wire() -> None:
+    talk = asked()
+    talk.begin()
+    answer = talk.answer
+    del talk.running[answer]
+    why = "tools[0].function.parameters: expected a schema that answers can keep to"
+    talk.engine(AnswerFailed(SESSION, answer, "invalid_value", why))
+    error = talk.done[-1]["status_details"]["error"]
+    assert error["message"].startswith("tools[0].parameters: expected a schema")
+    assert error["type"] == "invalid_request_error"
