@@ -1,6 +1,7 @@
 """One answer, from its request to its last word. Pure; satisfies `Owner`, and streams.
 
-tokens -> text, whole characters -> thinking | answer -> up to a stop text -> `AnswerText`
+tokens -> text, whole characters -> thinking | answer
+answer -> calls of tools -> `AnswerCall` | what is said, up to a stop text -> `AnswerText`
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ import dataclasses
 
 from lookhear.engine.chat.prompt import ChatPrompt
 from lookhear.engine.chat.stop_texts import StopTexts
-from lookhear.engine.chat.thinking import ThinkingSplitter
 from lookhear.engine.core.owner import Streamer
 from lookhear.engine.core.request import Cost, Priority, Result, StopReason
+from lookhear.engine.markup.calls import CallArguments, CallBegun, CallReader, Piece
+from lookhear.engine.markup.thinking import COMMON, ThinkingSplitter, ThinkingTags
 from lookhear.engine.messages import (
+    AnswerCall,
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,
@@ -32,7 +35,8 @@ from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 class ChatAnswer(Streamer):
     """key: its name in the core. prompt, sampling: what is asked, and how it is decoded. grammar:
-    what it keeps to, thinking included."""
+    what it keeps to, thinking included. calls: finds those of tools, if it may have any.
+    tags: around the thinking."""
 
     is_urgent = True
 
@@ -44,6 +48,8 @@ class ChatAnswer(Streamer):
         sampling: SamplingParams,
         tokenizer: QwenTokenizer,
         grammar: JsonGrammar | None = None,
+        calls: CallReader | None = None,
+        tags: ThinkingTags = COMMON,
     ) -> None:
         self._key = key
         self._message = message
@@ -51,16 +57,18 @@ class ChatAnswer(Streamer):
         self._sampling = sampling
         self._tokenizer = tokenizer
         self._grammar = grammar
+        self._calls = calls
         self._has_request = False
         self.is_done = False
         self._has_started = False
         self._num_told = 0  # tokens whose text has gone through the stages
         self._num_thought = 0
         self._detokenizer = IncrementalDetokenizer(lambda token: tokenizer.decode_bytes([token]))
-        self._thinking = ThinkingSplitter(is_open=prompt.is_thinking)
+        self._thinking = ThinkingSplitter(tags, is_open=prompt.is_thinking)
         self._stops = StopTexts(list(sampling.stop))
         self._pending: list[ChosenToken] = []  # wait for their text
         self._usage = AnswerUsage()
+        self._num_calls = 0
 
     def wants_request(self) -> bool:
         """Once."""
@@ -131,8 +139,34 @@ class ChatAnswer(Streamer):
         session, name = self._message.session, self._message.answer
         if thought:
             events.append(AnswerText(session, name, thought, is_reasoning=True))
+        if self._calls is None:
+            self._pass(said, events)
+        else:
+            self._hand_on(self._calls, self._calls.push(said), events)
+
+    def _pass(self, said: str, events: list[Event]) -> None:
         if text := self._stops.push(said):
+            session, name = self._message.session, self._message.answer
             events.append(AnswerText(session, name, text, tokens=self._take_pending()))
+
+    def _hand_on(self, calls: CallReader, pieces: list[Piece], events: list[Event]) -> None:
+        """What was found in the text; up to a stop text, which calls cannot hold."""
+        session, name = self._message.session, self._message.answer
+        for piece in pieces:
+            if self._stops.has_stopped:
+                return
+            match piece:
+                case str():
+                    self._pass(piece, events)
+                case CallBegun(tool):
+                    if rest := self._stops.flush():
+                        events.append(AnswerText(session, name, rest, tokens=self._take_pending()))
+                    self._num_calls += 1
+                    events.append(AnswerCall(session, name, self._num_calls - 1, tool, ""))
+                case CallArguments(text):
+                    events.append(AnswerCall(session, name, self._num_calls - 1, None, text))
+        if calls.is_calling:  # log probabilities are of what is said
+            self._pending.clear()
 
     def _take_pending(self) -> list[ChosenToken] | None:
         tokens, self._pending = self._pending, []
@@ -156,14 +190,18 @@ class ChatAnswer(Streamer):
         if not self._stops.has_stopped:
             self._say(*self._thinking.push(self._detokenizer.flush()), events)
             self._say(*self._thinking.flush(), events)
+            if self._calls is not None:
+                self._hand_on(self._calls, self._calls.flush(), events)
         if not self._stops.has_stopped and (rest := self._stops.flush()):
             events.append(AnswerText(session, name, rest, tokens=self._take_pending()))
         if self._pending:
             events.append(AnswerText(session, name, "", tokens=self._take_pending()))
         usage = dataclasses.replace(self._usage, output=self._num_told, reasoning=self._num_thought)
-        reason = "length" if result.stop is StopReason.LENGTH else "stop"
+        reason = "tool_calls" if self._num_calls else "stop"
+        if result.stop is StopReason.LENGTH:
+            reason = "length"
         if self._stops.has_stopped:
-            reason = "stop"
+            reason = "tool_calls" if self._num_calls else "stop"
         events.append(AnswerCompleted(session, name, reason, usage))
         return events
 

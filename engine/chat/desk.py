@@ -6,8 +6,10 @@ from lookhear.engine.chat.answer import ChatAnswer, PromptReader
 from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.pictures import PartError
 from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
+from lookhear.engine.chat.tool_rules import call_rules
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import Priority, RequestError
+from lookhear.engine.markup.calls import CallReader
 from lookhear.engine.messages import (
     AnswerFailed,
     AnswerSettings,
@@ -25,9 +27,16 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TurnFailed,
 )
-from lookhear.engine.sampling.grammar import GrammarCompiler, JsonGrammar, Thinking
+from lookhear.engine.sampling.grammar import (
+    Choices,
+    Form,
+    GrammarCompiler,
+    JsonGrammar,
+    Pattern,
+    Thinking,
+)
 
-ROLES = ("system", "user", "assistant")
+ROLES = ("system", "user", "assistant", "tool")
 
 
 class ChatDesk:
@@ -52,7 +61,9 @@ class ChatDesk:
         self._vocab = vocab
         self._max_answer = max_answer
         self._max_answers = max_answers
-        self._grammars = GrammarCompiler(prompter.tokenizer, vocab, end_tokens)
+        self._grammars = GrammarCompiler(
+            prompter.tokenizer, vocab, end_tokens, prompter.template.thinking
+        )
 
     def take(self, message: Message, core: EngineCore) -> list[Event]:
         """See `Desk`."""
@@ -120,6 +131,7 @@ class ChatDesk:
             message.session,
             message.messages,
             variables=settings.template,
+            tools=settings.tools,
             reserved=settings.max_tokens or min(self._max_answer, prompter.max_tokens // 4),
         )
         room = prompter.max_tokens - len(prompt.tokens)
@@ -129,28 +141,67 @@ class ChatDesk:
             self._end_tokens,
             self._vocab,
         )
-        grammar = self._grammar(settings, prompt)
-        return ChatAnswer(key, message, prompt, sampling, prompter.tokenizer, grammar)
+        if settings.tools:
+            grammar, calls = self._with_calls(settings, prompt)
+        else:
+            grammar, calls = self._grammar(settings, prompt), None
+        tags = prompter.template.thinking
+        return ChatAnswer(key, message, prompt, sampling, prompter.tokenizer, grammar, calls, tags)
+
+    def _with_calls(
+        self, settings: AnswerSettings, prompt: ChatPrompt
+    ) -> tuple[JsonGrammar | None, CallReader]:
+        """What the answer keeps to, and who finds the calls in it. Where calls are free to come and
+        this checkpoint cannot be kept to their form, whatever is none is text."""
+        family = self._prompter.template.calls
+        rules = call_rules(settings, family)
+        names = [tool.name for tool in rules.tools]
+        form = _form(settings)
+        must = rules.is_forced or form is not None
+        try:
+            self._check_end(settings, "tools")
+            thinking = self._thinking(settings, prompt, always=not must)
+            grammar = self._grammars.compile_calls(rules, form, thinking)
+        except RequestError as error:
+            if must or any(tool.is_strict for tool in rules.tools):
+                text = str(error)
+                if form is None and text.startswith("schema:"):
+                    text = "tools" + text.removeprefix("schema")
+                raise RequestError(error.code, _blamed(settings, text)) from None
+            return None, CallReader(family, names, is_sure=False)
+        return grammar, CallReader(family, names, is_sure=True)
 
     def _grammar(self, settings: AnswerSettings, prompt: ChatPrompt) -> JsonGrammar | None:
-        if settings.schema is None:
+        form = _form(settings)
+        if form is None:
             return None
-        # When the schema is complete nothing but the end is left.
+        self._check_end(settings, "a schema")
+        thinking = self._thinking(settings, prompt)
+        try:
+            return self._grammars.compile(form, thinking)
+        except RequestError as error:
+            raise RequestError(error.code, _blamed(settings, str(error))) from None
+
+    def _check_end(self, settings: AnswerSettings, what: str) -> None:
+        """When what was asked for is complete nothing but the end is left."""
         if settings.ignore_end:
-            raise RequestError("invalid_value", "ignore_end: expected false with a schema")
+            raise RequestError("invalid_value", f"ignore_end: expected false with {what}")
         if settings.min_tokens:
             raise RequestError(
                 "invalid_value",
-                f"min_tokens: expected 0 with a schema, got {settings.min_tokens}",
+                f"min_tokens: expected 0 with {what}, got {settings.min_tokens}",
             )
-        thinking = Thinking.NONE
+
+    def _thinking(
+        self, settings: AnswerSettings, prompt: ChatPrompt, *, always: bool = False
+    ) -> Thinking:
+        """always: what comes behind it is free, so every model that can may think."""
         if prompt.is_thinking:
-            thinking = Thinking.OPEN
-        elif self._prompter.template.asks_for_thinking and self._grammars.thinks:
-            # Not for others: where nothing else may come, they would try it, and never end.
-            if settings.template.get("enable_thinking", True):
-                thinking = Thinking.FREE
-        return self._grammars.compile(settings.schema, thinking)
+            return Thinking.OPEN
+        # Not for others: where nothing else may come, they would try it, and never end.
+        can = (self._prompter.template.asks_for_thinking or always) and self._grammars.thinks
+        is_asked = settings.template.get("enable_thinking", True)
+        return Thinking.FREE if can and is_asked else Thinking.NONE
 
     def _check(self, messages: list[ChatMessage]) -> None:
         if not messages:
@@ -175,7 +226,7 @@ class ChatDesk:
         key = f"{message.session}//ahead"
         try:
             self._check(message.messages)
-            prompt = self._prompter.beginning(message.session, message.messages)
+            prompt = self._prompter.beginning(message.session, message.messages, message.tools)
         except RequestError:
             return  # the question itself will say what is wrong
         if not prompt.tokens or len(prompt.tokens) >= self._prompter.max_tokens:
@@ -185,3 +236,18 @@ class ChatDesk:
             owner = PromptReader(key)
             core.add(key, Priority.BATCH, owner, message.session)
         owner.read(prompt)
+
+
+def _form(settings: AnswerSettings) -> Form | None:
+    """What the answer keeps to."""
+    if settings.choices:
+        return Choices(tuple(settings.choices))
+    return settings.schema if settings.pattern is None else Pattern(settings.pattern)
+
+
+def _blamed(settings: AnswerSettings, text: str) -> str:
+    """An error about a form, by the setting that had it."""
+    if not text.startswith("schema:"):
+        return text
+    name = "choices" if settings.choices else "schema" if settings.pattern is None else "pattern"
+    return name + text.removeprefix("schema")

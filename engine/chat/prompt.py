@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lookhear.engine.chat.pictures import PartMedia, PictureEncoder, Place
 from lookhear.engine.chat.template import ChatTemplate, TemplateText, UserText
 from lookhear.engine.core.request import RequestError
-from lookhear.engine.messages import ChatMessage, ImagePart, TextPart, VideoPart
+from lookhear.engine.messages import ChatMessage, ImagePart, TextPart, Tool, VideoPart
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
@@ -73,9 +73,11 @@ class ChatPrompter:
         messages: Sequence[ChatMessage],
         *,
         variables: Mapping[str, Any] | None = None,
+        tools: Sequence[Tool] = (),
         reserved: int = 0,
     ) -> ChatPrompt:
-        """Of a question that is to be answered. reserved: tokens to leave for the answer.
+        """Of a question that is to be answered. reserved: tokens to leave for the answer. tools:
+        what the answer may call.
 
         Raises `RequestError`; `PartError` where a part of a message is to blame.
         """
@@ -85,10 +87,10 @@ class ChatPrompter:
                 f"max_tokens: expected less than the {self.max_tokens} tokens of prompt and answer "
                 f"together, got {reserved}",
             )
-        pieces = self._pieces(messages, variables)
+        pieces = self._pieces(messages, variables, tools)
         prompt = self._fill(pieces, session, messages, reserved)
         frame = "".join(p.text for p in pieces[-1:] if isinstance(p, TemplateText))
-        prompt.is_thinking = frame.rstrip().endswith("<think>")
+        prompt.is_thinking = frame.rstrip().endswith(self.template.thinking.open)
         if len(prompt.tokens) + max(1, reserved) > self.max_tokens:
             raise RequestError(
                 "context_length_exceeded",
@@ -97,19 +99,24 @@ class ChatPrompter:
             )
         return prompt
 
-    def beginning(self, session: str, messages: Sequence[ChatMessage]) -> ChatPrompt:
+    def beginning(
+        self, session: str, messages: Sequence[ChatMessage], tools: Sequence[Tool] = ()
+    ) -> ChatPrompt:
         """What all prompts begin with whose last message only grows beyond these."""
         last = messages[-1]
-        longer = [*messages[:-1], ChatMessage(last.role, [*last.parts, _LATER])]
-        pieces = self._pieces(longer, None)
+        longer = [*messages[:-1], replace(last, parts=[*last.parts, _LATER])]
+        pieces = self._pieces(longer, None, tools)
         mark = max(i for i, p in enumerate(pieces) if p == UserText(_LATER.text))
         return self._fill(pieces[:mark], session, messages, 0)
 
     def _pieces(
-        self, messages: Sequence[ChatMessage], variables: Mapping[str, Any] | None
+        self,
+        messages: Sequence[ChatMessage],
+        variables: Mapping[str, Any] | None,
+        tools: Sequence[Tool],
     ) -> list[TemplateText | UserText]:
         lists = self.pictures is not None
-        return self.template.render(messages, lists=lists, variables=variables)
+        return self.template.render(messages, lists=lists, variables=variables, tools=tools)
 
     def _fill(
         self,

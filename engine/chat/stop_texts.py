@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lookhear.engine.chat.thinking import longest_overlap
+from lookhear.engine.markup.thinking import longest_overlap
 
 
 class StopTexts:

@@ -18,11 +18,16 @@ import jinja2
 import jinja2.ext
 import jinja2.sandbox
 
+from lookhear.engine.chat.plain_tools import as_plain_text
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
 from lookhear.engine.core.request import RequestError
-from lookhear.engine.messages import ChatMessage, TextPart, VideoPart
+from lookhear.engine.markup.families import family_of
+from lookhear.engine.markup.thinking import tags_of
+from lookhear.engine.messages import ChatMessage, TextPart, Tool, ToolCall, VideoPart
 
 _MARK = re.compile("\ue000(\\d+)\ue001")
+_WORD = re.compile(r"[A-Za-z0-9_.$-]{1,64}")  # cannot spell a special token
+_TEXTS = "lookhear_texts"  # the variable that filters find the marked texts by
 
 # Where a checkpoint has none: Qwen's common frame, with pictures as Qwen3-VL has them.
 DEFAULT = """\
@@ -63,10 +68,67 @@ class UserText:
     text: str
 
 
+class _Arguments(dict[str, Any]):
+    """Of a call. Templates want an object; where they write it as JSON it is what the model wrote,
+    so that prompts go on as they were read. text: a mark of that."""
+
+    text: str = ""
+
+
+class _Written:
+    """The texts that marks stand for, in one rendering."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def mark(self, text: str) -> str:
+        """What stands for a text."""
+        self.texts.append(text)
+        return f"\ue000{len(self.texts) - 1}\ue001"
+
+    def marked(self, value: Any) -> Any:
+        """JSON, its texts marked; not mere words, which templates compare and look for."""
+        if isinstance(value, str):
+            return value if _WORD.fullmatch(value) else self.mark(value)
+        if isinstance(value, list):
+            return [self.marked(entry) for entry in value]
+        if isinstance(value, dict):
+            return {self.marked(name): self.marked(entry) for name, entry in value.items()}
+        return value
+
+    def plain(self, value: Any) -> Any:
+        """The JSON again that `marked` was made of."""
+        if isinstance(value, str):
+            return _MARK.sub(lambda found: self.texts[int(found[1])], value)
+        if isinstance(value, list | tuple):
+            return [self.plain(entry) for entry in value]
+        if isinstance(value, dict):
+            return {self.plain(name): self.plain(entry) for name, entry in value.items()}
+        return value
+
+    def tool(self, tool: Tool) -> dict[str, Any]:
+        """As templates know tools."""
+        function = {
+            "name": self.mark(tool.name),
+            "description": self.mark(tool.description),
+            "parameters": self.marked(json.loads(tool.parameters)),
+        }
+        return {"type": "function", "function": function}
+
+    def call(self, call: ToolCall) -> dict[str, Any]:
+        """As templates know calls."""
+        arguments = _Arguments(self.marked(json.loads(call.arguments)))
+        arguments.text = self.mark(call.arguments)
+        function = {"name": self.mark(call.name), "arguments": arguments}
+        return {"id": self.mark(call.id), "type": "function", "function": function}
+
+
 class ChatTemplate:
     """source: the Jinja template. tokens: variables such as bos_token. origin: named in errors.
 
-    asks_for_thinking: whether thinking can be asked for, by its variable `enable_thinking`."""
+    asks_for_thinking: whether thinking can be asked for, by its variable `enable_thinking`.
+    knows_tools: whether it tells the model of tools; else a plain text does. calls: how calls of
+    them are written. thinking: the tags around it."""
 
     def __init__(self, source: str, tokens: Mapping[str, str], origin: Path) -> None:
         environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
@@ -82,6 +144,9 @@ class ChatTemplate:
         self._tokens = dict(tokens)
         # Of models that were trained both ways, and begin their thinking themselves.
         self.asks_for_thinking = "enable_thinking" in source
+        self.knows_tools = re.search(r"\btools\b", source) is not None
+        self.calls = family_of(source)
+        self.thinking = tags_of(source)
 
     @classmethod
     def from_folder(cls, folder: Path) -> ChatTemplate:
@@ -109,14 +174,15 @@ class ChatTemplate:
         ask: bool = True,
         lists: bool = False,
         variables: Mapping[str, Any] | None = None,
+        tools: Sequence[Tool] = (),
     ) -> list[TemplateText | UserText]:
         """The conversation in order. lists: contents are lists of parts, as for models that see.
-        variables: of the template, by the client. Raises `RequestError` if it refuses them."""
-        written: list[str] = []
-
-        def mark(text: str) -> str:
-            written.append(text)
-            return f"\ue000{len(written) - 1}\ue001"
+        variables: of the template, by the client. tools: what may be called. Raises `RequestError`
+        if it refuses them."""
+        written = _Written()
+        mark = written.mark
+        if not self.knows_tools:
+            messages, tools = as_plain_text(messages, tools, self.calls), ()
 
         def content(message: ChatMessage) -> str | list[dict[str, str]]:
             if not lists:
@@ -130,10 +196,24 @@ class ChatTemplate:
                     parts.append({"type": "video" if isinstance(part, VideoPart) else "image"})
             return parts
 
-        given = [{"role": message.role, "content": content(message)} for message in messages]
+        def line(message: ChatMessage) -> dict[str, Any]:
+            told: dict[str, Any] = {"role": message.role, "content": content(message)}
+            if message.calls:
+                told["tool_calls"] = [written.call(call) for call in message.calls]
+                names.update((call.id, call.name) for call in message.calls)
+            if message.call is not None:
+                told["tool_call_id"] = mark(message.call)
+                told["name"] = mark(names.get(message.call, ""))
+            if message.thinking:
+                told["reasoning_content"] = mark(message.thinking)
+            return told
+
+        names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
+        given = [line(message) for message in messages]
+        shown = {"tools": [written.tool(tool) for tool in tools]} if tools else {}
         try:
             text = self._template.render(
-                **{**self._tokens, **(variables or {})},
+                **{**self._tokens, **(variables or {}), **shown, _TEXTS: written},
                 messages=given,
                 add_generation_prompt=ask,
             )
@@ -145,14 +225,20 @@ class ChatTemplate:
         for i, piece in enumerate(_MARK.split(text)):
             if i % 2 == 0:
                 pieces.append(TemplateText(piece))
-            elif int(piece) < len(written):
-                pieces.append(UserText(written[int(piece)]))
+            elif int(piece) < len(written.texts):
+                pieces.append(UserText(written.texts[int(piece)]))
         return [piece for piece in pieces if piece.text]
 
 
-def _to_json(value: Any, ensure_ascii: bool = False, **options: Any) -> str:
+@jinja2.pass_context
+def _to_json(
+    context: jinja2.runtime.Context, value: Any, ensure_ascii: bool = False, **options: Any
+) -> str:
     # Jinja's own escapes HTML, which no model was trained on.
-    return json.dumps(value, ensure_ascii=ensure_ascii, **options)
+    written: _Written = context[_TEXTS]
+    if isinstance(value, _Arguments):
+        return value.text
+    return written.mark(json.dumps(written.plain(value), ensure_ascii=ensure_ascii, **options))
 
 
 def _refuse(message: str) -> None:

@@ -7,6 +7,7 @@ torch: the gateway reads this package.
 from __future__ import annotations
 
 from lookhear.engine.messages.chat import (
+    AnswerCall,
     AnswerCompleted,
     AnswerFailed,
     AnswerSettings,
@@ -23,6 +24,8 @@ from lookhear.engine.messages.chat import (
     ReadAhead,
     StartAnswer,
     TextPart,
+    Tool,
+    ToolCall,
     VideoPart,
 )
 from lookhear.engine.messages.control import (
@@ -87,6 +90,7 @@ Event = (
     | FileFailed
     | AnswerStarted
     | AnswerText
+    | AnswerCall
     | AnswerCompleted
     | AnswerFailed
     | EngineFailed

@@ -51,11 +51,36 @@ Part = TextPart | ImagePart | VideoPart
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """What a model may call. parameters: JSON Schema of its arguments, an object, as JSON text.
+    is_strict: better no answer than arguments that do not keep to it."""
+
+    name: str
+    description: str
+    parameters: str
+    is_strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that a model has written. arguments: a JSON object, as JSON text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """role: "system", "user" or "assistant". Pictures only from users."""
+    """role: "system", "user", "assistant" or "tool". Pictures only from users. calls: of an
+    assistant, behind its text. call: the id of the one whose output a tool's message is. thinking:
+    in front of an assistant's text; most templates keep that of the newest answers alone."""
 
     role: str
     parts: list[Part]
+    calls: list[ToolCall] = field(default_factory=list)
+    call: str | None = None
+    thinking: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +92,10 @@ class AnswerSettings:
     id in digits. logprobs: alternatives wanted per token; None: no log probabilities at all.
     template: variables of the chat template, such as enable_thinking. schema: JSON Schema, as JSON
     text, that the answer keeps to; its thinking is free. cache_salt: prompts with another one share
-    no prefix with this one's.
+    no prefix with this one's. pattern: a regular expression that it keeps to instead of a schema;
+    choices: texts of which it is one. tools: what may be called. must_call: the answer is calls and
+    nothing else. may_call: names of the only ones that may be, empty: all. parallel_calls: there
+    may be several calls in an answer.
     """
 
     model: str
@@ -89,6 +117,12 @@ class AnswerSettings:
     template: dict[str, Any] = field(default_factory=dict)
     schema: str | None = None
     cache_salt: str = ""
+    pattern: str | None = None
+    choices: list[str] = field(default_factory=list)
+    tools: list[Tool] = field(default_factory=list)
+    must_call: bool = False
+    may_call: list[str] = field(default_factory=list)
+    parallel_calls: bool = True
 
 
 # --- gateway -> engine ---------------------------------------------------------------------------
@@ -116,11 +150,13 @@ class DropPicture:
 @dataclass(frozen=True, slots=True)
 class ReadAhead:
     """The beginning that the session's next question will have: read while nobody waits, so that
-    the answer comes sooner. A newer one replaces it. Never answered, not even by an error."""
+    the answer comes sooner. A newer one replaces it. Never answered, not even by an error. tools:
+    those that the question will have."""
 
     session: str
     model: str
     messages: list[ChatMessage]
+    tools: list[Tool] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +226,22 @@ class AnswerText:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerCall:
+    """More of a call of a tool. index: which of the answer's, from 0. name: of the tool, with the
+    first piece of a call. arguments: what follows the arguments so far, JSON text when joined."""
+
+    session: str
+    answer: str
+    index: int
+    name: str | None
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerCompleted:
-    """reason: "stop" (the model's own end, or a stop text), or "length". With a schema the text is
-    complete, and keeps to it, if it is the model's own end."""
+    """reason: "stop" (the model's own end, or a stop text), "tool_calls" (the same, with calls), or
+    "length". With a schema the text is complete, and keeps to it, if it is the model's own end; so
+    are calls, whose last one may be cut off by the length."""
 
     session: str
     answer: str

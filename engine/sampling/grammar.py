@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -31,13 +32,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.core.request import RequestError
+from lookhear.engine.markup.thinking import COMMON, ThinkingTags
+from lookhear.engine.sampling.call_rules import CallRules, ToolRule
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
 KEPT = 32  # compiled grammars
-THINK, THINK_END = "<think>", "</think>"
+KEPT_CHECKS = 512  # schemas of tools that were looked at
+ANY_OBJECT = '{"type":"object"}'
 # Numbers of this kind become an automaton with a state for every remainder: a second at a million.
 MAX_MULTIPLE = 10_000
 # A kilobyte or two each, for every schema: a pattern can ask for any number of them.
@@ -47,9 +51,9 @@ MAX_LEXER_STATES = 50_000
 _BYTES = frozenset(range(0x20, 0xF5)) - {0xC0, 0xC1}
 _STYLE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
 _THOUGHT = r"""
-start: {thinking} @answer
+thinking_first: {thinking}
 thinking: {begin} THOUGHT <[{end}]> GAP
-THOUGHT: /(?s:.*)/ & ~/(?s:.*)<\/think>(?s:.*)/
+THOUGHT: /(?s:.*)/ & ~/(?s:.*){spelt}(?s:.*)/
 GAP: /\n{{0,2}}/
 """
 
@@ -60,6 +64,24 @@ class Thinking(Enum):
     NONE = "none"
     OPEN = "open"
     FREE = "free"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression that a whole answer matches, without looking around or back."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Texts, one of which an answer is."""
+
+    texts: tuple[str, ...]
+
+
+Form = str | Pattern | Choices
+"""What an answer keeps to: a JSON Schema as JSON text, or one of the others."""
 
 
 class GrammarMatcher:
@@ -94,76 +116,119 @@ class JsonGrammar:
 class GrammarCompiler:
     """Of one checkpoint. vocab: logits per token. end_tokens: those that end its answers."""
 
-    def __init__(self, tokenizer: QwenTokenizer, vocab: int, end_tokens: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        tokenizer: QwenTokenizer,
+        vocab: int,
+        end_tokens: tuple[int, ...],
+        tags: ThinkingTags = COMMON,
+    ) -> None:
+        self._tags = tags
         self._tokenizer = tokenizer
         self._vocab = vocab
         self._end_tokens = [token for token in end_tokens if token < vocab]
-        self._kept: OrderedDict[tuple[str, Thinking], JsonGrammar] = OrderedDict()
+        self._kept: OrderedDict[object, JsonGrammar] = OrderedDict()
+        self._usable: OrderedDict[str, str | None] = (
+            OrderedDict()
+        )  # schema -> what is wrong with it
         self._words: LLTokenizer | None = None
 
     @property
     def thinks(self) -> bool:
         """Whether the checkpoint has the tags of thinking, as tokens that are spelt out."""
+        tags = (self._tags.open, self._tags.close)
         added, spell = self._tokenizer.added, self._tokenizer.decode_bytes
-        return all(tag in added and spell([added[tag]]) for tag in (THINK, THINK_END))
+        return all(tag in added and spell([added[tag]]) for tag in tags)
 
-    def compile(self, schema: str, thinking: Thinking = Thinking.NONE) -> JsonGrammar:
-        """schema: JSON Schema as JSON text. `RequestError`, in words that begin with `schema`, if
+    def compile(self, schema: Form, thinking: Thinking = Thinking.NONE) -> JsonGrammar:
+        """schema: or another form of answers. `RequestError`, in words that begin with `schema`, if
         it cannot be kept to. The first call takes a second where the vocabulary is large."""
-        key = schema, thinking
+        if thinking is not Thinking.NONE:
+            self.compile(schema)  # what is wrong with it shows only behind the thinking
+
+        def parts() -> dict[str, dict[str, Any]]:
+            answer = {"answer": _parsed(schema)}
+            thought = self._thought(thinking)
+            if thought is None:
+                return answer
+            return {"start": {"lark_grammar": f"start: thinking_first @answer\n{thought}"}} | answer
+
+        return self._once((schema, thinking), parts)
+
+    def compile_calls(
+        self, rules: CallRules, schema: Form | None = None, thinking: Thinking = Thinking.NONE
+    ) -> JsonGrammar:
+        """Calls of tools, and what is said where none is forced: free, or keeping to the schema.
+        `RequestError` as above; it begins with `tools[i]` where a strict tool's schema is wrong.
+        Arguments of others are some object where their schema cannot be kept to."""
+        if schema is not None:
+            self.compile(schema)
+        arguments = [self._arguments(tool) for tool in rules.tools]
+
+        def parts() -> dict[str, dict[str, Any]]:
+            lark = rules.lark(self._tokenizer.added, has_schema=schema is not None)
+            thought = self._thought(thinking)
+            start = "start: body\n" if thought is None else f"start: thinking_first body\n{thought}"
+            found: dict[str, dict[str, Any]] = {"start": {"lark_grammar": start + lark}}
+            if schema is not None and not rules.is_forced:
+                found["answer"] = _parsed(schema)
+            return found | {f"arguments_{i}": _parsed(text) for i, text in enumerate(arguments)}
+
+        return self._once((rules, schema, thinking), parts)
+
+    def _arguments(self, tool: ToolRule) -> str:
+        """The schema that the arguments of a tool keep to."""
+        if tool.schema not in self._usable:
+            wrong = None
+            try:
+                self._compiled({"answer": _parsed(tool.schema)})
+            except RequestError as error:
+                wrong = str(error).removeprefix("schema: ")
+            self._usable[tool.schema] = wrong
+            if len(self._usable) > KEPT_CHECKS:
+                self._usable.popitem(last=False)
+        wrong = self._usable[tool.schema]
+        if wrong is None:
+            return tool.schema
+        if tool.is_strict:
+            raise RequestError("invalid_value", f"tools[{tool.index}].function.parameters: {wrong}")
+        return ANY_OBJECT
+
+    def _once(self, key: object, parts: Callable[[], dict[str, dict[str, Any]]]) -> JsonGrammar:
         grammar = self._kept.get(key)
         if grammar is None:
-            grammar = self._kept[key] = self._compiled(schema, thinking)
+            grammar = self._kept[key] = self._compiled(parts())
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return grammar
 
-    def _compiled(self, schema: str, thinking: Thinking) -> JsonGrammar:
-        if thinking is not Thinking.NONE:
-            self.compile(schema)  # what is wrong with it shows only behind the thinking
-        try:
-            from llguidance import LLMatcher, LLParserLimits
-        except ImportError as error:
-            why = f"none, the package that reads them is missing here ({error})"
-            raise _refused(why) from None
-        if thinking is not Thinking.NONE and not self.thinks:
-            raise _refused("none, this model's thinking cannot be told from its answer")
-        try:
-            parsed = json.loads(schema)
-        except (ValueError, RecursionError) as error:
-            raise _refused(f"JSON, {error}") from None
-        if not isinstance(parsed, dict):
-            raise _refused("a JSON Schema, an object")
-        parsed.pop("x-guidance", None)  # how the library writes is not the client's
-        if math.lcm(*_multiples(parsed)) > MAX_MULTIPLE:
-            raise _refused(f"values of multipleOf with a common multiple up to {MAX_MULTIPLE}")
-        try:
-            text = LLMatcher.grammar_from_json_schema(json.dumps(parsed), overrides=_STYLE)  # type: ignore[arg-type]
-        except ValueError as error:
-            raise _refused(f"a schema that answers can keep to; {_shortened(str(error))}") from None
+    def _compiled(self, parts: dict[str, dict[str, Any]]) -> JsonGrammar:
+        """parts: grammars by name, the first of which is the start."""
+        from llguidance import LLMatcher, LLParserLimits
+
+        text = json.dumps({"grammars": [{**part, "name": name} for name, part in parts.items()]})
         limits = LLParserLimits(max_lexer_states=MAX_LEXER_STATES, verbose_errors=False)
-        matcher = LLMatcher(
-            self._vocabulary(), self._with_thinking(text, thinking), log_level=0, limits=limits
-        )
+        matcher = LLMatcher(self._vocabulary(), text, log_level=0, limits=limits)
         if not matcher.is_error():
             matcher.compute_bitmask()  # some find out only now that nothing is left to write
         if matcher.is_error():
             raise _refused(f"a schema that answers can keep to; {_shortened(matcher.get_error())}")
         return JsonGrammar(matcher)
 
-    def _with_thinking(self, text: str, thinking: Thinking) -> str:
+    def _thought(self, thinking: Thinking) -> str | None:
+        """Rules of the thinking in front, None without any."""
         if thinking is Thinking.NONE:
-            return text
+            return None
+        if not self.thinks:
+            raise _refused("none, this model's thinking cannot be told from its answer")
         added, is_free = self._tokenizer.added, thinking is Thinking.FREE
-        rules = _THOUGHT.format(
+        return _THOUGHT.format(
             thinking="thinking?" if is_free else "thinking",
-            begin=f"<[{added[THINK]}]>" if is_free else "",
-            end=added[THINK_END],
+            begin=f"<[{added[self._tags.open]}]>" if is_free else "",
+            end=added[self._tags.close],
+            spelt=re.escape(self._tags.close).replace("/", r"\/"),
         )
-        (answer,) = json.loads(text)["grammars"]
-        start = {"name": "start", "lark_grammar": rules}
-        return json.dumps({"grammars": [start, {**answer, "name": "answer"}]})
 
     def _vocabulary(self) -> LLTokenizer:
         from llguidance import LLTokenizer, TokenizerWrapper
@@ -214,6 +279,38 @@ class _Vocabulary:
         if self._tokenizer.decode_bytes(tokens) == text.encode():
             return tokens
         return [self._of_byte[byte] for byte in text.encode()]
+
+
+def _parsed(form: Form) -> dict[str, Any]:
+    """The library's grammar of it, apart from its name."""
+    if isinstance(form, Choices):
+        texts = (json.dumps(text, ensure_ascii=False) for text in form.texts)
+        return {"lark_grammar": f"start: {' | '.join(texts)}\n"}
+    if isinstance(form, Pattern):
+        escaped = {"/": r"\/", "\n": r"\n"}  # what would end it
+        source = re.sub(r"\\.|[/\n]", lambda found: escaped.get(found[0], found[0]), form.text)
+        return {"lark_grammar": f"start: TEXT\nTEXT: /{source}/\n"}
+    schema = form
+    try:
+        from llguidance import LLMatcher
+    except ImportError as error:
+        why = f"none, the package that reads them is missing here ({error})"
+        raise _refused(why) from None
+    try:
+        parsed = json.loads(schema)
+    except (ValueError, RecursionError) as error:
+        raise _refused(f"JSON, {error}") from None
+    if not isinstance(parsed, dict):
+        raise _refused("a JSON Schema, an object")
+    parsed.pop("x-guidance", None)  # how the library writes is not the client's
+    if math.lcm(*_multiples(parsed)) > MAX_MULTIPLE:
+        raise _refused(f"values of multipleOf with a common multiple up to {MAX_MULTIPLE}")
+    try:
+        text = LLMatcher.grammar_from_json_schema(json.dumps(parsed), overrides=_STYLE)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise _refused(f"a schema that answers can keep to; {_shortened(str(error))}") from None
+    (grammar,) = json.loads(text)["grammars"]
+    return dict(grammar)
 
 
 def _multiples(schema: Any) -> Iterator[int]:

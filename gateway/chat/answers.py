@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from lookhear.engine.client.client import EngineUnavailable
 from lookhear.engine.messages import (
+    AnswerCall,
     AnswerCompleted,
     AnswerFailed,
     AnswerSettings,
@@ -27,7 +28,7 @@ from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.telemetry.cadence import Cadence
 
-ChoiceEvent = AnswerStarted | AnswerText | AnswerCompleted
+ChoiceEvent = AnswerStarted | AnswerText | AnswerCall | AnswerCompleted
 MOST_UNREAD = 1 << 16  # events; the policy for more is to give the answers up, and to say so
 
 
@@ -105,7 +106,7 @@ class Answers:
             raise ApiError(503, "the client reads too slowly", code="client_too_slow")
         event = await self._events.get()
         match event:
-            case AnswerStarted() | AnswerText():
+            case AnswerStarted() | AnswerText() | AnswerCall():
                 return self._open[event.answer], event
             case AnswerCompleted():
                 self._gateway.metrics.answers.labels(event.reason).inc()
@@ -134,7 +135,9 @@ class Answers:
         if is_too_long or is_clients_fault(event.code):
             name = message.partition(":")[0].partition("[")[0]
             param = FIELDS.get(name)
-            if param is not None:  # by its name on the wire
+            if name == "tools":
+                param = message.partition(":")[0]
+            elif param is not None:  # by its name on the wire
                 message = param + message.removeprefix(name)
             elif is_too_long:
                 param = "messages"

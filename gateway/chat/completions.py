@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lookhear.engine.messages import (
+    AnswerCall,
     AnswerCompleted,
     AnswerStarted,
     AnswerText,
@@ -39,11 +40,13 @@ def heading(id: str, created: int, card: ModelCard) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Choice:
+    call_id: Callable[[], str]
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     tokens: list[ChosenToken] | None = None
     usage: AnswerUsage = AnswerUsage()
     reason: str = "stop"
+    calls: list[dict[str, Any]] = field(default_factory=list)
 
     def take(self, event: ChoiceEvent) -> None:
         """Add one more event of the choice."""
@@ -55,15 +58,18 @@ class _Choice:
                 if event.tokens is not None and not event.is_reasoning:
                     self.tokens = self.tokens or []
                     self.tokens += event.tokens
+            case AnswerCall(name=str()):
+                self.calls.append(_call(event, self.call_id()))
+            case AnswerCall():
+                self.calls[event.index]["function"]["arguments"] += event.arguments
             case AnswerCompleted():
                 self.usage, self.reason = event.usage, event.reason
 
     def on_wire(self, index: int) -> dict[str, Any]:
-        message: dict[str, Any] = {
-            "role": "assistant",
-            "content": "".join(self.text),
-            "refusal": None,
-        }
+        text = "".join(self.text)
+        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        if self.calls:
+            message |= {"content": text or None, "tool_calls": self.calls}
         if self.reasoning:
             message["reasoning_content"] = "".join(self.reasoning)
         return {
@@ -75,10 +81,13 @@ class _Choice:
 
 
 def completion(
-    heading: dict[str, Any], choices: int, events: Iterable[tuple[int, ChoiceEvent]]
+    heading: dict[str, Any],
+    choices: int,
+    events: Iterable[tuple[int, ChoiceEvent]],
+    call_id: Callable[[], str],
 ) -> dict[str, Any]:
-    """The body of an answer that is not streamed."""
-    parts = [_Choice() for _ in range(choices)]
+    """The body of an answer that is not streamed. call_id: a fresh one for every call."""
+    parts = [_Choice(call_id) for _ in range(choices)]
     for choice, event in events:
         parts[choice].take(event)
     return {
@@ -90,9 +99,17 @@ def completion(
 
 
 class Chunks:
-    """The chunks of a streamed answer."""
+    """The chunks of a streamed answer. call_id: a fresh one for every call."""
 
-    def __init__(self, heading: dict[str, Any], choices: int, *, include_usage: bool) -> None:
+    def __init__(
+        self,
+        heading: dict[str, Any],
+        choices: int,
+        call_id: Callable[[], str],
+        *,
+        include_usage: bool,
+    ) -> None:
+        self._call_id = call_id
         self._heading = {**heading, "object": "chat.completion.chunk"}
         self._include_usage = include_usage
         self._usages = [AnswerUsage()] * choices
@@ -112,6 +129,12 @@ class Chunks:
                 tokens = None if event.is_reasoning else event.tokens
                 if event.text or tokens:
                     chunks.append(self._chunk(choice, {name: event.text}, logprobs(tokens)))
+            case AnswerCall(name=str()):
+                call = {"index": event.index, **_call(event, self._call_id())}
+                chunks.append(self._chunk(choice, {"tool_calls": [call]}))
+            case AnswerCall():
+                more = {"index": event.index, "function": {"arguments": event.arguments}}
+                chunks.append(self._chunk(choice, {"tool_calls": [more]}))
             case AnswerCompleted():
                 self._usages[choice] = event.usage
                 chunks.append(self._chunk(choice, {}, reason=event.reason))
@@ -133,6 +156,12 @@ class Chunks:
         told = {"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
         chunk = {**self._heading, "choices": [told]}
         return {**chunk, "usage": None} if self._include_usage else chunk
+
+
+def _call(event: AnswerCall, id: str) -> dict[str, Any]:
+    """A call as it begins."""
+    function = {"name": event.name, "arguments": event.arguments}
+    return {"id": id, "type": "function", "function": function}
 
 
 def usage(choices: Sequence[AnswerUsage]) -> dict[str, Any]:

@@ -52,21 +52,24 @@ async def _answer(
 ) -> Response:
     choices = asked.n or 1
     head = heading(gateway.ids("chatcmpl").replace("_", "-", 1), int(gateway.now()), card)
-    told = notes(card, asked.ignored)
-    answers = Answers(gateway)
+    told, answers = notes(card, asked.ignored), Answers(gateway)
+
+    def call_id() -> str:
+        return gateway.ids("call")
+
     try:
         answers.ask(question, asked.settings(card.id), choices)
         # What the engine refuses is still an error of its own, not a stream that breaks off.
         await until_gone(request, answers.begin())
         if asked.stream:
-            chunks = Chunks(head, choices, include_usage=asked.include_usage)
+            chunks = Chunks(head, choices, call_id, include_usage=asked.include_usage)
             return _EventStream(_stream(answers, chunks), answers, told)
         events = await until_gone(request, _all(answers))
     except BaseException:
         answers.close()
         raise
     answers.close()
-    return JSONResponse(completion(head, choices, events), headers=told)
+    return JSONResponse(completion(head, choices, events, call_id), headers=told)
 
 
 class _EventStream(StreamingResponse):

@@ -73,7 +73,12 @@ async def load(lines: list[Line], gateway: Services, claim: Claim) -> Question:
     def loaded(part: TextPart | Pointer) -> Part:
         return results[part.path].result() if isinstance(part, Pointer) else part
 
-    messages = [ChatMessage(line.role, [loaded(part) for part in line.parts]) for line in lines]
+    messages = [
+        ChatMessage(
+            line.role, [loaded(part) for part in line.parts], line.calls, line.call, line.thinking
+        )
+        for line in lines
+    ]
     return Question(messages, [line.paths for line in lines], loader.pictures)
 
 

@@ -6,16 +6,24 @@ Every error is an `ApiError` (400) with the path of what is wrong: "messages[0].
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
-from lookhear.engine.messages import TextPart
+from lookhear.engine.messages import TextPart, ToolCall
 from lookhear.gateway.chat.parameters import wrong_type
 from lookhear.gateway.checks.checks import shown, valid_unicode
+from lookhear.gateway.checks.tools import check_arguments
 from lookhear.gateway.http.errors import ApiError, wrong
 
-ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-TOOL_ROLES = ("tool", "function")
+ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
+MAX_CALLS = 128  # of one message
 DETAILS = {"auto": "auto", "low": "low", "high": "high", "original": "high"}
 TYPES = ("text", "image_url", "video_url", "audio_url", "input_audio")
 
@@ -38,11 +46,14 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One message. role: "system", "user" or "assistant". paths: of the parts, one each."""
+    """One message; the rest as in ChatMessage. paths: of the parts, one each."""
 
     role: str
     parts: list[TextPart | Pointer]
     paths: list[str]
+    calls: list[ToolCall] = field(default_factory=list)
+    call: str | None = None
+    thinking: str = ""
 
 
 def pointers(lines: list[Line]) -> Iterator[Pointer]:
@@ -61,7 +72,15 @@ def parse_messages(messages: object, max_media: int) -> list[Line]:
         raise wrong_type("messages", "a list of messages", messages)
     if not messages:
         raise wrong("messages", "at least one message", "an empty list")
-    lines = [_line(message, f"messages[{index}]") for index, message in enumerate(messages)]
+    lines: list[Line] = []
+    called: set[str] = set()
+    for index, message in enumerate(messages):
+        line = _line(message, f"messages[{index}]")
+        if line.call is not None and line.call not in called:
+            expected = "the id of a tool call in a message before"
+            raise wrong(f"messages[{index}].tool_call_id", expected, shown(line.call))
+        called.update(call.id for call in line.calls)
+        lines.append(line)
     for number, pointer in enumerate(pointers(lines), 1):
         if number > max_media:
             expected = f"at most {max_media} images, videos and recordings in a request"
@@ -73,18 +92,27 @@ def _line(message: object, path: str) -> Line:
     if not isinstance(message, dict):
         raise wrong_type(path, "an object with role and content", message)
     given = message.get("role")
-    if given in TOOL_ROLES:
-        raise _unsupported(f"{path}.role", "this server does not call tools yet", given)
+    if given == "function":
+        raise _unsupported(f"{path}.role", 'functions are tools now, say "tool"', given)
     if not isinstance(given, str) or given not in ROLES:
-        raise wrong(f"{path}.role", "system, developer, user or assistant", shown(given))
+        raise wrong(f"{path}.role", "system, developer, user, assistant or tool", shown(given))
     role = ROLES[given]
-    for name in ("tool_calls", "function_call", "audio"):
-        if message.get(name) not in (None, []):
-            why = "this server neither calls tools nor speaks yet"
+    for name in ("function_call", "audio"):
+        if message.get(name) is not None:
+            why = "functions are tools now, and nothing speaks here"
             raise _unsupported(f"{path}.{name}", why, message[name])
+    calls = parse_calls(message.get("tool_calls"), f"{path}.tool_calls")
+    if calls and role != "assistant":
+        raise wrong(f"{path}.tool_calls", f"none in a message of the {role}", f"{len(calls)}")
+    call = _text(message, "tool_call_id", path) if role == "tool" else None
+    thinking = message.get("reasoning_content") if role == "assistant" else None
+    line = partial(Line, role, calls=calls, call=call, thinking=_thinking(thinking, path))
     content, where = message.get("content"), f"{path}.content"
+    if content is None and calls:
+        return line([], [])
     if isinstance(content, str):
-        return Line(role, [TextPart(_unicode(content, where))], [where])
+        is_empty = bool(calls) and not content
+        return line([], []) if is_empty else line([TextPart(_unicode(content, where))], [where])
     if not isinstance(content, list):
         raise wrong_type(where, "a string or a list of parts", content)
     if not content:
@@ -93,7 +121,39 @@ def _line(message: object, path: str) -> Line:
     parts = [_part(part, place, role) for part, place in zip(content, places, strict=True)]
     paths = [part.path if isinstance(part, Pointer) else place
              for part, place in zip(parts, places, strict=True)]  # fmt: skip
-    return Line(role, parts, paths)
+    return line(parts, paths)
+
+
+def parse_calls(value: object, path: str) -> list[ToolCall]:
+    """Calls of tools in a message of an assistant's. Raises ApiError."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise wrong_type(path, "a list of tool calls", value)
+    if len(value) > MAX_CALLS:
+        raise wrong(path, f"at most {MAX_CALLS} tool calls", str(len(value)))
+    return [_call(call, f"{path}[{index}]") for index, call in enumerate(value)]
+
+
+def _call(value: object, path: str) -> ToolCall:
+    if not isinstance(value, dict):
+        raise wrong_type(path, "an object with id and function", value)
+    if value.get("type", "function") != "function":
+        raise wrong(f"{path}.type", '"function"', shown(value["type"]))
+    function, where = value.get("function"), f"{path}.function"
+    if not isinstance(function, dict):
+        raise wrong_type(where, "an object with name and arguments", function)
+    arguments = _text(function, "arguments", where) or "{}"
+    try:
+        check_arguments(arguments)
+    except ValueError as error:
+        raise wrong(f"{where}.arguments", "a JSON object as text", str(error)) from None
+    return ToolCall(_text(value, "id", path), _text(function, "name", where), arguments)
+
+
+def _thinking(value: object, path: str) -> str:
+    """Of an answer before, which clients hand back. Other servers' kinds of it are ignored."""
+    return _unicode(value, f"{path}.reasoning_content") if isinstance(value, str) else ""
 
 
 def _part(part: object, path: str, role: str) -> TextPart | Pointer:

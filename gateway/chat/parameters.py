@@ -12,27 +12,27 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import fields
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 
-from lookhear.engine.messages import AnswerSettings
+from lookhear.engine.messages import AnswerSettings, Tool
 from lookhear.gateway.checks.answers import INT32, INT64, SamplingFields, answer_settings
 from lookhear.gateway.checks.checks import Text, WireModel, describe, described, shown
+from lookhear.gateway.checks.tools import CheckedChoice, FunctionWire, ToolChoice, few_tools
 from lookhear.gateway.checks.unread import MOST, unread
 from lookhear.gateway.http.errors import ApiError, wrong
 
 MAX_CHOICES = 8
 MAX_SALT = 1024  # characters
-ONLY_SCHEMAS = "this server constrains answers by response_format"
+MAX_TEXTS = 256  # of which an answer may be one
+MAX_PATTERN = 4096  # characters
+ONLY_SCHEMAS = "this server constrains answers by response_format and structured_outputs"
 
 # What a client may not ask for yet -> the values that ask for nothing, and why not.
 ABSENT: dict[str, tuple[tuple[Any, ...], str]] = {
-    "tools": ((None, []), "this server does not call tools yet"),
-    "tool_choice": ((None, "none"), "this server does not call tools yet"),
-    "functions": ((None, []), "this server does not call functions yet"),
-    "function_call": ((None, "none"), "this server does not call functions yet"),
-    "structured_outputs": ((None, {}), ONLY_SCHEMAS),
+    "functions": ((None, []), "functions are tools now"),
+    "function_call": ((None, "none"), "functions are tools now, say tool_choice"),
     "guided_json": ((None,), ONLY_SCHEMAS),
     "guided_regex": ((None,), ONLY_SCHEMAS),
     "guided_choice": ((None,), ONLY_SCHEMAS),
@@ -56,7 +56,6 @@ USUAL: dict[str, tuple[Any, ...]] = {
     "spaces_between_special_tokens": (True, False),
     "add_generation_prompt": (True,),
     "include_stop_str_in_output": (False,),
-    "parallel_tool_calls": (True, False),
     "best_of": (1,),
     "mm_processor_kwargs": (),
 }
@@ -70,6 +69,9 @@ FIELDS = {
     "logprobs": "top_logprobs",
     "template": "chat_template_kwargs",
     "schema": "response_format",
+    "tool_choice": "tool_choice",
+    "pattern": "structured_outputs",
+    "choices": "structured_outputs",
 }
 
 
@@ -80,6 +82,7 @@ def _token_ids(bias: dict[str, float]) -> dict[str, float]:
     return {str(int(token)): value for token, value in bias.items()}
 
 
+Choice = Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN)]
 LogitBias = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 
 
@@ -87,6 +90,26 @@ class StreamOptions(WireModel):
     """Of an answer in chunks."""
 
     include_usage: bool | None = None
+
+
+class StructuredOutputs(WireModel):
+    """What answers keep to that are no JSON, as vLLM names it."""
+
+    choice: Annotated[list[Choice], Field(min_length=1, max_length=MAX_TEXTS)] | None = None
+    regex: Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN)] | None = None
+
+
+def _one_form(given: StructuredOutputs) -> StructuredOutputs:
+    if given.choice is not None and given.regex is not None:
+        raise ValueError("expected one of choice and regex, got both")
+    return given
+
+
+class ChatTool(WireModel):
+    """A tool, of which there is one kind."""
+
+    type: Literal["function"]
+    function: FunctionWire
 
 
 class Parameters(SamplingFields):
@@ -105,12 +128,21 @@ class Parameters(SamplingFields):
     stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
     ignore_eos: bool | None = None
     cache_salt: Annotated[Text, Field(max_length=MAX_SALT)] | None = None
+    structured_outputs: Annotated[StructuredOutputs, AfterValidator(_one_form)] | None = None
+    tools: list[ChatTool] | None = None
+    tool_choice: CheckedChoice = ToolChoice()
+    parallel_tool_calls: bool | None = None
     _ignored: tuple[str, ...] = PrivateAttr(default=())
 
     @property
     def ignored(self) -> tuple[str, ...]:
         """What was set and changes nothing."""
         return self._ignored
+
+    @property
+    def given_tools(self) -> list[Tool]:
+        """In the engine's words."""
+        return [tool.function.tool() for tool in self.tools or ()]
 
     @property
     def include_usage(self) -> bool:
@@ -130,6 +162,10 @@ class Parameters(SamplingFields):
             ignore_end=bool(self.ignore_eos),
             cache_salt=self.cache_salt or "",
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+            parallel_calls=self.parallel_tool_calls is not False,
+            pattern=self.structured_outputs.regex if self.structured_outputs else None,
+            choices=list(self.structured_outputs.choice or ()) if self.structured_outputs else [],
+            **self.tool_choice.settings(self.given_tools),
         )
 
 
@@ -153,9 +189,18 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
         raise wrong("top_logprobs", "logprobs true with it", shown(checked.logprobs))
     if checked.stream_options is not None and not checked.stream:
         raise wrong("stream_options", "stream true with it", shown(checked.stream))
+    format = checked.response_format
+    if checked.structured_outputs is not None and format is not None and format.type != "text":
+        raise wrong("structured_outputs", "no response_format with it", shown(format.type))
     most = checked.max_completion_tokens or checked.max_tokens
     if most is not None and (checked.min_tokens or 0) > most:
         raise wrong("min_tokens", f"at most the {most} tokens allowed", str(checked.min_tokens))
+    for name, check in (("tools", few_tools), ("tool_choice", checked.tool_choice.check)):
+        try:
+            check(checked.given_tools)
+        except ValueError as error:
+            message = f"{name}: {error}"
+            raise ApiError(400, message, code="invalid_value", param=name) from None
     checked._ignored = _ignored(body)
     return checked
 

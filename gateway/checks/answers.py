@@ -25,7 +25,8 @@ ANY_OBJECT = '{"type":"object"}'
 # --- response_format: answers that are JSON, or JSON of a schema ---------------------------------
 
 
-def _schema(schema: dict[str, Any]) -> dict[str, Any]:
+def checked_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what is too large, too deep or no JSON. ValueError."""
     check_json(schema, MAX_SCHEMA_DEPTH)
     size = len(_written(schema).encode())
     if size > MAX_SCHEMA_BYTES:
@@ -51,7 +52,7 @@ class JsonSchema(WireModel):
 
     name: Annotated[str, AfterValidator(_name)]
     description: Text | None = None
-    content: Annotated[dict[str, Any], AfterValidator(_schema)] = Field(alias="schema")
+    content: Annotated[dict[str, Any], AfterValidator(checked_schema)] = Field(alias="schema")
     strict: bool | None = None
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 from lookhear.engine.messages import AnswerSettings, ModelCard, TranscriptionSettings
 from lookhear.gateway.checks.answers import Sampling, answer_settings
 from lookhear.gateway.checks.models import chat_models, speech_models, with_keywords
+from lookhear.gateway.checks.tools import FunctionWire, ToolChoice
 from lookhear.gateway.realtime.patience import PATIENCE, Eagerness
 from lookhear.media.audio.pcm import AudioFormat
 from lookhear.media.voice.vad import VadConfig
@@ -64,10 +65,20 @@ class ConverseSettings:
     truncation: Truncation = "auto"  # disabled: rather no answer than one that forgot something
     sampling: Sampling = Sampling()
     camera: CameraSettings = CameraSettings()
+    tools: tuple[FunctionWire, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
+    parallel_calls: bool = True
 
     def answer(self, seed: int) -> AnswerSettings:
         """What the engine is told. seed: if the client named none."""
-        return answer_settings(self.sampling, self.model, seed, max_tokens=self.max_output_tokens)
+        return answer_settings(
+            self.sampling,
+            self.model,
+            seed,
+            max_tokens=self.max_output_tokens,
+            parallel_calls=self.parallel_calls,
+            **self.tool_choice.settings([tool.tool() for tool in self.tools]),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from prometheus_client import Histogram
 
-from lookhear.engine.messages import AnswerCompleted, AnswerFailed, AnswerText, Event
+from lookhear.engine.messages import AnswerCall, AnswerCompleted, AnswerFailed, AnswerText, Event
 
 
 class Cadence:
@@ -20,7 +20,7 @@ class Cadence:
     def said(self, event: Event) -> None:
         """The engine said this; what is about no answer is passed over."""
         match event:
-            case AnswerText(answer=answer):
+            case AnswerText(answer=answer) | AnswerCall(answer=answer):
                 now = self._clock()
                 if (before := self._last.get(answer)) is not None:
                     self._histogram.observe(now - before)

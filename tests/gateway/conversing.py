@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lookhear.engine.messages import (
+    AnswerCall,
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,
@@ -143,6 +144,14 @@ class Talk(Script):
     ) -> list[dict[str, Any]]:
         return self.engine(AnswerText(SESSION, answer or self.answer, text, is_reasoning))
 
+    def call(self, index: int, name: str, *pieces: str) -> list[dict[str, Any]]:
+        """A call of a tool, its arguments in pieces."""
+        before, answer = len(self.frames), self.answer
+        self.engine(AnswerCall(SESSION, answer, index, name, ""))
+        for piece in pieces:
+            self.engine(AnswerCall(SESSION, answer, index, None, piece))
+        return self.frames[before:]
+
     def end(
         self, answer: str | None = None, reason: str = "stop", **usage: int
     ) -> list[dict[str, Any]]:
@@ -197,7 +206,7 @@ class Talk(Script):
                 self.ahead.append(message)
             case StartAnswer():
                 assert message.answer not in [asked.answer for asked in self.asked]
-                assert message.messages and all(m.parts for m in message.messages)
+                assert message.messages and all(m.parts or m.calls for m in message.messages)
                 self._check_held(message.settings.model, message.messages)
                 self.asked.append(message)
                 self.running[message.answer] = message

@@ -1,7 +1,8 @@
 """The chat half of the fake engine: it answers with what it was shown and told, word by word.
 
 A token is a word, so token counts are known too. A picture of w x h pixels costs a token per begun
-32 x 32 of it. With `enable_thinking` in the template's variables it thinks first.
+32 x 32 of it. With `enable_thinking` in the template's variables it thinks first. If it has tools
+it calls what is said behind "call ": "call f {} & g {}".
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.messages import (
+    AnswerCall,
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,
@@ -219,9 +221,13 @@ class FakeChat:
         session = start.session
         held = {name: p for (owner, name), p in self.pictures.items() if owner == session}
         thought = words_of(THOUGHT) if settings.template.get("enable_thinking") else []
-        text = reply(start.messages, held)
+        text, calls = reply(start.messages, held), list[str]()
+        if settings.tools:
+            text, found, rest = text.partition("call ")
+            calls = rest.split(" & ") if found else []
+            text = text.removeprefix("you said ").strip() if found else text
         ends = [text.find(stop) for stop in settings.stop if stop in text]
-        spoken = words_of(text[: min(ends, default=len(text))])
+        spoken = words_of(text[: min(ends, default=len(text))]) if text else []
         count = 0
         for number, word in enumerate([*thought, *spoken]):
             if count == settings.max_tokens:
@@ -232,10 +238,16 @@ class FakeChat:
             if failure is not None:
                 yield self._failed(start, *failure)
                 return
+        for index, call in enumerate(calls):
+            name, _, arguments = call.partition(" ")
+            yield AnswerCall(session, start.answer, index, name, "")
+            for piece in (arguments[:3], arguments[3:]):
+                yield AnswerCall(session, start.answer, index, None, piece)
+        whole = "tool_calls" if calls else "stop"
         yield AnswerCompleted(
             start.session,
             start.answer,
-            "stop" if count == len(thought) + len(spoken) else "length",
+            whole if count == len(thought) + len(spoken) else "length",
             AnswerUsage(
                 usage.prompt,
                 usage.cached,
@@ -261,7 +273,7 @@ class FakeChat:
         event = next(answer.steps)
         if isinstance(event, AnswerCompleted | AnswerFailed):
             del self.answers[key]
-        elif isinstance(event, AnswerText) and self.hold:
+        elif isinstance(event, AnswerText | AnswerCall) and self.hold:
             answer.is_held = True
         else:
             self._soon(key)

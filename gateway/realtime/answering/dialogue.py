@@ -73,7 +73,7 @@ class Dialogue:
             emitter, max_pictures=limits.max_pictures, max_pixels=limits.max_pixels
         )
         self._camera = Camera()
-        self.responses = Responses(emitter, self._store, self, seeds=seeds)
+        self.responses = Responses(emitter, self._store, self, ids=ids, seeds=seeds)
         self._id = ids("conv")
         self._left_out: set[str] = set()  # items that no longer fit into the context
         self._owed = False  # speech was transcribed and is to be answered
@@ -113,7 +113,7 @@ class Dialogue:
         if len(self._conversation) >= self._conversation.limit:
             raise too_many_items(self._conversation.limit)
         checks = self._checks
-        checks.check(new, self._conversation.characters)
+        checks.check(new, self._conversation.characters, self._conversation.call_ids)
         return Checked(
             checks.requests([new]), lambda media, now: self._create_item(command, media, now)
         )
@@ -188,7 +188,7 @@ class Dialogue:
         settings = self._converse.camera
         # What comes while an answer is being given is behind it.
         active = self.responses.default
-        after = self._conversation.last_answer_id if active is None else active.item.id
+        after = self._conversation.last_answer_id if active is None else active.answer_id
         if not self._camera.see(seen, command.timestamp_ms, after, settings.min_change):
             return
         self._store.keep([seen.picture])
@@ -231,7 +231,7 @@ class Dialogue:
         conversation = self._id if plan.in_conversation else None
         response = Response(
             head=events.ResponseHead(self._ids("resp"), plan.settings, conversation, plan.metadata),
-            item=Item(self._ids("item"), "assistant", status="in_progress"),
+            answer_id=self._ids("item"),
             items=self._in_context() if items is None else items,
             frames=self._frames() if items is None else [],
             sees_all=items is None,
@@ -255,14 +255,14 @@ class Dialogue:
 
     # --- as the Speaker of responses -------------------------------------------------------------
 
-    def insert_answer(self, response: Response) -> str | None:
-        """The answer joins the conversation behind what it answers, see `Speaker`."""
+    def insert_output(self, response: Response, item: Item) -> str | None:
+        """The item joins the conversation behind what it answers, see `Speaker`."""
         after = response.after
         if after != ROOT and after not in self._conversation:
             after = None
-        self.add_item(response.item, after)
-        response.after = self._conversation.before(response.item)
-        return response.after
+        self.add_item(item, after)
+        response.after = item.id
+        return self._conversation.before(item)
 
     def on_shortened(self, response: Response) -> None:
         """What did not fit stays out from now on, so that the next prompts begin alike."""
@@ -319,4 +319,7 @@ class Dialogue:
         prompt = build_prompt(self._converse.instructions, items[:known], self._frames())
         if prompt.pictures and self._card.can("image"):
             self._store.show(prompt.pictures, self._card.id)
-            self._emitter.submit(ReadAhead(self._emitter.session, self._card.id, prompt.messages))
+            told = self._converse.answer(0).tools
+            self._emitter.submit(
+                ReadAhead(self._emitter.session, self._card.id, prompt.messages, told)
+            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from lookhear.engine.messages import ModelCard
@@ -17,15 +17,18 @@ from lookhear.gateway.realtime.pictures.picture_store import PictureStore
 from lookhear.gateway.realtime.protocol import commands
 from lookhear.gateway.realtime.protocol.conversation import (
     AudioContent,
+    CallContent,
     Content,
     Conversation,
     ImageContent,
     Item,
+    OutputContent,
     TextContent,
 )
 from lookhear.gateway.realtime.protocol.refusals import (
     cannot_hear,
     cannot_see,
+    no_call,
     no_item,
     no_new_audio,
     too_much_text,
@@ -58,8 +61,9 @@ class ItemChecks:
     store: PictureStore
     max_characters: int  # of a whole conversation
 
-    def check(self, new: commands.NewItem, characters: int) -> None:
-        """characters: those that the conversation holds already."""
+    def check(self, new: commands.NewItem, characters: int, calls: Set[str]) -> None:
+        """characters: those that the conversation holds already. calls: ids of those that were
+        made in it."""
         for part in new.parts:
             match part:
                 case commands.NewImage() if not self.card.can("image"):
@@ -67,11 +71,19 @@ class ItemChecks:
                 case commands.NewAudio(audio=bytes()) if self.settings.model is None:
                     raise cannot_hear(part.path)
                 case commands.NewText():
-                    characters += len(part.text)
-                    if characters > self.max_characters:
-                        raise too_much_text(self.max_characters, part.path)
+                    self._check_length(characters := characters + len(part.text), part.path)
+                case commands.NewCall():
+                    self._check_length(characters + len(part.arguments), f"{new.path}.arguments")
+                case commands.NewOutput():
+                    if part.call_id not in calls:
+                        raise no_call(part.call_id, f"{new.path}.call_id")
+                    self._check_length(characters + len(part.output), part.path)
                 case _:
                     pass
+
+    def _check_length(self, characters: int, path: str) -> None:
+        if characters > self.max_characters:
+            raise too_much_text(self.max_characters, path)
 
     def check_context(
         self, entries: Sequence[Entry], conversation: Conversation
@@ -79,9 +91,13 @@ class ItemChecks:
         """The context of a response: new items without audio, and references to items -> the new
         ones, and those that are meant."""
         found: list[commands.NewItem | Item] = []
+        calls = conversation.call_ids
         for entry in entries:
             if isinstance(entry, commands.NewItem):
-                self.check(entry, 0)
+                self.check(entry, 0, calls)
+                calls |= {
+                    part.call_id or "" for part in entry.parts if isinstance(part, commands.NewCall)
+                }
                 for part in entry.parts:
                     if isinstance(part, commands.NewAudio) and part.audio is not None:
                         raise no_new_audio(part.path)
@@ -124,10 +140,10 @@ class ItemChecks:
 
 def make_item(new: commands.NewItem, media: Media, id: str) -> Item:
     """The item that was checked, of what was loaded for it."""
-    return Item(id, new.role, [_content(part, media) for part in new.parts])
+    return Item(id, new.role, [_content(part, media, id) for part in new.parts])
 
 
-def _content(part: commands.NewPart, media: Media) -> Content:
+def _content(part: commands.NewPart, media: Media, id: str) -> Content:
     match part:
         case commands.NewText():
             return TextContent(part.text)
@@ -138,3 +154,7 @@ def _content(part: commands.NewPart, media: Media) -> Content:
             return ImageContent(picture, part.detail, url)
         case commands.NewAudio():
             return AudioContent(None if part.audio is not None else part.transcript)
+        case commands.NewCall():
+            return CallContent(part.call_id or id, part.name, part.arguments)
+        case commands.NewOutput():
+            return OutputContent(part.call_id, part.output)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from lookhear.engine.messages import (
+    AnswerCall,
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,
@@ -26,7 +27,7 @@ from lookhear.gateway.realtime.pictures.camera import CameraFrame
 from lookhear.gateway.realtime.pictures.picture_store import PictureStore
 from lookhear.gateway.realtime.pictures.prompts import Prompt, build_prompt
 from lookhear.gateway.realtime.protocol import events
-from lookhear.gateway.realtime.protocol.conversation import Item, TextContent
+from lookhear.gateway.realtime.protocol.conversation import CallContent, Item, TextContent
 from lookhear.gateway.realtime.protocol.events import ResponseStatus
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResponseFinished
 from lookhear.gateway.realtime.protocol.refusals import (
@@ -35,20 +36,21 @@ from lookhear.gateway.realtime.protocol.refusals import (
     too_many_responses,
     untranscribed,
 )
+from lookhear.gateway.telemetry.ids import IdFactory
 
 MAX_RESPONSES = 16  # under way at once, out-of-band ones among them
 TOO_LONG = "context_length_exceeded"
 
-AnswerEvent = AnswerStarted | AnswerText | AnswerCompleted | AnswerFailed
+AnswerEvent = AnswerStarted | AnswerText | AnswerCall | AnswerCompleted | AnswerFailed
 
 
 @dataclass(slots=True, eq=False)
 class Response:
-    """items, frames: what it answers, oldest first. after: the item that its own comes behind, if
-    it joins the conversation. sees_all: its context is the conversation's, not one of its own."""
+    """items, frames: what it answers, oldest first. after: the item that its next one comes behind,
+    if it joins the conversation. sees_all: its context is the conversation's, not its own."""
 
     head: events.ResponseHead
-    item: Item
+    answer_id: str  # of its first message
     items: list[Item]
     frames: list[CameraFrame]
     sees_all: bool
@@ -58,8 +60,11 @@ class Response:
     answer: str | None = None  # the engine's name of it, once it is asked
     tries: int = 0
     prompt: Prompt | None = None
-    started: bool = False  # its item is open
-    text: list[str] = field(default_factory=list)
+    started: bool = False
+    said: list[Item] = field(default_factory=list)  # all its items
+    previous: str | None = None  # the item before the newest of them
+    is_open: bool = False  # more may come of the newest of them
+    text: list[str] = field(default_factory=list)  # of the one that is open
     pieces: int = 0
     usage: AnswerUsage = AnswerUsage()
 
@@ -78,8 +83,8 @@ class Response:
 class Speaker(Protocol):
     """The conversation that responses write to."""
 
-    def insert_answer(self, response: Response) -> str | None:
-        """Its item joins the conversation. -> the id of the item before it."""
+    def insert_output(self, response: Response, item: Item) -> str | None:
+        """An item of it joins the conversation. -> the id of the item before it."""
 
     def on_shortened(self, response: Response) -> None:
         """An answer came once something was left out of its context."""
@@ -94,8 +99,10 @@ class Responses:
         store: PictureStore,
         speaker: Speaker,
         *,
+        ids: IdFactory,
         seeds: Callable[[], int],
     ) -> None:
+        self._ids = ids
         self._emitter = emitter
         self._store = store
         self._speaker = speaker
@@ -116,7 +123,10 @@ class Responses:
 
     def owns(self, item_id: str) -> bool:
         """Whether the item of a response under way has this id."""
-        return any(response.item.id == item_id for response in self._running.values())
+        return any(
+            item_id == response.answer_id or any(item_id == item.id for item in response.said)
+            for response in self._running.values()
+        )
 
     def check_room(self, *, is_default: bool) -> None:
         """Raises ProtocolError if no other response can be started."""
@@ -168,6 +178,8 @@ class Responses:
                 self._open(response)
             case AnswerText():
                 self._text(response, event)
+            case AnswerCall():
+                self._call(response, event)
             case AnswerCompleted():
                 response.usage = event.usage
                 if event.reason == "length":
@@ -207,19 +219,63 @@ class Responses:
         response.started = True
         if response.left_out or response.frames_left_out:
             self._speaker.on_shortened(response)
-        previous = self._speaker.insert_answer(response) if response.is_default else None
-        self._emitter.send(events.ResponseStarted(response.head, response.item, previous))
+        if not response.head.settings.tools:  # else it may be that nothing is said, only called
+            self._begin(response, Item(response.answer_id, "assistant", status="in_progress"))
+
+    def _begin(self, response: Response, item: Item) -> None:
+        """Another item of it; what was open is whole."""
+        self._close(response, "completed")
+        response.previous = None
+        if response.is_default:
+            response.previous = self._speaker.insert_output(response, item)
+        response.said.append(item)
+        response.is_open = True
+        head, index = response.head, len(response.said) - 1
+        self._emitter.send(events.OutputStarted(head, item, index, response.previous))
+
+    def _close(self, response: Response, status: str) -> None:
+        """The open item, if there is one, gets its text."""
+        if not response.is_open:
+            return
+        response.is_open = False
+        item, text = response.said[-1], "".join(response.text)
+        response.text.clear()
+        if item.call is not None:
+            item.call.arguments = text
+        else:
+            item.content = [TextContent(text)]
+        item.status = status
+        index = len(response.said) - 1
+        self._emitter.send(events.OutputDone(response.head, item, index, response.previous))
 
     def _text(self, response: Response, event: AnswerText) -> None:
         assert response.started, "text of an answer that has not started"
         response.pieces += 1
-        if not event.text:
-            return
         head, is_reasoning = response.head, event.is_reasoning
+        if not event.text or (is_reasoning and not head.settings.sampling.reasoning):
+            return
+        if not response.is_open or response.said[-1].call is not None:
+            id = self._ids("item") if response.said else response.answer_id
+            self._begin(response, Item(id, "assistant", status="in_progress"))
         if not is_reasoning:
             response.text.append(event.text)
-        if not is_reasoning or head.settings.sampling.reasoning:
-            self._emitter.send(events.ResponseDelta(head, response.item, event.text, is_reasoning))
+        self._tell(response, event.text, is_reasoning=is_reasoning)
+
+    def _call(self, response: Response, event: AnswerCall) -> None:
+        response.pieces += 1
+        if event.name is not None:
+            call = CallContent(self._ids("call"), event.name, "")
+            item = Item(self._ids("item"), "assistant", [call], "in_progress")
+            self._begin(response, item)
+        if event.arguments:
+            response.text.append(event.arguments)
+            self._tell(response, event.arguments)
+
+    def _tell(self, response: Response, text: str, *, is_reasoning: bool = False) -> None:
+        item, index = response.said[-1], len(response.said) - 1
+        self._emitter.send(
+            events.OutputDelta(response.head, item, index, text, is_reasoning=is_reasoning)
+        )
 
     def _failed(self, response: Response, event: AnswerFailed) -> None:
         if event.code == TOO_LONG and not response.started and self._shorten(response):
@@ -227,6 +283,8 @@ class Responses:
             return
         place = response.prompt and response.prompt.place(event.message_index, event.part_index)
         message = f"{place}: {event.message}" if place else event.message
+        if message.startswith("tools["):  # which are flat on this wire
+            message = message.replace(".function.", ".", 1)
         problem = ProtocolError(message, code=event.code, type=_error_type(event.code))
         self._finish(response, ResponseStatus.FAILED, problem=problem)
 
@@ -236,7 +294,7 @@ class Responses:
         if response.head.settings.truncation == "disabled" or not response.sees_all:
             return False
         items, frames = response.items, response.frames
-        answers = [index for index, item in enumerate(items) if item.role == "assistant"]
+        answers = [i for i, item in enumerate(items) if item.role == "assistant" and not item.call]
         past = items[: answers[-1] + 1] if answers else []
         past = [item for item in past if item.role != "system"]
         gone, frames_gone = past[: (len(past) + 1) // 2], frames[: len(frames) // 2]
@@ -260,19 +318,15 @@ class Responses:
         head = response.head
         del self._running[head.id]
         self._store.release(response.pictures)
-        item = response.item
-        if response.started:
-            item.content = [TextContent("".join(response.text))]
-            is_whole = status is ResponseStatus.COMPLETED
-            item.status = "completed" if is_whole else "incomplete"
+        if response.started and not response.said:  # not a word, and no call
+            self._begin(response, Item(response.answer_id, "assistant", status="in_progress"))
+        is_whole = status is ResponseStatus.COMPLETED
+        self._close(response, "completed" if is_whole else "incomplete")
         if response.usage.output == 0 and response.pieces:
             # Cut off, so the engine does not say: about a token each.
             response.usage = replace(response.usage, output=response.pieces)
-        said = item if response.started else None
-        usage = response.usage
-        self._emitter.send(
-            events.ResponseDone(head, said, response.after, status, usage, reason, problem)
-        )
+        said, usage = tuple(response.said), response.usage
+        self._emitter.send(events.ResponseDone(head, said, status, usage, reason, problem))
         self._emitter.put(ResponseFinished(head.id, status))
 
 

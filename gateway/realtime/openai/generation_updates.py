@@ -15,8 +15,9 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.answers import INT32, Sampling, SamplingFields
-from lookhear.gateway.checks.checks import Text, WireModel, invalid, shown
+from lookhear.gateway.checks.checks import ProtocolError, Text, WireModel, invalid, shown
 from lookhear.gateway.checks.models import chat_model
+from lookhear.gateway.checks.tools import CheckedChoice, FunctionWire, ToolChoice, few_tools
 from lookhear.gateway.realtime.protocol.commands import ResponsePlan
 from lookhear.gateway.realtime.settings import (
     CameraSettings,
@@ -57,8 +58,6 @@ def _only(harmless: Sequence[Any], expected: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-NO_TOOLS = _only((None, []), "no tools, models here cannot call any yet")
-NO_CHOICE = _only((None, "auto", "none"), '"auto" or "none", there are no tools yet')
 NO_TEMPLATE = _only((None,), "null, prompt templates are not stored here (use instructions)")
 
 
@@ -86,14 +85,21 @@ class CameraPatch(WireModel):
     report: bool | None = None
 
 
+class RealtimeTool(FunctionWire):
+    """A function of the client's. Tools of other servers (mcp) are not there."""
+
+    type: Literal["function"]
+
+
 class GenerationPatch(WireModel):
     """What sessions and single responses have in common."""
 
     instructions: Annotated[Text, Field(max_length=MAX_INSTRUCTIONS)] | None = None
     output_modalities: Annotated[list[Any], AfterValidator(_text_only)] | None = None
     max_output_tokens: Annotated[Any, AfterValidator(_length)] = None
-    tools: Annotated[Any, NO_TOOLS] = None
-    tool_choice: Annotated[Any, NO_CHOICE] = None
+    tools: list[RealtimeTool] | None = None
+    tool_choice: CheckedChoice = ToolChoice()
+    parallel_tool_calls: bool | None = None
     prompt: Annotated[Any, NO_TEMPLATE] = None
     lookhear: SamplingPatch | None = None
 
@@ -133,7 +139,7 @@ def converse_updated(
         patch = ConversePatch.model_validate(session)
     except ValidationError as error:
         raise invalid(error, "session") from None
-    new = _with(settings, patch)
+    new = _with(settings, patch, "session")
     given = patch.model_fields_set
     if "model" in given:
         new = replace(new, model=chat_model(patch.model, models).id)
@@ -153,10 +159,11 @@ def response_plan(settings: ConverseSettings, response: dict[str, Any]) -> Respo
         patch = ResponsePatch.model_validate(response)
     except ValidationError as error:
         raise invalid(error, "response") from None
-    return ResponsePlan(_with(settings, patch), patch.conversation != "none", patch.metadata)
+    new = _with(settings, patch, "response")
+    return ResponsePlan(new, patch.conversation != "none", patch.metadata)
 
 
-def _with(settings: ConverseSettings, patch: GenerationPatch) -> ConverseSettings:
+def _with(settings: ConverseSettings, patch: GenerationPatch, path: str) -> ConverseSettings:
     new = settings
     given = patch.model_fields_set
     if "instructions" in given:
@@ -165,7 +172,26 @@ def _with(settings: ConverseSettings, patch: GenerationPatch) -> ConverseSetting
         new = replace(new, max_output_tokens=patch.max_output_tokens)
     if "lookhear" in given:
         new = replace(new, sampling=merged(new.sampling, Sampling(), patch.lookhear))
+    if "parallel_tool_calls" in given:
+        new = replace(new, parallel_calls=patch.parallel_tool_calls is not False)
+    if not given.isdisjoint({"tools", "tool_choice"}):
+        if "tools" in given:
+            new = replace(new, tools=tuple(patch.tools or ()))
+        if "tool_choice" in given:
+            new = replace(new, tool_choice=patch.tool_choice)
+        _check_tools(new, path)
     return new
+
+
+def _check_tools(settings: ConverseSettings, path: str) -> None:
+    tools = [tool.tool() for tool in settings.tools]
+    for name, check in (("tools", few_tools), ("tool_choice", settings.tool_choice.check)):
+        try:
+            check(tools)
+        except ValueError as error:
+            param = f"{path}.{name}"
+            message = f"{param}: {error}"
+            raise ProtocolError(message, code="invalid_value", param=param) from None
 
 
 def merged(settings: T, default: T, patch: WireModel | None) -> T:

@@ -16,11 +16,14 @@ from lookhear.gateway.checks.checks import (
     shown,
     wrong,
 )
+from lookhear.gateway.checks.tools import check_arguments
 from lookhear.gateway.realtime.protocol import commands
 
 MAX_PARTS = 256  # of one item
 MAX_ITEM_ID = 512  # characters
-# What each role may say; function calls and audio of assistants are not there.
+ITEMS = ("message", "function_call", "function_call_output")
+ItemId = Annotated[Text, Field(min_length=1, max_length=MAX_ITEM_ID)]
+# What each role may say; audio of assistants is not there.
 PARTS = {
     "user": ("input_text", "input_image", "input_audio"),
     "system": ("input_text",),
@@ -51,9 +54,26 @@ class AudioWire(WireModel):
 class MessageWire(WireModel):
     """An item, its parts not yet checked."""
 
-    id: Annotated[Text, Field(min_length=1, max_length=MAX_ITEM_ID)] | None = None
+    id: ItemId | None = None
     role: Literal["user", "system", "assistant"]
     content: Annotated[list[Any], Field(max_length=MAX_PARTS)]
+
+
+class CallWire(WireModel):
+    """A call of a tool that a client remembers."""
+
+    id: ItemId | None = None
+    call_id: ItemId | None = None
+    name: Text
+    arguments: Text
+
+
+class OutputWire(WireModel):
+    """What came of a call."""
+
+    id: ItemId | None = None
+    call_id: Text
+    output: Text
 
 
 class ReferenceWire(WireModel):
@@ -63,9 +83,15 @@ class ReferenceWire(WireModel):
 
 
 def parse_item(value: object, path: str) -> commands.NewItem:
-    """A message item of a client. Raises ProtocolError, naming the field below `path`."""
-    data = _typed(value, ("message",), path)
+    """An item of a client. Raises ProtocolError, naming the field below `path`."""
+    data = _typed(value, ITEMS, path)
     try:
+        if data["type"] == "function_call":
+            return _call(CallWire.model_validate(data), path)
+        if data["type"] == "function_call_output":
+            output = OutputWire.model_validate(data)
+            part = commands.NewOutput(output.call_id, output.output, f"{path}.output")
+            return commands.NewItem(output.id, "tool", (part,), path)
         message = MessageWire.model_validate(data)
     except ValidationError as error:
         raise invalid(error, path) from None
@@ -83,9 +109,18 @@ def parse_input(value: object, path: str) -> list[commands.NewItem | commands.It
     return [_item_or_reference(entry, f"{path}[{index}]") for index, entry in enumerate(value)]
 
 
+def _call(call: CallWire, path: str) -> commands.NewItem:
+    try:
+        check_arguments(call.arguments or "{}")
+    except ValueError as error:
+        raise wrong(f"{path}.arguments", "a JSON object as text", str(error)) from None
+    part = commands.NewCall(call.call_id, call.name, call.arguments or "{}")
+    return commands.NewItem(call.id, "assistant", (part,), path)
+
+
 def _item_or_reference(value: object, path: str) -> commands.NewItem | commands.ItemReference:
-    data = _typed(value, ("message", "item_reference"), path)
-    if data["type"] == "message":
+    data = _typed(value, (*ITEMS, "item_reference"), path)
+    if data["type"] != "item_reference":
         return parse_item(data, path)
     try:
         return commands.ItemReference(ReferenceWire.model_validate(data).id, path)

@@ -12,9 +12,11 @@ from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.openai.session_updates import LOGPROBS
 from lookhear.gateway.realtime.protocol.conversation import (
     AudioContent,
+    CallContent,
     Content,
     ImageContent,
     Item,
+    OutputContent,
     TextContent,
 )
 from lookhear.gateway.realtime.protocol.dialect import Json
@@ -104,8 +106,9 @@ def _converse(settings: ConverseSettings) -> Json:
         "output_modalities": ["text"],
         "instructions": settings.instructions,
         "max_output_tokens": settings.max_output_tokens or "inf",
-        "tools": [],
-        "tool_choice": "auto",
+        "tools": [{"type": "function", **tool.on_wire()} for tool in settings.tools],
+        "tool_choice": settings.tool_choice.on_wire,
+        "parallel_tool_calls": settings.parallel_calls,
         "truncation": settings.truncation,
     }
 
@@ -122,6 +125,15 @@ def _sampling(sampling: Sampling) -> Json:
 
 def item(item: Item) -> Json:
     """An item as it is now."""
+    head = {"id": item.id, "object": "realtime.item", "status": item.status}
+    match item.content:
+        case [CallContent(call_id, name, arguments)]:
+            # Arguments that are still being written are told by their deltas.
+            told = "" if item.status == "in_progress" else arguments
+            call = {"call_id": call_id, "name": name, "arguments": told}
+            return {**head, "type": "function_call", **call}
+        case [OutputContent(call_id, output)]:
+            return {**head, "type": "function_call_output", "call_id": call_id, "output": output}
     return {
         "id": item.id,
         "object": "realtime.item",
@@ -144,6 +156,8 @@ def _part(part: Content, role: str) -> Json:
             return wire if part.url is None else {**wire, "image_url": part.url}
         case AudioContent():
             return {"type": "input_audio", "transcript": part.transcript}
+        case CallContent() | OutputContent():
+            raise AssertionError("calls and their outputs are no parts of a message")
 
 
 def response(head: ResponseHead, status: str, output: Sequence[Json] = ()) -> Json:

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 from lookhear.engine.messages import Word
 from lookhear.gateway.realtime.openai import objects
 from lookhear.gateway.realtime.protocol import events
-from lookhear.gateway.realtime.protocol.conversation import Item
+from lookhear.gateway.realtime.protocol.conversation import CallContent, Item
 from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.realtime.protocol.events import SessionEvent
 
@@ -65,12 +65,16 @@ def server_events(event: SessionEvent) -> list[Json]:
         case events.ResponseCreated(head):
             response = objects.response(head, "in_progress")
             return [{"type": "response.created", "response": response}]
-        case events.ResponseStarted():
-            return _response_started(event)
-        case events.ResponseDelta(head, item, text, is_reasoning):
+        case events.OutputStarted():
+            return _output_started(event)
+        case events.OutputDelta(text=text, is_reasoning=is_reasoning):
+            if (call := event.item.call) is not None:
+                return [_of_call("delta", event, call, delta=text)]
             # Extension, only on request: the thinking is no part of the answer.
             name = "lookhear.response.reasoning" if is_reasoning else "response.output_text"
-            return [{**_of_part(f"{name}.delta", head.id, item.id), "delta": text}]
+            return [{**_of_part(f"{name}.delta", event), "delta": text}]
+        case events.OutputDone():
+            return _output_done(event)
         case events.ResponseDone():
             return _response_done(event)
         case events.FrameKept(timestamp_ms, frames):
@@ -152,50 +156,67 @@ def _added_and_done(item: Item, previous: str | None) -> list[Json]:
     return [_of_item("added", item, previous), _of_item("done", item, previous)]
 
 
-def _of_output(what: str, response_id: str, item: Item) -> Json:
+def _of_output(what: str, event: events.ResponseOutput) -> Json:
     return {
         "type": f"response.output_item.{what}",
-        "response_id": response_id,
-        "output_index": 0,
-        "item": objects.item(item),
+        "response_id": event.head.id,
+        "output_index": event.index,
+        "item": objects.item(event.item),
     }
 
 
-def _of_part(type: str, response_id: str, item_id: str) -> Json:
-    """A response has one item, the item one part."""
+def _of_part(type: str, event: events.ResponseOutput) -> Json:
+    """A message has one part."""
     return {
         "type": type,
-        "response_id": response_id,
-        "item_id": item_id,
-        "output_index": 0,
+        "response_id": event.head.id,
+        "item_id": event.item.id,
+        "output_index": event.index,
         "content_index": 0,
     }
 
 
-def _response_started(event: events.ResponseStarted) -> list[Json]:
-    head, item = event.head, event.item
-    out = [_of_output("added", head.id, item)]
-    if head.conversation is not None:
-        out.append(_of_item("added", item, event.previous))
-    part = _of_part("response.content_part.added", head.id, item.id)
+def _of_call(what: str, event: events.ResponseOutput, call: CallContent, **fields: str) -> Json:
+    return {
+        "type": f"response.function_call_arguments.{what}",
+        "response_id": event.head.id,
+        "item_id": event.item.id,
+        "output_index": event.index,
+        "call_id": call.call_id,
+        **fields,
+    }
+
+
+def _output_started(event: events.OutputStarted) -> list[Json]:
+    out = [_of_output("added", event)]
+    if event.head.conversation is not None:
+        out.append(_of_item("added", event.item, event.previous))
+    if event.item.call is not None:
+        return out
+    part = _of_part("response.content_part.added", event)
     return [*out, {**part, "part": {"type": "text", "text": ""}}]
 
 
-def _response_done(event: events.ResponseDone) -> list[Json]:
-    """All that was opened is closed first."""
-    head, item = event.head, event.item
+def _output_done(event: events.OutputDone) -> list[Json]:
+    """All that was opened is closed first. Arguments that are cut off are not said to be done:
+    there are clients that would call with them."""
     out: list[Json] = []
-    if item is not None:
+    item, call = event.item, event.item.call
+    if call is None:
         text = item.text
-        done = _of_part("response.output_text.done", head.id, item.id)
-        out.append({**done, "text": text})
-        part = _of_part("response.content_part.done", head.id, item.id)
+        out.append({**_of_part("response.output_text.done", event), "text": text})
+        part = _of_part("response.content_part.done", event)
         out.append({**part, "part": {"type": "text", "text": text}})
-        if head.conversation is not None:
-            out.append(_of_item("done", item, event.previous))
-        out.append(_of_output("done", head.id, item))
-    said = [objects.item(item)] if item is not None else []
-    response = objects.response(head, event.status, said)
+    elif item.status == "completed":
+        out.append(_of_call("done", event, call, name=call.name, arguments=call.arguments))
+    if event.head.conversation is not None:
+        out.append(_of_item("done", item, event.previous))
+    return [*out, _of_output("done", event)]
+
+
+def _response_done(event: events.ResponseDone) -> list[Json]:
+    said = [objects.item(item) for item in event.items]
+    response = objects.response(event.head, event.status, said)
     response["status_details"] = objects.status_details(event)
     response["usage"] = objects.usage(event.usage)
-    return [*out, {"type": "response.done", "response": response}]
+    return [{"type": "response.done", "response": response}]

@@ -10,14 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from lookhear.engine.messages import ChatMessage, ImagePart, Part, TextPart, VideoPart
+from lookhear.engine.messages import ChatMessage, ImagePart, Part, TextPart, ToolCall, VideoPart
 from lookhear.gateway.decoding.results import Picture
 from lookhear.gateway.realtime.pictures.camera import CameraFrame
 from lookhear.gateway.realtime.protocol.conversation import (
     AudioContent,
+    CallContent,
     Content,
     ImageContent,
     Item,
+    OutputContent,
     TextContent,
 )
 
@@ -37,6 +39,8 @@ class Prompt:
         if message is None or not 0 <= message < len(self.places):
             return None
         places = self.places[message]
+        if not places:
+            return None
         return places[part] if part is not None and 0 <= part < len(places) else places[0]
 
 
@@ -48,7 +52,12 @@ def build_prompt(instructions: str, items: Sequence[Item], frames: Sequence[Came
         _add(prompt, "system", [(TextPart(instructions), "instructions")])
     groups = _by_answer(items, frames)
     waiting = groups.get(None, [])  # frames that no message holds yet
+    calls: set[str] = set()
     for item in items:
+        if item.call is not None or item.role == "tool":
+            _add_call(prompt, item, calls)
+            waiting = waiting + groups.get(item.id, [])
+            continue
         parts = _parts(item)
         if item.role == "user" and parts:
             parts, waiting = _videos(waiting, prompt) + parts, []
@@ -75,6 +84,21 @@ def _add(prompt: Prompt, role: str, parts: list[tuple[Part, str]]) -> None:
         places.append(parts[0][1])
     held += [part for part, _ in parts]
     places += [place for _, place in parts]
+
+
+def _add_call(prompt: Prompt, item: Item, calls: set[str]) -> None:
+    """A call, or what came of one. calls: ids of those before. Calls in a row are one message, with
+    what was said in front of them. What is cut off, or of a call that is gone, is left out."""
+    match item.content:
+        case [CallContent(id, name, arguments)] if item.status == "completed":
+            calls.add(id)
+            if not prompt.messages or prompt.messages[-1].role != "assistant":
+                prompt.messages.append(ChatMessage("assistant", []))
+                prompt.places.append([])
+            prompt.messages[-1].calls.append(ToolCall(id, name, arguments))
+        case [OutputContent(id, output)] if id in calls:
+            prompt.messages.append(ChatMessage("tool", [TextPart(output)], call=id))
+            prompt.places.append([f"{item.id}.output"])
 
 
 def _by_answer(
@@ -121,3 +145,5 @@ def _part(content: Content) -> Part | None:
             return TextPart(content.text) if content.text else None
         case AudioContent():
             return TextPart(content.transcript) if content.transcript else None
+        case CallContent() | OutputContent():
+            return None

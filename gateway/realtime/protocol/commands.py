@@ -40,15 +40,33 @@ class NewAudio:
     path: str
 
 
-NewPart = NewText | NewImage | NewAudio
+@dataclass(frozen=True, slots=True)
+class NewCall:
+    """All of an item: a call of a tool, as a conversation before had it."""
+
+    call_id: str | None
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewOutput:
+    """All of an item: what came of a call. path: of the output, for errors."""
+
+    call_id: str
+    output: str
+    path: str
+
+
+NewPart = NewText | NewImage | NewAudio | NewCall | NewOutput
 
 
 @dataclass(frozen=True, slots=True)
 class NewItem:
-    """A message. id: the client's, if it chose one. path: in the frame, like "item"."""
+    """What an item will be. id: the client's, if it chose one. path: in the frame, like "item"."""
 
     id: str | None
-    role: Literal["user", "system", "assistant"]
+    role: Literal["user", "system", "assistant", "tool"]
     parts: tuple[NewPart, ...]
     path: str
 

@@ -39,12 +39,30 @@ class AudioContent:
         return self.transcript is None and not self.failed
 
 
-Content = TextContent | ImageContent | AudioContent
+@dataclass(slots=True)
+class CallContent:
+    """A call of a tool, all of an item. arguments: JSON text, cut off if the item is incomplete."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+@dataclass(slots=True)
+class OutputContent:
+    """What came of a call, all of an item."""
+
+    call_id: str
+    output: str
+
+
+Content = TextContent | ImageContent | AudioContent | CallContent | OutputContent
 
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """A message. status: "in_progress" (an answer being written), "completed", "incomplete"."""
+    """A message, a call of a tool (role "assistant") or what came of one (role "tool"). status:
+    "in_progress" (an answer being written), "completed", "incomplete"."""
 
     id: str
     role: str = "user"
@@ -70,6 +88,18 @@ class Item:
     def text(self) -> str:
         """What is written in it."""
         return "".join(part.text for part in self.content if isinstance(part, TextContent))
+
+    @property
+    def call(self) -> CallContent | None:
+        """The call that it is, if it is one."""
+        return next((part for part in self.content if isinstance(part, CallContent)), None)
+
+    @property
+    def characters(self) -> int:
+        """Of all that is written in it."""
+        call = self.call
+        outputs = (part.output for part in self.content if isinstance(part, OutputContent))
+        return len(self.text) + len(call.arguments if call else "") + sum(map(len, outputs))
 
 
 class Conversation:
@@ -104,7 +134,12 @@ class Conversation:
     @property
     def characters(self) -> int:
         """Of all that is written."""
-        return sum(len(item.text) for item in self._items)
+        return sum(item.characters for item in self._items)
+
+    @property
+    def call_ids(self) -> set[str]:
+        """Of all calls of tools that are there."""
+        return {call.call_id for item in self._items if (call := item.call) is not None}
 
     def add(self, item: Item, after: str | None = None) -> list[Item]:
         """after: an item's id, `ROOT`, or None for the end. -> the items that were forgotten."""

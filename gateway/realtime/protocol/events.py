@@ -201,32 +201,43 @@ class ResponseCreated:
 
 
 @dataclass(frozen=True, slots=True)
-class ResponseStarted:
-    """The answer's first token is there; its item, still empty, follows the item `previous`."""
+class ResponseOutput:
+    """What the events about an item of a response have in common. index: which of its items."""
 
     head: ResponseHead
     item: Item
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStarted(ResponseOutput):
+    """The item, still empty, follows the item `previous`."""
+
     previous: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class ResponseDelta:
-    """More text of the answer, or of the thinking before it."""
+class OutputDelta(ResponseOutput):
+    """More text of the answer, or of the thinking before it; of a call, more of its arguments."""
 
-    head: ResponseHead
-    item: Item
     text: str
-    is_reasoning: bool
+    is_reasoning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDone(ResponseOutput):
+    """Nothing more comes of the item."""
+
+    previous: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseDone:
-    """The one end of every response. item: None if it never started. reason: of a status that is
+    """The one end of every response. items: all that it said. reason: of a status that is
     neither completed nor failed; problem: of a failure."""
 
     head: ResponseHead
-    item: Item | None
-    previous: str | None
+    items: Sequence[Item]
     status: ResponseStatus
     usage: AnswerUsage
     reason: str | None = None
@@ -265,8 +276,9 @@ SessionEvent = (
     | ItemRetrieved
     | ItemDeleted
     | ResponseCreated
-    | ResponseStarted
-    | ResponseDelta
+    | OutputStarted
+    | OutputDelta
+    | OutputDone
     | ResponseDone
     | FrameKept
     | FramesCleared

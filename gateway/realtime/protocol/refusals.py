@@ -43,6 +43,12 @@ def no_item(item_id: str, param: str = "item_id") -> ProtocolError:
     return wrong(param, "the id of an item of this session", shown(item_id), "item_not_found")
 
 
+def no_call(call_id: str, path: str) -> ProtocolError:
+    """An output is of a call that was made."""
+    expected = "the call_id of a function call in the conversation"
+    return wrong(path, expected, shown(call_id), "invalid_call_id")
+
+
 def same_item(item_id: str) -> ProtocolError:
     """Ids of items are unique."""
     expected = "an id that no item of this session has"

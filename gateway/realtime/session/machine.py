@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from lookhear.engine.messages import (
+    AnswerCall,
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,
@@ -263,7 +264,7 @@ class RealtimeProtocol:
         match event:
             case TextCommitted() | TextProvisional() | TurnCompleted() | TurnFailed():
                 self._turns.engine(event, now)
-            case AnswerStarted() | AnswerText() | AnswerCompleted() | AnswerFailed():
+            case AnswerStarted() | AnswerText() | AnswerCall() | AnswerCompleted() | AnswerFailed():
                 self._dialogue.responses.engine(event)
             case EngineFailed():
                 problem = engine_stopped(event)

@@ -239,7 +239,7 @@ def test_bad_parts_are_named(core: EngineCore) -> None:
         assert (failed.message_index, failed.part_index) == (1, 1)
     core.submit(ask(ChatMessage("system", [image("p")]), answer="b"))
     assert isinstance(outcome(rest(core), "b"), AnswerFailed)
-    core.submit(ask(ChatMessage("tool", [TextPart("x")]), answer="c"))
+    core.submit(ask(ChatMessage("judge", [TextPart("x")]), answer="c"))
     assert isinstance(outcome(rest(core), "c"), AnswerFailed)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lookhear.engine.chat.stop_texts import StopTexts
-from lookhear.engine.chat.thinking import ThinkingSplitter
+from lookhear.engine.markup.thinking import ThinkingSplitter
 
 
 def pieces(text: str, cuts: list[int]) -> list[str]:

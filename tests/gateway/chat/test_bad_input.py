@@ -166,18 +166,36 @@ async def test_a_part_that_cannot_be_used(
     assert words in await refused(http, f"messages[1].content[1]{at}", *messages)
 
 
+CALL_ARGUMENTS = ".tool_calls[0].function.arguments"
+
+
+def called(call: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def tool(**fields: Any) -> dict[str, Any]:
+    return {"tools": [{"type": "function", "function": {"name": "f", **fields}}]}
+
+
 @pytest.mark.parametrize(
     ("message", "at", "words"),
     [
-        ({"role": "tool", "content": "a", "tool_call_id": "b"}, ".role", "tools"),
+        ({"role": "tool", "content": "a", "tool_call_id": "b"}, ".tool_call_id", "tool call in"),
+        ({"role": "tool", "content": "a"}, ".tool_call_id", "string"),
         ({"role": "function", "content": "a"}, ".role", "tools"),
-        ({"role": "robot", "content": "a"}, ".role", "system, developer, user or assistant"),
+        ({"role": "robot", "content": "a"}, ".role", "user, assistant or tool"),
         ({"role": "\ud800", "content": "a"}, ".role", '"\\ud800"'),
         ({"content": "a"}, ".role", "null"),
         ({"role": "user"}, ".content", "a string or a list of parts"),
         ({"role": "user", "content": []}, ".content", "at least one part"),
         ({"role": "user", "content": "\udc00"}, ".content", "surrogate"),
-        ({"role": "assistant", "content": None, "tool_calls": [{}]}, ".tool_calls", "tools"),
+        (called({}), ".tool_calls[0].function", "name and arguments"),
+        (called({"function": {"name": "f", "arguments": "{"}}), CALL_ARGUMENTS, "JSON object"),
+        (called({"function": {"name": "f", "arguments": "[]"}}), CALL_ARGUMENTS, "JSON object"),
+        (called({"function": {"name": "f", "arguments": '{"a":NaN}'}}), CALL_ARGUMENTS, "NaN"),
+        (called({"function": {"name": "f", "arguments": "{}"}}), ".tool_calls[0].id", "string"),
+        (called({"type": "custom"}), ".tool_calls[0].type", "function"),
+        ({**called({}), "role": "user", "tool_calls": 5}, ".tool_calls", "list of tool calls"),
         ({"role": "system", "content": [image(png())]}, ".content[0].type", '"text"'),
         ({"role": "assistant", "content": [image(png())]}, ".content[0].type", '"text"'),
         ("hello", "", "an object with role and content"),
@@ -191,6 +209,7 @@ async def test_a_message_that_cannot_be_used(
 
 
 NAMED = {"name": "form"}
+NAMED_G = {"type": "function", "function": {"name": "g"}}
 
 
 def schema_format(**fields: Any) -> dict[str, Any]:
@@ -275,8 +294,21 @@ def test_response_formats_become_schemas(
         ({"chat_template_kwargs": {"a": 2**64}}, "chat_template_kwargs", "64 bits"),
         ({"chat_template_kwargs": {"a": "\ud800"}}, "chat_template_kwargs", "surrogate"),
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs", "variables"),
-        ({"tools": [{"type": "function"}]}, "tools", "does not call tools yet"),
-        ({"tool_choice": "auto"}, "tool_choice", "does not call tools yet"),
+        ({"tools": [{"type": "function"}]}, "tools[0].function", "a value"),
+        ({"tools": [{"type": "custom"}]}, "tools[0].type", "'function'"),
+        (tool(name="two words"), "tools[0].function.name", "letters"),
+        (tool(parameters=[]), "tools[0].function.parameters", "an object"),
+        (tool(parameters={"type": "string"}), "tools[0].function.parameters", '"object"'),
+        (tool(parameters={"properties": []}), "tools[0].function.parameters", "properties"),
+        (tool(parameters={"properties": {"a": 5}}), "tools[0].function.parameters", "properties"),
+        (tool(parameters={"required": [5]}), "tools[0].function.parameters", "required"),
+        (tool(parameters=nested(70)), "tools[0].function.parameters", "64 levels"),
+        ({"tools": [*tool()["tools"], *tool()["tools"]]}, "tools", "twice"),
+        ({"tools": tool()["tools"] * 129}, "tools", "128"),
+        ({**tool(), "tool_choice": "any"}, "tool_choice", "auto"),
+        ({**tool(), "tool_choice": NAMED_G}, "tool_choice", 'one of the tools (f), got "g"'),
+        ({"tool_choice": NAMED_G}, "tool_choice", "no tool"),
+        ({"tool_choice": "required"}, "tool_choice", "without tools"),
         ({"functions": [{}]}, "functions", "functions"),
         ({"response_format": "json_object"}, "response_format", "an object"),
         ({"response_format": {"type": "json"}}, "response_format.type", "'json_schema'"),
@@ -465,6 +497,7 @@ JSON = st.recursive(
 )
 NAMES = st.sampled_from(
     ["model", "n", "stop", "seed", "logit_bias", "stream_options", "chat_template_kwargs", "tools"]
+    + ["tool_choice", "parallel_tool_calls"]
 )
 PARTS = st.dictionaries(
     st.sampled_from(["type", "text", "image_url", "input_audio", "url"]),

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
-OPEN, CLOSE = "<think>", "</think>"
+
+@dataclass(frozen=True, slots=True)
+class ThinkingTags:
+    """What a family of models puts around its thinking."""
+
+    open: str
+    close: str
+
+
+# Of Qwen, DeepSeek and most others; Mistral; Seed. A new family is a line.
+COMMON = ThinkingTags("<think>", "</think>")
+FAMILIES = (
+    COMMON,
+    ThinkingTags("[THINK]", "[/THINK]"),
+    ThinkingTags("<seed:think>", "</seed:think>"),
+)
+
+
+def tags_of(template: str) -> ThinkingTags:
+    """template: the source of a checkpoint's chat template. The first whose tags are in it; the
+    common ones where none are."""
+    return next((tags for tags in FAMILIES if tags.open in template), COMMON)
 
 
 class Stage(Enum):
@@ -17,13 +39,14 @@ class Stage(Enum):
 
 
 class ThinkingSplitter:
-    """Cuts a growing text at the tags that Qwen3 puts around its thinking.
+    """Cuts a growing text at the tags around its thinking.
 
     Thinking can only come first: tags further on belong to the answer. is_open: the template has
     written the opening tag already. Tags, and the line breaks around them, are in neither part.
     """
 
-    def __init__(self, *, is_open: bool = False) -> None:
+    def __init__(self, tags: ThinkingTags = COMMON, *, is_open: bool = False) -> None:
+        self._tags = tags
         self._stage = Stage.THINKING if is_open else Stage.START
         self._has_begun = False  # to think, line breaks apart
         self._held = ""  # may be the beginning of a tag, or blank space that goes with one
@@ -58,21 +81,22 @@ class ThinkingSplitter:
 
     def _begin(self) -> None:
         seen = self._held.lstrip()
-        if seen.startswith(OPEN):
-            self._stage, self._held = Stage.THINKING, seen.removeprefix(OPEN)
-        elif not OPEN.startswith(seen):
+        opening = self._tags.open
+        if seen.startswith(opening):
+            self._stage, self._held = Stage.THINKING, seen.removeprefix(opening)
+        elif not opening.startswith(seen):
             self._stage = Stage.ANSWER
 
     def _think(self) -> str:
         if not self._has_begun:
             self._held = self._held.lstrip("\n")
             self._has_begun = bool(self._held)
-        before, tag, after = self._held.partition(CLOSE)
+        before, tag, after = self._held.partition(self._tags.close)
         if tag:
             self._stage, self._held = Stage.GAP, after
             return before.rstrip("\n")
         # Line breaks in front of the tag are no thinking either.
-        kept = before[: len(before) - longest_overlap(before, [CLOSE])].rstrip("\n")
+        kept = before[: len(before) - longest_overlap(before, [self._tags.close])].rstrip("\n")
         self._held = before[len(kept) :]
         return kept
 

@@ -1,0 +1,1 @@
+"""What models write around their answers: tags of thinking, calls of tools."""
