@@ -17,6 +17,7 @@ SUBCOMMANDS = {
     "offline": ("lookhear.bench.offline", "speed, WER and memory for whole files"),
     "abuse": ("lookhear.bench.abuse.command", "what good sessions notice of attacks"),
     "chaos": ("lookhear.bench.chaos.command", "words lost or doubled while everything breaks"),
+    "overload": ("lookhear.bench.overload", "who is let in and who is not, when too many come"),
     "human": ("lookhear.bench.human", "people's voices, by file and live, for real models"),
 }
 # Modules of benchmarks/ in the repository, that no wheel has.

@@ -11,6 +11,8 @@ import base64
 import json
 import os
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
@@ -37,34 +39,45 @@ LAST_COMMIT = "end"  # its event id
 async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Trace:
     """Stream one session to its end. Never raises for what the server does: the trace tells."""
     trace = Trace(plan.name)
+    async with recorded(trace), opened(job, plan) as socket:
+        await converse(socket, job, plan, pcm, trace)
+    return trace
+
+
+@asynccontextmanager
+async def opened(job: Job, plan: SessionPlan) -> AsyncIterator[ClientConnection]:
+    """A socket whose session is as the job wants it. Refused, and what `connected` raises."""
     server = Server(job.url, os.environ.get("LOOKHEAR_API_KEY"))
-    async with (
-        recorded(trace),
-        connected(
-            job.url,
-            subprotocols=[Subprotocol("realtime")],
-            additional_headers=server.headers(),
-            proxy=None if server.is_local else True,
-        ) as socket,
-    ):
+    async with connected(
+        job.url,
+        subprotocols=[Subprotocol("realtime")],
+        additional_headers=server.headers(),
+        proxy=None if server.is_local else True,
+    ) as socket:
         async with asyncio.timeout(ANSWER_SECONDS):
             await _configure(socket, job, plan)
-        started = time.monotonic()
-        async with beside(_receive(socket, trace, started)) as receiver:
+        yield socket
 
-            async def send(packet: NDArray[np.int16]) -> None:
-                audio = base64.b64encode(packet.tobytes()).decode("ascii")
-                await socket.send('{"type":"input_audio_buffer.append","audio":"' + audio + '"}')
 
-            samples, size = samples_of(plan, pcm), job.packet_seconds
-            await send_paced(send, samples, trace, started, pace=job.pace, packet_seconds=size)
-            # The answer to `clear` says that the commit has been dealt with.
-            commit = {"type": "input_audio_buffer.commit", "event_id": LAST_COMMIT}
-            await socket.send(json.dumps(commit))
-            await socket.send('{"type":"input_audio_buffer.clear"}')
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await receiver
-    return trace
+async def converse(
+    socket: ClientConnection, job: Job, plan: SessionPlan, pcm: NDArray[np.int16], trace: Trace
+) -> None:
+    """All that is said and heard on an opened socket, into the trace."""
+    started = time.monotonic()
+    async with beside(_receive(socket, trace, started)) as receiver:
+
+        async def send(packet: NDArray[np.int16]) -> None:
+            audio = base64.b64encode(packet.tobytes()).decode("ascii")
+            await socket.send('{"type":"input_audio_buffer.append","audio":"' + audio + '"}')
+
+        samples, size = samples_of(plan, pcm), job.packet_seconds
+        await send_paced(send, samples, trace, started, pace=job.pace, packet_seconds=size)
+        # The answer to `clear` says that the commit has been dealt with.
+        commit = {"type": "input_audio_buffer.commit", "event_id": LAST_COMMIT}
+        await socket.send(json.dumps(commit))
+        await socket.send('{"type":"input_audio_buffer.clear"}')
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await receiver
 
 
 def session_update(job: Job, plan: SessionPlan, *, provisional: bool) -> dict[str, Any]:
