@@ -45,6 +45,9 @@ from lookhear.engine.messages.speech import (
     EndTurn,
     FileFailed,
     FileTranscribed,
+    RecallLanguage,
+    RecallSegment,
+    SaidSegment,
     Segment,
     StartTurn,
     TextCommitted,
@@ -54,12 +57,16 @@ from lookhear.engine.messages.speech import (
     TranscriptionSettings,
     TurnCompleted,
     TurnFailed,
+    TurnSettled,
+    TurnState,
     Word,
 )
 
 Message = (
     CloseSession
     | ExpectSpeech
+    | RecallLanguage
+    | RecallSegment
     | StartTurn
     | AppendAudio
     | EndTurn
@@ -81,6 +88,7 @@ Event = (
     | Pong
     | TextCommitted
     | TextProvisional
+    | TurnSettled
     | TurnCompleted
     | TurnFailed
     | FileTranscribed
