@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -19,12 +18,12 @@ from lookhear.engine.client.errors import (
     EngineStartError,
     EngineUnavailable,
 )
+from lookhear.engine.client.fleet import Fleet, ProgressHandler
 from lookhear.engine.client.journal import Held
 from lookhear.engine.client.pool import Pool
 from lookhear.engine.client.replica import Replica
 from lookhear.engine.client.seat import Seat
 from lookhear.engine.client.state import EngineState, Recovery
-from lookhear.engine.client.supervisor import keep_alive
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import (
     AnswerCompleted,
@@ -47,10 +46,7 @@ from lookhear.engine.messages import (
     ModelCard,
     Pong,
     ReadAhead,
-    Ready,
-    Shutdown,
     StartAnswer,
-    Starting,
     StartTurn,
     TranscribeFile,
     TurnCompleted,
@@ -66,10 +62,7 @@ __all__ = [
     "Recovery",
 ]
 
-log = logging.getLogger(__name__)
-
 EventHandler = Callable[[Event], None]
-ProgressHandler = Callable[[str, Starting], None]  # told the model's name with each
 
 
 @dataclass(slots=True)
@@ -91,25 +84,20 @@ class EngineClient:
     def __init__(
         self, configs: Sequence[EngineConfig], *, module: str = "lookhear.engine.process"
     ) -> None:
-        names = [config.name for config in configs]
-        if len(set(names)) != len(names):
-            raise ValueError(f"models need different names, got {', '.join(names)}")
-        self._default = names[0]
-        self._on_progress: ProgressHandler | None = None
-        self._module = module
-        self._pools = {config.name: Pool(config, self._make) for config in configs}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._fleet = Fleet(
+            configs,
+            lambda config, on_event: Replica(config, on_event, module),
+            self._on_event,
+            self._on_death,
+            self._move,
+        )
         self._listeners: dict[str, _Listener] = {}
         self._works: dict[tuple[str, str], Seat] = {}  # turns and answers
         self._files: dict[str, tuple[Replica, asyncio.Future[FileTranscribed]]] = {}
-        self._closing = asyncio.Event()
         self._waiting: dict[Seat, None] = {}  # for an engine, whoever waits longest first
         self._moving: dict[Pool, asyncio.Task[None]] = {}
         self._held = Held()
         self._moved = self._lost = 0
-
-    def _make(self, config: EngineConfig) -> Replica:
-        return Replica(config, self._on_event, self._module)
 
     @classmethod
     async def start(
@@ -121,70 +109,55 @@ class EngineClient:
         return client
 
     async def load(self, on_progress: ProgressHandler | None = None) -> None:
-        """Start the engines of all models at once, the first of each model before its others, and
-        wait until every one is ready.
+        """Start all engines and wait until every one is ready.
 
         Raises EngineStartError as soon as one cannot load its model; the others are ended then.
         """
-        assert not self._tasks, "loaded already"
-        self._on_progress = on_progress
-        try:
-            await asyncio.gather(*map(self._load_pool, self._pools.values()))
-        except BaseException:
-            await self.close()
-            raise
-        finally:
-            self._on_progress = None  # a restart is told in the log
+        await self._fleet.load(on_progress)
 
-    async def _load_pool(self, pool: Pool) -> None:
-        first, *others = pool.replicas
-        await self._first_start(first)
-        pool.follow_first()
-        await asyncio.gather(*map(self._first_start, others))
+    async def close(self) -> None:
+        """End all engines and wait for them."""
+        for listener in self._listeners.values():
+            for seat in listener.seats.values():
+                self._close_seat(seat)
+            listener.seats.clear()
+        await self._fleet.close()
+        await asyncio.gather(*self._moving.values(), return_exceptions=True)
 
-    async def _first_start(self, replica: Replica) -> None:
-        started = asyncio.Event()
-        keeping = keep_alive(replica, self._closing, started, self._was_ready, self._announce_death)
-        self._tasks.append(asyncio.create_task(keeping))
-        await started.wait()
-        if replica.ready is None:
-            reason = f"its process ended with status {replica.status} before it was ready"
-            if replica.failure is not None:
-                reason = replica.failure.message.removeprefix(f"{replica.config.model}: ")
-            raise EngineStartError(f"cannot load {replica.config.name}: {reason}")
-
-    def _was_ready(self, replica: Replica) -> bool:
-        return self._pool_of(replica).card is not None
+    # --- how the engines are ---------------------------------------------------------------------
 
     @property
     def ready(self) -> bool:
         """Whether every model can be asked right now."""
-        return all(pool.is_up for pool in self._pools.values())
+        return self._fleet.ready
 
     def is_ready(self, model: str) -> bool:
         """Whether an engine of this model is up right now, and answers."""
-        pool = self._pools.get(model)
-        return pool is not None and pool.is_up
+        return self._fleet.is_ready(model)
 
     @property
     def models(self) -> list[ModelCard]:
-        """The served models, the default first, also while an engine is being restarted.
-
-        Empty until all of them have been ready once.
-        """
-        cards = [pool.card for pool in self._pools.values() if pool.card is not None]
-        return cards if len(cards) == len(self._pools) else []
+        """See `Fleet`."""
+        return self._fleet.models
 
     @property
     def states(self) -> list[EngineState]:
-        """How each engine is, in the order of the configs."""
-        return [state for pool in self._pools.values() for state in pool.states]
+        """See `Fleet`."""
+        return self._fleet.states
 
     @property
     def stats(self) -> dict[str, Pong]:
-        """What each engine last said of its work, by its label; at most a heartbeat old."""
-        pools = self._pools.values()
-        return {replica.label: pong for pool in pools for replica, pong in pool.stats.items()}
+        """See `Fleet`."""
+        return self._fleet.stats
+
+    def live_load(self, model: str) -> LiveLoad | None:
+        """See `Fleet`."""
+        return self._fleet.live_load(model)
+
+    @property
+    def pids(self) -> dict[str, int | None]:
+        """See `Fleet`."""
+        return self._fleet.pids
 
     @property
     def recovery(self) -> Recovery:
@@ -192,24 +165,13 @@ class EngineClient:
         held = self._held
         return Recovery(self._moved, self._lost, held.bytes, held.forgotten_seconds)
 
-    def live_load(self, model: str) -> LiveLoad | None:
-        """Who speaks to that model, and how many more may, as of now. None: it does not bound the
-        lag, or has not answered yet."""
-        pool = self._pools.get(model)
-        return None if pool is None else pool.load
-
-    @property
-    def pids(self) -> dict[str, int | None]:
-        """Process id by the engine's label."""
-        return {r.label: r.pid for pool in self._pools.values() for r in pool.replicas}
-
     # --- sessions --------------------------------------------------------------------------------
 
     def open_session(self, session: str, on_event: EventHandler) -> None:
         """Events of the session's turns go to on_event, on the event loop; so does `EngineFailed`,
         if an engine dies that has something of it and nobody takes over in time. Its model is the
         default."""
-        self._listeners[session] = _Listener(on_event, self._default)
+        self._listeners[session] = _Listener(on_event, self._fleet.default)
 
     def use_model(self, session: str, model: str) -> None:
         """The session's turns to come are for this model."""
@@ -254,7 +216,7 @@ class EngineClient:
 
     def _seat(self, session: str, model: str) -> Seat | None:
         """Where the session is served by that model. None: it is closed."""
-        pool = self._pool(model)
+        pool = self._fleet.pool(model)
         listener = self._listeners.get(session)
         if listener is None:
             return None
@@ -270,19 +232,10 @@ class EngineClient:
             listener.seats[pool] = seat
         return seat
 
-    def _pool(self, model: str) -> Pool:
-        pool = self._pools.get(model)
-        if pool is None:
-            raise EngineUnavailable(f"no engine serves {model!r}")
-        return pool
-
-    def _pool_of(self, replica: Replica) -> Pool:
-        return next(pool for pool in self._pools.values() if replica in pool.replicas)
-
     async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
         """Raises EngineRequestError, EngineUnavailable. Cancelling the call cancels the work. When
         its engine dies, another is asked, once."""
-        pool = self._pool(message.settings.model)
+        pool = self._fleet.pool(message.settings.model)
         replica = pool.choose()
         if replica is None:
             raise EngineUnavailable(f"the engine of {pool.name} is not running")
@@ -313,50 +266,15 @@ class EngineClient:
         finally:
             self._files.pop(message.request, None)
 
-    async def close(self) -> None:
-        """End all engines and wait for them."""
-        self._closing.set()
-        for replica in [replica for pool in self._pools.values() for replica in pool.replicas]:
-            if replica.ready is not None:
-                with contextlib.suppress(EngineUnavailable):  # it ends with its socket too
-                    replica.send(Shutdown())
-                replica.hang_up()
-            else:
-                replica.kill()  # it may be loading for minutes
-        for listener in self._listeners.values():
-            for seat in listener.seats.values():
-                self._close_seat(seat)
-            listener.seats.clear()
-        await asyncio.gather(*self._tasks, *self._moving.values(), return_exceptions=True)
-
     # --- events ----------------------------------------------------------------------------------
 
-    def _on_event(self, replica: Replica, event: Event) -> None:
-        match event:
-            case Starting():
-                if self._on_progress is not None:
-                    self._on_progress(replica.label, event)
-            case Ready(models):
-                # One that chose its model is called as that from now on.
-                self._pools = {pool.name: pool for pool in self._pools.values()}
-                self._default = next(iter(self._pools))
-                self._pool_of(replica).came_up(replica, models[0])
-                self._move(self._pool_of(replica))
-            case Pong():
-                pool = self._pool_of(replica)
-                pool.said(replica, event)
-                self._move(pool)
-            case FileTranscribed() | FileFailed():
-                self._finish_file(event)
-            case _:
-                if (session := getattr(event, "session", None)) is not None:
-                    self._on_session_event(replica, session, event)
-
-    def _on_session_event(self, replica: Replica, session: str, event: Event) -> None:
-        listener = self._listeners.get(session)
-        if listener is None:
+    def _on_event(self, pool: Pool, replica: Replica, event: Event) -> None:
+        if isinstance(event, FileTranscribed | FileFailed):
+            self._finish_file(event)
             return
-        seat = listener.seats.get(self._pool_of(replica))
+        session = getattr(event, "session", "")
+        listener = self._listeners.get(session)
+        seat = None if listener is None else listener.seats.get(pool)
         if seat is None or seat.replica is not replica:
             return
         heard = seat.heard(event)
@@ -388,13 +306,7 @@ class EngineClient:
 
     # --- deaths ----------------------------------------------------------------------------------
 
-    def _announce_death(self, replica: Replica, status: int) -> None:
-        pool = self._pool_of(replica)
-        log.error("engine of %s ended with status %d; starting it again", replica.label, status)
-        failure = replica.failure or EngineFailed(
-            "engine_died", f"the engine of {pool.name} ended unexpectedly"
-        )
-        pool.died(replica)
+    def _on_death(self, pool: Pool, replica: Replica, failure: EngineFailed) -> None:
         for owner, future in self._files.values():
             if owner is replica and not future.done():
                 future.set_exception(EngineUnavailable(failure.message))

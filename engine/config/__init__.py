@@ -25,10 +25,12 @@ class EngineConfig:
     # (`engine.checkpoints.choice`).
     model: str = DEFAULT_TOY
     served_name: str | None = None  # name on the wire; None: the model string itself
-    device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one
+    # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one; several: one replica after another.
+    device: str = "cpu"
     # "float32", "bfloat16", "float16", or "auto": what this machine is fastest in.
     dtype: str = "auto"
-    # Engines that share the model's sessions; each has a copy of the weights.
+    # Engines that share the model's sessions; each has a copy of the weights. To one of them: how
+    # many share its device.
     replicas: int = 1
     # How long sessions wait for an engine, after theirs has died, before they are told; 0: not.
     recover_seconds: float = 30.0

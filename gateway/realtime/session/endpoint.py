@@ -81,7 +81,8 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         return
     requested = dialect.requested_model
     # Who names no model yet may choose one that is up; who names an unknown one is told inside.
-    down = requested in {s.model for s in gateway.engine.states if s.state != "ready"}
+    is_known = requested in {state.model for state in gateway.engine.states}
+    down = is_known and not gateway.engine.is_ready(requested or "")
     if down or not gateway.takes_work:
         whose = f" of {requested}" if down else ""
         message = f"the engine{whose} is not ready; connect again in a moment"

@@ -104,7 +104,7 @@ async def test_a_model_that_is_chosen_is_called_what_it_is_and_stays(
         monkeypatch.setenv(name, value)
     auto = EngineConfig(model="auto", threads=1, recover_seconds=0.0)
     client = EngineClient([auto, EngineConfig(model="null")])
-    (null,) = client._pools["null"].replicas
+    (null,) = client._fleet.pools["null"].replicas
     null._module = "benchmarks.socket_load.null_engine"
     assert [state.model for state in client.states] == ["auto", "null"]
     await client.load()

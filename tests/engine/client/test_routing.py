@@ -108,7 +108,7 @@ class Pair:
     def __init__(self) -> None:
         configs = [EngineConfig(model=name, recover_seconds=0.0) for name in ("a", "b")]
         self.client = EngineClient(configs)
-        a, b = (pool.replicas[0] for pool in self.client._pools.values())
+        a, b = (pool.replicas[0] for pool in self.client._fleet.pools.values())
         assert isinstance(a, Listening) and isinstance(b, Listening)
         self.a, self.b = a, b
         self.told: dict[str, list[Event]] = {}
