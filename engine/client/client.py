@@ -1,15 +1,15 @@
 """The gateway's side of the engine: starts its processes, sends messages, hands out events.
 
-One process per model. When one dies, the sessions of its model hear `EngineFailed` once, the others
-go on, and the process is started again, with growing pauses. `engine.client.replica`
-and `engine.client.channel` alone know how the two talk.
+One process per model, or several (`Pool`). A session keeps the one that it was given. When that
+dies it is started again, with growing pauses; its sessions go on with another one, or with itself
+when it is back (`Journal`), and hear `EngineFailed` only if that takes too long. The others notice
+nothing. `engine.client.replica` and `engine.client.channel` alone know how the two talk.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -18,10 +18,12 @@ from lookhear.engine.client.errors import (
     EngineStartError,
     EngineUnavailable,
 )
-from lookhear.engine.client.places import Places
+from lookhear.engine.client.fleet import Fleet, ProgressHandler
+from lookhear.engine.client.journal import Held
+from lookhear.engine.client.pool import Pool
 from lookhear.engine.client.replica import Replica
-from lookhear.engine.client.state import Availability, EngineState
-from lookhear.engine.client.supervisor import keep_alive
+from lookhear.engine.client.seat import Seat
+from lookhear.engine.client.state import EngineState, Recovery
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import (
     AnswerCompleted,
@@ -44,10 +46,7 @@ from lookhear.engine.messages import (
     ModelCard,
     Pong,
     ReadAhead,
-    Ready,
-    Shutdown,
     StartAnswer,
-    Starting,
     StartTurn,
     TranscribeFile,
     TurnCompleted,
@@ -60,22 +59,19 @@ __all__ = [
     "EngineStartError",
     "EngineState",
     "EngineUnavailable",
+    "Recovery",
 ]
 
-log = logging.getLogger(__name__)
-
-_OfSession = ExpectSpeech | StartTurn | StartAnswer | HoldPicture | DropPicture | ReadAhead
 EventHandler = Callable[[Event], None]
-ProgressHandler = Callable[[str, Starting], None]  # told the model's name with each
 
 
 @dataclass(slots=True)
 class _Listener:
-    """A session. model: of its turns to come. replicas: the engines that may know of it."""
+    """A session. model: of its turns to come. seats: with the engines that may know of it."""
 
     on_event: EventHandler
     model: str
-    replicas: set[Replica] = field(default_factory=set)
+    seats: dict[Pool, Seat] = field(default_factory=dict)
 
 
 class EngineClient:
@@ -88,20 +84,20 @@ class EngineClient:
     def __init__(
         self, configs: Sequence[EngineConfig], *, module: str = "lookhear.engine.process"
     ) -> None:
-        names = [config.name for config in configs]
-        if len(set(names)) != len(names):
-            raise ValueError(f"models need different names, got {', '.join(names)}")
-        self._default = names[0]
-        self._on_progress: ProgressHandler | None = None
-        self._replicas = {c.name: Replica(c, self._on_event, module) for c in configs}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._fleet = Fleet(
+            configs,
+            lambda config, on_event: Replica(config, on_event, module),
+            self._on_event,
+            self._on_death,
+            self._move,
+        )
         self._listeners: dict[str, _Listener] = {}
-        self._turns: dict[tuple[str, str], Replica] = {}  # turns and answers
+        self._works: dict[tuple[str, str], Seat] = {}  # turns and answers
         self._files: dict[str, tuple[Replica, asyncio.Future[FileTranscribed]]] = {}
-        self._cards: dict[str, ModelCard] = {}
-        self._closing = asyncio.Event()
-        self._stats: dict[str, Pong] = {}
-        self._places: dict[str, Places] = {}  # of engines that are up
+        self._waiting: dict[Seat, None] = {}  # for an engine, whoever waits longest first
+        self._moving: dict[Pool, asyncio.Task[None]] = {}
+        self._held = Held()
+        self._moved = self._lost = 0
 
     @classmethod
     async def start(
@@ -113,90 +109,69 @@ class EngineClient:
         return client
 
     async def load(self, on_progress: ProgressHandler | None = None) -> None:
-        """Start one engine per config, all at once, and wait until every one is ready.
+        """Start all engines and wait until every one is ready.
 
         Raises EngineStartError as soon as one cannot load its model; the others are ended then.
         """
-        assert not self._tasks, "loaded already"
-        self._on_progress = on_progress
-        try:
-            await asyncio.gather(*(self._first_start(r) for r in self._replicas.values()))
-        except BaseException:
-            await self.close()
-            raise
-        finally:
-            self._on_progress = None  # a restart is told in the log
+        await self._fleet.load(on_progress)
 
-    async def _first_start(self, replica: Replica) -> None:
-        started = asyncio.Event()
-        keeping = keep_alive(replica, self._closing, started, self._was_ready, self._announce_death)
-        self._tasks.append(asyncio.create_task(keeping))
-        await started.wait()
-        if replica.ready is None:
-            reason = f"its process ended with status {replica.status} before it was ready"
-            if replica.failure is not None:
-                reason = replica.failure.message.removeprefix(f"{replica.config.model}: ")
-            raise EngineStartError(f"cannot load {replica.config.name}: {reason}")
+    async def close(self) -> None:
+        """End all engines and wait for them."""
+        for listener in self._listeners.values():
+            for seat in listener.seats.values():
+                self._close_seat(seat)
+            listener.seats.clear()
+        await self._fleet.close()
+        await asyncio.gather(*self._moving.values(), return_exceptions=True)
 
-    def _was_ready(self, replica: Replica) -> bool:
-        return replica.config.name in self._cards
+    # --- how the engines are ---------------------------------------------------------------------
 
     @property
     def ready(self) -> bool:
-        """Whether every engine is up right now."""
-        return all(replica.is_up for replica in self._replicas.values())
+        """Whether every model can be asked right now."""
+        return self._fleet.ready
 
     def is_ready(self, model: str) -> bool:
-        """Whether the engine of this model is up right now, and answers."""
-        replica = self._replicas.get(model)
-        return replica is not None and replica.is_up
+        """Whether an engine of this model is up right now, and answers."""
+        return self._fleet.is_ready(model)
 
     @property
     def models(self) -> list[ModelCard]:
-        """The served models, the default first, also while an engine is being restarted.
-
-        Empty until all of them have been ready once.
-        """
-        names = [name for name in self._replicas if name in self._cards]
-        return [self._cards[name] for name in names] if len(names) == len(self._replicas) else []
+        """See `Fleet`."""
+        return self._fleet.models
 
     @property
     def states(self) -> list[EngineState]:
-        """How each engine is, in the order of the configs."""
-        states = []
-        for name, replica in self._replicas.items():
-            if replica.ready is not None:
-                state = Availability.READY if replica.is_up else Availability.NOT_ANSWERING
-                states.append(EngineState(name, state, "", 1.0))
-            else:
-                has_died = name in self._cards
-                state = Availability.RESTARTING if has_died else Availability.LOADING
-                now = replica.starting
-                states.append(EngineState(name, state, now.stage, now.fraction))
-        return states
+        """See `Fleet`."""
+        return self._fleet.states
 
     @property
     def stats(self) -> dict[str, Pong]:
-        """What each engine last said of its work, per model name; at most a heartbeat old."""
-        return dict(self._stats)
+        """See `Fleet`."""
+        return self._fleet.stats
 
     def live_load(self, model: str) -> LiveLoad | None:
-        """Who speaks to that model, and how many more may, as of now. None: it does not bound the
-        lag, or has not answered yet."""
-        places = self._places.get(model)
-        return None if places is None else places.load
+        """See `Fleet`."""
+        return self._fleet.live_load(model)
 
     @property
     def pids(self) -> dict[str, int | None]:
-        """Process id per model name."""
-        return {name: replica.pid for name, replica in self._replicas.items()}
+        """See `Fleet`."""
+        return self._fleet.pids
+
+    @property
+    def recovery(self) -> Recovery:
+        """What came of engines that died."""
+        held = self._held
+        return Recovery(self._moved, self._lost, held.bytes, held.forgotten_seconds)
 
     # --- sessions --------------------------------------------------------------------------------
 
     def open_session(self, session: str, on_event: EventHandler) -> None:
         """Events of the session's turns go to on_event, on the event loop; so does `EngineFailed`,
-        if the engine of its model dies or one that has a turn of it. Its model is the default."""
-        self._listeners[session] = _Listener(on_event, self._default)
+        if an engine dies that has something of it and nobody takes over in time. Its model is the
+        default."""
+        self._listeners[session] = _Listener(on_event, self._fleet.default)
 
     def use_model(self, session: str, model: str) -> None:
         """The session's turns to come are for this model."""
@@ -207,50 +182,78 @@ class EngineClient:
         listener = self._listeners.pop(session, None)
         if listener is None:
             return
-        self._turns = {key: r for key, r in self._turns.items() if key[0] != session}
-        for replica in listener.replicas:
-            with contextlib.suppress(EngineUnavailable):  # then it has forgotten the session anyway
-                replica.send(CloseSession(session))
+        self._works = {key: seat for key, seat in self._works.items() if key[0] != session}
+        for seat in listener.seats.values():
+            replica = seat.replica
+            self._close_seat(seat)
+            if replica is not None:
+                with contextlib.suppress(EngineUnavailable):  # it has forgotten the session anyway
+                    replica.send(CloseSession(session))
 
     def send(self, message: Message) -> None:
         """Send a message of a session: about a turn or an answer to the engine that has it, else
-        to that of the model it names.
+        to that of the model it names. While that engine is gone the message waits for another.
 
-        A message for a turn or answer that has ended already is dropped. Raises EngineUnavailable.
+        A message of a session that is closed, or for a turn or answer that has ended already, is
+        dropped. Raises EngineUnavailable.
         """
         match message:
             case StartTurn(session, work, settings) | StartAnswer(session, work, settings):
-                self._turns[session, work] = self._send_to(settings.model, message)
-            case HoldPicture() | DropPicture() | ReadAhead():
-                self._send_to(message.model, message)
-            case ExpectSpeech(_, model):
-                last_ping = self._send_to(model, message).last_ping
-                self._places.setdefault(model, Places()).taken(last_ping)
+                if (seat := self._seat(session, settings.model)) is not None:
+                    seat.send(message)
+                    self._works[session, work] = seat
+            case HoldPicture() | DropPicture() | ReadAhead() | ExpectSpeech():
+                if (seat := self._seat(message.session, message.model)) is not None:
+                    seat.send(message)
             case AppendAudio(session, work) | EndTurn(session, work):
-                if (replica := self._turns.get((session, work))) is not None:
-                    replica.send(message)
+                if (seat := self._works.get((session, work))) is not None:
+                    seat.send(message)
             case CancelTurn(session, work) | CancelAnswer(session, work):
-                if (replica := self._turns.pop((session, work), None)) is not None:
-                    replica.send(message)
+                if (seat := self._works.pop((session, work), None)) is not None:
+                    seat.send(message)
             case _:
                 raise AssertionError(f"not of a session: {message}")
 
-    def _send_to(self, model: str, message: _OfSession) -> Replica:
-        replica = self._replica(model)
-        replica.send(message)
-        if (listener := self._listeners.get(message.session)) is not None:
-            listener.replicas.add(replica)
-        return replica
-
-    def _replica(self, model: str) -> Replica:
-        replica = self._replicas.get(model)
-        if replica is None:
-            raise EngineUnavailable(f"no engine serves {model!r}")
-        return replica
+    def _seat(self, session: str, model: str) -> Seat | None:
+        """Where the session is served by that model. None: it is closed."""
+        pool = self._fleet.pool(model)
+        listener = self._listeners.get(session)
+        if listener is None:
+            return None
+        seat = listener.seats.get(pool)
+        if seat is None:
+            seat = Seat(session, pool, self._held)
+            if (replica := pool.choose()) is not None:
+                seat.sit(replica)
+            elif seat.can_resume:
+                self._wait(seat)
+            else:
+                raise EngineUnavailable(seat.failure.message)
+            listener.seats[pool] = seat
+        return seat
 
     async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
-        """Raises EngineRequestError, EngineUnavailable. Cancelling the call cancels the work."""
-        replica = self._replica(message.settings.model)
+        """Raises EngineRequestError, EngineUnavailable. Cancelling the call cancels the work. When
+        its engine dies, another is asked, once."""
+        pool = self._fleet.pool(message.settings.model)
+        replica = pool.choose()
+        if replica is None:
+            raise EngineUnavailable(f"the engine of {pool.name} is not running")
+        try:
+            return await self._transcribe(replica, message)
+        except EngineUnavailable:
+            if replica.is_running or not pool.recover_seconds:
+                raise
+            try:
+                async with asyncio.timeout(pool.recover_seconds):
+                    replica = await pool.answering()
+            except TimeoutError:
+                pass
+            if not replica.is_running:
+                raise
+        return await self._transcribe(replica, message)
+
+    async def _transcribe(self, replica: Replica, message: TranscribeFile) -> FileTranscribed:
         future: asyncio.Future[FileTranscribed] = asyncio.get_running_loop().create_future()
         replica.send(message)
         self._files[message.request] = (replica, future)
@@ -263,47 +266,29 @@ class EngineClient:
         finally:
             self._files.pop(message.request, None)
 
-    async def close(self) -> None:
-        """End all engines and wait for them."""
-        self._closing.set()
-        for replica in self._replicas.values():
-            if replica.ready is not None:
-                with contextlib.suppress(EngineUnavailable):  # it ends with its socket too
-                    replica.send(Shutdown())
-                replica.hang_up()
-            else:
-                replica.kill()  # it may be loading for minutes
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
     # --- events ----------------------------------------------------------------------------------
 
-    def _on_event(self, replica: Replica, event: Event) -> None:
-        match event:
-            case Starting():
-                if self._on_progress is not None:
-                    self._on_progress(replica.config.name, event)
-            case Ready(models):
-                # One that chose its model is called as that from now on.
-                self._replicas = {r.config.name: r for r in self._replicas.values()}
-                self._default = next(iter(self._replicas))
-                self._cards[replica.config.name] = models[0]
-            case Pong():
-                model = replica.config.name
-                self._stats[model] = event
-                self._places.setdefault(model, Places()).said(event.number, event.load)
-            case FileTranscribed() | FileFailed():
-                self._finish_file(event)
+    def _on_event(self, pool: Pool, replica: Replica, event: Event) -> None:
+        if isinstance(event, FileTranscribed | FileFailed):
+            self._finish_file(event)
+            return
+        session = getattr(event, "session", "")
+        listener = self._listeners.get(session)
+        seat = None if listener is None else listener.seats.get(pool)
+        if seat is None or seat.replica is not replica:
+            return
+        heard = seat.heard(event)
+        match heard:
+            case None:
+                return
             case (
-                TurnCompleted(session, work)
-                | TurnFailed(session, work)
-                | AnswerCompleted(session, work)
-                | AnswerFailed(session, work)
+                TurnCompleted(_, work)
+                | TurnFailed(_, work)
+                | AnswerCompleted(_, work)
+                | AnswerFailed(_, work)
             ):
-                self._turns.pop((session, work), None)
-                self._hand_out(session, event)
-            case _:
-                if (name := getattr(event, "session", None)) is not None:
-                    self._hand_out(name, event)
+                self._works.pop((session, work), None)
+        self._hand_out(session, heard)
 
     def _hand_out(self, session: str, event: Event) -> None:
         listener = self._listeners.get(session)
@@ -319,20 +304,65 @@ class EngineClient:
         else:
             entry[1].set_exception(EngineRequestError(event.code, event.message))
 
-    def _announce_death(self, replica: Replica, status: int) -> None:
-        log.error(
-            "engine of %s ended with status %d; starting it again", replica.config.name, status
-        )
-        failure = replica.failure or EngineFailed(
-            "engine_died", f"the engine of {replica.config.name} ended unexpectedly"
-        )
-        hit = {key[0] for key, r in self._turns.items() if r is replica}
-        hit |= {s for s, known in self._listeners.items() if known.model == replica.config.name}
-        self._stats.pop(replica.config.name, None)
-        self._places.pop(replica.config.name, None)
-        self._turns = {key: r for key, r in self._turns.items() if r is not replica}
-        for session in hit:
-            self._hand_out(session, failure)
+    # --- deaths ----------------------------------------------------------------------------------
+
+    def _on_death(self, pool: Pool, replica: Replica, failure: EngineFailed) -> None:
         for owner, future in self._files.values():
             if owner is replica and not future.done():
                 future.set_exception(EngineUnavailable(failure.message))
+        is_told = not pool.recover_seconds and not pool.is_up
+        for session, listener in list(self._listeners.items()):
+            seat = listener.seats.get(pool)
+            if seat is not None and seat.replica is replica:
+                has_work = seat in self._works.values()
+                seat.lose(failure)
+                if seat.can_resume:
+                    self._wait(seat)
+                elif seat.journal is not None or has_work or listener.model == pool.name:
+                    self._give_up(seat)
+                else:
+                    del listener.seats[pool]
+            elif is_told and seat is None and listener.model == pool.name:
+                self._hand_out(session, failure)
+        self._move(pool)
+
+    def _wait(self, seat: Seat) -> None:
+        """For an engine, so long and no longer."""
+        self._waiting[seat] = None
+        seat.timer = asyncio.get_running_loop().call_later(
+            seat.pool.recover_seconds, self._give_up, seat
+        )
+
+    def _move(self, pool: Pool) -> None:
+        """Sessions that wait go on, where they can."""
+        is_needed = any(seat.pool is pool for seat in self._waiting)
+        if is_needed and pool.choose(hung=False) is not None and pool not in self._moving:
+            self._moving[pool] = asyncio.create_task(self._move_all(pool))
+
+    async def _move_all(self, pool: Pool) -> None:
+        """One after another, as the engine reads: what all have under way is much."""
+        try:
+            for seat in [seat for seat in self._waiting if seat.pool is pool]:
+                if (replica := pool.choose(hung=False)) is None:
+                    return  # when one comes up, or answers, it is tried again
+                await replica.drain()
+                if seat not in self._waiting:
+                    continue  # it was closed, or given up
+                with contextlib.suppress(EngineUnavailable):  # it died in the meantime
+                    seat.resume(replica)
+                    del self._waiting[seat]
+                    self._moved += 1
+        finally:
+            del self._moving[pool]
+
+    def _give_up(self, seat: Seat) -> None:
+        """Nobody took over: the session is told."""
+        self._lost += 1
+        del self._listeners[seat.session].seats[seat.pool]
+        self._works = {key: other for key, other in self._works.items() if other is not seat}
+        self._close_seat(seat)
+        self._hand_out(seat.session, seat.failure)
+
+    def _close_seat(self, seat: Seat) -> None:
+        self._waiting.pop(seat, None)
+        seat.close()

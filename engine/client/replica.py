@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 
 from lookhear.engine.client.errors import EngineUnavailable, WireError
+from lookhear.engine.client.state import labelled
 from lookhear.engine.client.wire import PREFIX, Codec
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import EngineFailed, Event, Message, Ping, Pong, Ready, Starting
@@ -41,6 +42,7 @@ class Replica:
     ) -> None:
         """module: what the process runs, with the arguments of `engine.process`."""
         self.config = config
+        self.number = 1  # among those of its model
         self._module = module
         self.ready: Ready | None = None
         self.failure: EngineFailed | None = None
@@ -128,8 +130,7 @@ class Replica:
     def send(self, message: Message) -> None:
         """Never waits. Raises EngineUnavailable if the process is not up, or BACKLOG_LIMIT is
         exceeded."""
-        # A transport that is closing knows before `run` does that the process is gone.
-        if self._writer is None or self.ready is None or self._writer.transport.is_closing():
+        if self._writer is None or not self.is_running:
             raise EngineUnavailable(f"the engine of {self.config.name} is not running")
         if self._writer.transport.get_write_buffer_size() > BACKLOG_LIMIT:
             raise EngineUnavailable(f"the engine of {self.config.name} does not keep up")
@@ -141,6 +142,27 @@ class Replica:
         else:  # asyncio would join them, and so copy it
             self._writer.writelines(head)
             self._writer.write(payload)
+
+    async def drain(self) -> None:
+        """Until most of what was sent is with the engine, or it is gone."""
+        if self._writer is not None:
+            with contextlib.suppress(ConnectionError):
+                await self._writer.drain()
+
+    @property
+    def label(self) -> str:
+        """Its model's name, and which of its replicas it is."""
+        return labelled(self.config.name, self.number)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether what is sent may reach it. A transport that is closing knows before `run` does
+        that the process is gone."""
+        return (
+            self._writer is not None
+            and self.ready is not None
+            and not self._writer.transport.is_closing()
+        )
 
     @property
     def is_answering(self) -> bool:

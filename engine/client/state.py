@@ -17,10 +17,33 @@ class Availability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """How the engine of one model is. stage: what a start is doing, in words, "" if ready.
-    progress: the share of the stage that is done, 0 to 1."""
+    """How one engine of a model is. stage: what a start is doing, in words, "" if ready. progress:
+    the share of the stage that is done, 0 to 1. replica: which of the model's engines, from 1."""
 
     model: str
     state: Availability
     stage: str
     progress: float
+    replica: int = 1
+
+    @property
+    def label(self) -> str:
+        """A name of this engine alone."""
+        return labelled(self.model, self.replica)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What came of engines that died. moved: sessions that went on with another engine, or with the
+    same one started again; lost: those that were told and closed. held_bytes: audio and pictures
+    kept now, should an engine die. forgotten_seconds: audio that was not kept, being too much."""
+
+    moved: int = 0
+    lost: int = 0
+    held_bytes: int = 0
+    forgotten_seconds: float = 0.0
+
+
+def labelled(model: str, replica: int) -> str:
+    """The first is called as its model."""
+    return model if replica == 1 else f"{model}#{replica}"

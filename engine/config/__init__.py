@@ -25,9 +25,15 @@ class EngineConfig:
     # (`engine.checkpoints.choice`).
     model: str = DEFAULT_TOY
     served_name: str | None = None  # name on the wire; None: the model string itself
-    device: str = "cpu"  # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one
+    # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one; several: one replica after another.
+    device: str = "cpu"
     # "float32", "bfloat16", "float16", or "auto": what this machine is fastest in.
     dtype: str = "auto"
+    # Engines that share the model's sessions; each has a copy of the weights. To one of them: how
+    # many share its device.
+    replicas: int = 1
+    # How long sessions wait for an engine, after theirs has died, before they are told; 0: not.
+    recover_seconds: float = 30.0
     threads: int = 0  # torch intra-op threads; 0: one for a small model, else all but one
     max_live_turns: int = 0  # turns that may be open at once, over all sessions; 0: the device's
     # p95 of the commit lag within which speakers are let in (`engine.admission`); 0: everybody is.
@@ -80,6 +86,7 @@ class EngineConfig:
             ("cuda_graphs", self.cuda_graphs in ("auto", "off"), "auto or off"),
             ("graph_gigabytes", within(0, self.graph_gigabytes, 4096), "0 to 4096 GiB"),
             ("overlap", self.overlap in (None, 0, 1), "0 or 1"),
+            ("replicas", within(1, self.replicas, 64), "1 to 64"),
             ("threads", self.threads >= 0, "0 or more"),
             ("max_live_turns", self.max_live_turns >= 0, "0 or more"),
             ("max_rows", self.max_rows >= 0, "0 or more"),
@@ -102,6 +109,7 @@ class EngineConfig:
                     ("window_step_seconds", 0.0, 30.0),
                     ("min_window_seconds", 0.0, 30.0),
                     ("heartbeat_seconds", 0.05, 60.0),
+                    ("recover_seconds", 0.0, 3600.0),
                 )
             ),
         )

@@ -74,7 +74,7 @@ def build_core(
         torch.set_num_threads(1)
     elif "OMP_NUM_THREADS" not in os.environ:
         # A core is left to the gateway: threads that share one wait for each other in a loop.
-        torch.set_num_threads(max(1, torch.get_num_threads() - 1))
+        torch.set_num_threads(max(1, (torch.get_num_threads() - 1) // config.replicas))
     if device == "cpu" and parts.num_parameters >= SMALL_MODEL and torch.cuda.is_available():
         log.warning(
             "device: %s is here and is not used; --device cuda does", torch.cuda.get_device_name()

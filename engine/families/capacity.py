@@ -31,7 +31,7 @@ def card_memory(device: str) -> CardMemory | None:
 def fitted(config: EngineConfig, card: CardMemory | None, card_rows: int) -> EngineConfig:
     """The configuration with a number for all that was left open: what a few cores can do, or a
     card of so much memory. What was given stays, but for a token budget that all rows at once would
-    exceed. card_rows: the family's, see `Family`."""
+    exceed. A card's memory is shared with other replicas. card_rows: the family's, see `Family`."""
     if card is None:
         rows, turns, tokens, kv, overlap = 16, 64, 512, 1.0, 0
     else:
@@ -41,7 +41,7 @@ def fitted(config: EngineConfig, card: CardMemory | None, card_rows: int) -> Eng
             rows //= 2
         # Bounded by what is useful, and by what the card has.
         turns, tokens, overlap = 1024, 2048, 1
-        kv = max(0.25, KV_SHARE * card.free / GIB)
+        kv = max(0.25, KV_SHARE * card.free / GIB / config.replicas)
     rows = config.max_rows or rows
     return replace(
         config,

@@ -48,6 +48,9 @@ from lookhear.engine.messages.speech import (
     EndTurn,
     FileFailed,
     FileTranscribed,
+    RecallLanguage,
+    RecallSegment,
+    SaidSegment,
     Segment,
     StartTurn,
     TextCommitted,
@@ -57,12 +60,16 @@ from lookhear.engine.messages.speech import (
     TranscriptionSettings,
     TurnCompleted,
     TurnFailed,
+    TurnSettled,
+    TurnState,
     Word,
 )
 
 Message = (
     CloseSession
     | ExpectSpeech
+    | RecallLanguage
+    | RecallSegment
     | StartTurn
     | AppendAudio
     | EndTurn
@@ -84,6 +91,7 @@ Event = (
     | Pong
     | TextCommitted
     | TextProvisional
+    | TurnSettled
     | TurnCompleted
     | TurnFailed
     | FileTranscribed

@@ -7,6 +7,10 @@ Order per turn, gateway to engine: `StartTurn`, `AppendAudio`*, then `EndTurn` o
 Engine to gateway: (`TextCommitted` | `TextProvisional`)*, then exactly one of `TurnCompleted`,
 `TurnFailed`; after `CancelTurn` nothing more. Joined `TextCommitted.text` equals
 `TurnCompleted.text`, character for character.
+
+An engine may die. Of a turn that is to outlive it, each event that settles something brings a
+`TurnState`, or `TurnSettled` does; with the audio from there on another engine goes on: see
+`engine.client.journal`. Before such a turn come `RecallLanguage` and `RecallSegment`*.
 """
 
 from __future__ import annotations
@@ -72,12 +76,87 @@ class TranscriptionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SaidSegment:
+    """A segment that is said for good, and heard again in front of what follows.
+
+    begin, end: its audio in the turn, in samples. lead: samples of silence in front of it. voiced:
+    where its speech ends, counted from the beginning of that silence. tokens: of its text.
+    language, task: as in `TranscriptionSettings`.
+    """
+
+    begin: int
+    end: int
+    lead: int
+    voiced: int
+    tokens: list[int]
+    language: str | None
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnState:
+    """What is settled of a turn: with its audio from `start` on, all that it takes to go on.
+
+    start: where the open segment begins. voiced_until: of the audio before it. commit_end: where
+    the audio ended in which words were committed last. All in samples from the turn's beginning.
+    committed, closed: tokens of the open segment; the latest before it. text: all that was said so
+    far (the engine leaves it out, whoever keeps the state has it). language: settled, or None.
+    heard: log-probability of each language by the last tick. language_checks: how often it was
+    asked for alone. num_tokens: committed in all. unfinished: bytes of a character that is not
+    complete; untold: their tokens. is_apart: the next text wants a space in front. is_alone: the
+    open segment is heard without those before it. said: segments closed since the last state.
+    num_earlier: how many of the session's last segments are heard again. belief: probability of
+    each language after the turn, once it is over.
+    """
+
+    start: int = 0
+    voiced_until: int = 0
+    commit_end: int = 0
+    committed: list[int] = field(default_factory=list)
+    closed: list[int] = field(default_factory=list)
+    text: str = ""
+    language: str | None = None
+    heard: dict[str, float] = field(default_factory=dict)
+    language_checks: int = 0
+    num_tokens: int = 0
+    unfinished: bytes = b""
+    untold: list[TokenLogprob] = field(default_factory=list)
+    is_apart: bool = False
+    is_alone: bool = False
+    said: list[SaidSegment] = field(default_factory=list)
+    num_earlier: int = 0
+    belief: dict[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecallLanguage:
+    """What the session was in, after its last turn. candidates: the `languages` of its settings.
+    belief: as in `TurnState`."""
+
+    session: str
+    candidates: tuple[str, ...]
+    belief: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class RecallSegment:
+    """What the session said before, oldest first. samples: from `said.begin` to `said.end`."""
+
+    session: str
+    said: SaidSegment
+    samples: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
 class StartTurn:
-    """A turn begins; its audio follows."""
+    """A turn begins; its audio follows. tells_state: its events say what is settled. resume: an
+    engine that is gone has heard it up to there; the audio from there on follows."""
 
     session: str
     turn: str
     settings: TranscriptionSettings
+    tells_state: bool = False
+    resume: TurnState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +220,16 @@ class TextCommitted:
     text: str
     logprobs: list[TokenLogprob] | None = None
     words: list[Word] | None = None
+    state: TurnState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSettled:
+    """Something is settled without a text: a segment was closed, or silence went by."""
+
+    session: str
+    turn: str
+    state: TurnState
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +251,7 @@ class TurnCompleted:
     language: str | None
     duration: float
     num_tokens: int
+    state: TurnState | None = None
 
 
 @dataclass(frozen=True, slots=True)

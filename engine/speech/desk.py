@@ -16,12 +16,16 @@ from lookhear.engine.messages import (
     ExpectSpeech,
     FileFailed,
     Message,
+    RecallLanguage,
+    RecallSegment,
     StartAnswer,
     StartTurn,
     TranscribeFile,
     TurnFailed,
 )
+from lookhear.engine.speech.earlier import EarlierSegment
 from lookhear.engine.speech.live import LiveTurn
+from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.speaker import Speaker
 from lookhear.engine.speech.transcriber import Transcriber, settings_error, too_long
 
@@ -64,6 +68,10 @@ class SpeechDesk:
                 core.drop(request)
             case ExpectSpeech(session) if self._admission is not None:
                 self._admission.enter(session)
+            case RecallLanguage(session, candidates, belief):
+                self._speaker(session).recall(SessionLanguage(candidates, belief))
+            case RecallSegment(session, said, samples):
+                self._speaker(session).earlier.add(EarlierSegment.of(said, samples))
             case StartAnswer(session, answer):
                 text = f"model: expected one that chats, {self._name} transcribes"
                 return [AnswerFailed(session, answer, "invalid_model", text)]
@@ -90,26 +98,33 @@ class SpeechDesk:
     def _start_turn(self, message: StartTurn, core: EngineCore) -> list[Event]:
         session, turn = message.session, message.turn
         key = _key(session, turn)
-        speaker = self._speakers.get(session)
-        if speaker is None:
-            speaker = self._speakers[session] = Speaker(self._family.earlier.of(session))
+        speaker = self._speaker(session)
         if speaker.turn(key) is not None:
             text = f"turn: expected a new name, {turn!r} is open already"
             return [TurnFailed(session, turn, "duplicate_turn", text)]
         error = settings_error(self._family, self._name, message.settings)
         is_one_more = speaker.head is None
-        if error is None and is_one_more and core.count(LiveTurn) >= self._max_live_turns:
-            error = (
-                "too_many_turns",
-                f"this engine listens to {self._max_live_turns} speakers at once; all are taken",
-            )
-        error = error or self._let_in(session)
+        # Who was let in once goes on, however many are here.
+        if message.resume is None and error is None:
+            if is_one_more and core.count(LiveTurn) >= self._max_live_turns:
+                error = (
+                    "too_many_turns",
+                    f"this engine listens to {self._max_live_turns} speakers at once;"
+                    " all are taken",
+                )
+            error = error or self._let_in(session)
         if error is not None:
             return [TurnFailed(session, turn, *error)]
         language = speaker.language(message.settings.languages)
-        live = self._family.start_turn(session, turn, message.settings, language, speaker.earlier)
+        live = self._family.start_turn(message, language, speaker.earlier)
         speaker.add(key, live)
         return self._listen(session, speaker, core) if is_one_more else []
+
+    def _speaker(self, session: str) -> Speaker:
+        speaker = self._speakers.get(session)
+        if speaker is None:
+            speaker = self._speakers[session] = Speaker(self._family.earlier.of(session))
+        return speaker
 
     def _let_in(self, session: str) -> tuple[str, str] | None:
         """Give the session a place, if it has none; or (code, message) why it cannot be."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lookhear.engine.messages import SaidSegment
+
 
 @dataclass(frozen=True, slots=True)
 class EarlierSegment:
@@ -24,6 +26,12 @@ class EarlierSegment:
     tokens: tuple[int, ...]
     language: str | None
     task: str
+
+    @classmethod
+    def of(cls, said: SaidSegment, samples: NDArray[np.float32]) -> EarlierSegment:
+        """samples: of the turn, from its begin to its end."""
+        led = np.concatenate([np.zeros(said.lead, np.float32), samples])
+        return cls(led, said.lead, said.voiced, tuple(said.tokens), said.language, said.task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +66,15 @@ class EarlierSpeech:
         self._segments: list[EarlierSegment] = []
         self._number = 0  # changes when segments go
 
-    def add(self, segment: EarlierSegment) -> None:
-        """What was just said."""
+    @property
+    def num_segments(self) -> int:
+        """That are kept."""
+        return len(self._segments)
+
+    def add(self, segment: EarlierSegment) -> bool:
+        """What was just said. Returns whether it is of use."""
         if not self._longest or not segment.tokens:
-            return
+            return False
         if self._segments and not self._suits(segment.language, segment.task):
             self._drop(len(self._segments))
         missing = -len(segment.samples) % self._step
@@ -77,6 +90,7 @@ class EarlierSpeech:
             while sum(sizes[count:]) > self._kept:
                 count += 1
             self._drop(count)
+        return True
 
     def before(self, language: str | None, task: str) -> Earlier:
         """What a segment in this language is heard behind."""

@@ -16,8 +16,8 @@ Positions are absolute: samples since the turn began.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,20 +27,23 @@ from lookhear.engine.core.request import Cost, Priority, Result, StopReason
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     Event,
+    SaidSegment,
+    TextCommitted,
     TranscriptionSettings,
     TurnCompleted,
     TurnFailed,
+    TurnSettled,
+    TurnState,
 )
-from lookhear.engine.speech.agreement import agreed_words
 from lookhear.engine.speech.audio_buffer import AudioBuffer, quietest
 from lookhear.engine.speech.earlier import Earlier, EarlierSegment, EarlierSpeech
+from lookhear.engine.speech.evidence import num_sure
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.looks import Looks
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
 from lookhear.engine.speech.session_language import SURE, SessionLanguage
 from lookhear.engine.speech.turn_text import TurnText
-from lookhear.engine.speech.words import UNSPACED_LANGUAGES
 
 
 class LiveTurn:
@@ -60,8 +63,11 @@ class LiveTurn:
         config: LiveConfig,
         language: SessionLanguage | None = None,
         earlier: EarlierSpeech | None = None,
+        *,
+        resume: TurnState | None = None,
+        tells_state: bool = False,
     ) -> None:
-        """language, earlier: of the session."""
+        """language, earlier: of the session. resume, tells_state: as in `StartTurn`."""
         self._session = session
         self._turn = turn
         self._settings = settings
@@ -69,26 +75,29 @@ class LiveTurn:
         self._config = config
         self._language = language or SessionLanguage()
         self._earlier = earlier or EarlierSpeech(session)
-        self._is_alone = False  # the open segment is heard without what came before it
+        resume = resume or TurnState()
+        self._tells_state = tells_state
+        self._told_start = resume.start  # as the last state has it
+        self._said: list[SaidSegment] = []  # not told yet
+        self._is_alone = resume.is_alone  # the segment is heard without what came before it
         self._settled = ""  # key of what the last tick heard before it
-        self._asked_language = 0  # times that a turn behind others was heard for its language alone
-        self._text = TurnText(session, turn, settings, recognizer)
+        self._asked_language = resume.language_checks  # times that it was heard for that alone
+        self._text = TurnText(session, turn, settings, recognizer, resume)
         # From _segment_start on. Speech that begins with the very first frame is misheard; silence
         # in front is cheap.
         self._audio = AudioBuffer(config.lead_in)
-        self.segment_start = 0
-        self.num_samples = 0
-        self.voiced_until = 0
+        self.segment_start = self.num_samples = resume.start
+        self.voiced_until = resume.voiced_until
         self.has_ended = False
         self.is_done = False
         self._in_flight: _Tick | None = None
-        self._tick_end = 0  # where the last tick's audio ended
-        self._commit_end = 0  # where the audio of the last committing tick ended
+        self._tick_end = resume.start  # where the last tick's audio ended
+        self._commit_end = resume.commit_end  # where the audio of the last committing tick ended
         self._hypothesis = Hypothesis()  # what the last tick heard beyond the committed tokens
         self._looks = Looks()
-        self._heard: Mapping[str, float] = {}  # of the languages, by the last tick
-        self._committed: list[int] = []  # tokens of the open segment
-        self._closed: list[int] = []  # latest tokens of closed segments, for the prompt
+        self._heard: Mapping[str, float] = resume.heard  # of the languages, by the last tick
+        self._committed = list(resume.committed)  # tokens of the open segment
+        self._closed = list(resume.closed)  # latest tokens of closed segments, for the prompt
 
     # --- input -----------------------------------------------------------------------------------
 
@@ -264,38 +273,9 @@ class LiveTurn:
         # From a few syllables a model makes up whole sentences, and may do so twice alike.
         if tick.end - self.segment_start < config.warm_up or not self._knows_language(new, tick):
             return 0
-        # There is silence behind the last word, so it will not grow: one more look is enough.
         is_quiet = tick.end >= self.voiced_until + config.tail
-        if is_quiet:
-            return self._num_agreed(new, self._looks.last(), held_words=0)
-        return max(
-            self._num_agreed(
-                new,
-                self._looks.since(tick.end - evidence.samples),
-                held_words=config.held_words,
-                limit=new.num_confident(evidence.least_logprob),
-            )
-            for evidence in config.evidence
-        )
-
-    def _num_agreed(
-        self,
-        new: Hypothesis,
-        older: Sequence[Hypothesis],
-        *,
-        held_words: int,
-        limit: int | None = None,
-    ) -> int:
-        if not older or any(look.language != new.language for look in older):
-            return 0
-        return agreed_words(
-            [look.tokens for look in older],
-            new.tokens,
-            self._recognizer.token_bytes,
-            held_words=held_words,
-            unspaced=new.language in UNSPACED_LANGUAGES,
-            limit=limit,
-        )
+        spell = self._recognizer.token_bytes
+        return num_sure(new, self._looks, config, spell, end=tick.end, is_quiet=is_quiet)
 
     def _knows_language(self, new: Hypothesis, tick: _Tick) -> bool:
         if self._text.language is not None or new.language is None:
@@ -314,13 +294,16 @@ class LiveTurn:
             events = [*self._close(), *self._provisional()]
             self.is_done = True
             self._language.conclude(self._heard)
-            return [*events, *self._text.flush(), self._completed()]
+            if rest := self._text.flush():
+                events += self._told(rest)
+            return [*events, self._completed()]
         silence = self.num_samples - self.voiced_until
         is_long = self.voiced_until - self.segment_start >= self._config.roll
         is_pause = silence >= (self._config.pause if is_long else self._config.long_pause)
         if is_pause and self._has_voice():
             return [*self._close(), *self._provisional()]
-        return []
+        is_far = self.segment_start - self._told_start >= SAMPLE_RATE
+        return self._told([]) if is_far else []  # so much silence is not needed any more
 
     def fail(self, code: str, message: str) -> list[Event]:
         """The turn is over."""
@@ -337,23 +320,19 @@ class LiveTurn:
         self._looks.clear()
         self._text.end_segment()
         self._start_segment(self._tick_end)
-        return events
+        return [*events, *self._told([])]
 
     def _leave(self) -> None:
         """The segment, said for good, to those that follow."""
         lead, start = self._config.lead_in, self.segment_start - self._config.lead_in
         voiced = min(self.voiced_until, self._tick_end)
-        end = min(self._tick_end, voiced + self._config.lead)
-        self._earlier.add(
-            EarlierSegment(
-                self._audio.led_samples[: max(0, end - start)].copy(),
-                lead,
-                max(lead, voiced - start),
-                tuple(self._committed),
-                self._text.language,
-                self._settings.task,
-            )
-        )
+        end = max(self.segment_start, min(self._tick_end, voiced + self._config.lead))
+        voiced, tokens = max(lead, voiced - start), list(self._committed)
+        language, task = self._text.language, self._settings.task
+        said = SaidSegment(self.segment_start, end, lead, voiced, tokens, language, task)
+        samples = self._audio.samples[: end - self.segment_start]
+        if self._earlier.add(EarlierSegment.of(said, samples)):
+            self._said.append(said)
         self._is_alone, self._settled = False, ""
 
     def _start_segment(self, position: int) -> None:
@@ -370,7 +349,33 @@ class LiveTurn:
             return []
         self._commit_end = self._tick_end
         self._committed.extend(said.tokens)
-        return self._text.commit(said)
+        return self._told(self._text.commit(said))
+
+    def _told(self, said: list[TextCommitted]) -> list[Event]:
+        """With what is settled now, for an engine that would have to go on."""
+        if not self._tells_state:
+            return [*said]
+        state = self._state()
+        self._told_start, self._said = self.segment_start, []
+        if not said:
+            return [TurnSettled(self._session, self._turn, state)]
+        return [*said[:-1], replace(said[-1], state=state)]
+
+    def _state(self) -> TurnState:
+        return replace(
+            self._text.state(),
+            start=self.segment_start,
+            voiced_until=min(self.voiced_until, self.segment_start),
+            commit_end=self._commit_end,
+            committed=list(self._committed),
+            closed=list(self._closed),
+            heard=dict(self._heard),
+            language_checks=self._asked_language,
+            is_alone=self._is_alone,
+            said=self._said,
+            num_earlier=self._earlier.num_segments,
+            belief=dict(self._language.belief) if self.is_done else None,
+        )
 
     def _provisional(self) -> list[Event]:
         return [] if self.is_done else self._text.provisional(self._hypothesis.tokens)
@@ -383,6 +388,7 @@ class LiveTurn:
             self._text.language,
             self.num_samples / SAMPLE_RATE,
             self._text.num_tokens,
+            self._state() if self._tells_state else None,
         )
 
 

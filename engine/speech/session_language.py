@@ -20,24 +20,27 @@ Heard = Mapping[str, float]  # log-probability of each language, of some audio a
 
 
 class SessionLanguage:
-    """candidates: ISO codes, the only ones that there may be; empty: any."""
+    """candidates: ISO codes, the only ones that there may be; empty: any. belief: probability of
+    each after the last turn; empty before there was one."""
 
-    def __init__(self, candidates: Sequence[str] = ()) -> None:
+    def __init__(
+        self, candidates: Sequence[str] = (), belief: Mapping[str, float] | None = None
+    ) -> None:
         self.candidates = frozenset(candidates)
-        self._belief: dict[str, float] = {}  # probabilities, after the last turn
+        self.belief = dict(belief or {})
 
     def sure(self) -> str | None:
         """What the next turn is in, if that is clear before it is heard."""
-        likeliest = max(self._belief, key=self._belief.__getitem__, default=None)
-        if likeliest is None or self._belief[likeliest] * (1.0 - SWITCH) < SURE:
+        likeliest = max(self.belief, key=self.belief.__getitem__, default=None)
+        if likeliest is None or self.belief[likeliest] * (1.0 - SWITCH) < SURE:
             return None
         return likeliest
 
     def prior(self, codes: Sequence[str]) -> dict[str, float]:
         """Log-probability of each language before a turn is heard. codes: of the checkpoint."""
         possible = [code for code in codes if code in self.candidates] or list(codes)
-        switched = (SWITCH if self._belief else 1.0) / max(1, len(possible))
-        return {code: math.log(self._belief.get(code, 0.0) + switched) for code in possible}
+        switched = (SWITCH if self.belief else 1.0) / max(1, len(possible))
+        return {code: math.log(self.belief.get(code, 0.0) + switched) for code in possible}
 
     def posterior(self, heard: Heard) -> dict[str, float]:
         """Probability of each language, once a turn is heard."""
@@ -51,4 +54,4 @@ class SessionLanguage:
     def conclude(self, heard: Heard) -> None:
         """A turn is over, in which this was heard."""
         if heard:
-            self._belief = self.posterior(heard)
+            self.belief = self.posterior(heard)

@@ -27,6 +27,10 @@ class Speaker:
             self._language = SessionLanguage(candidates)
         return self._language
 
+    def recall(self, language: SessionLanguage) -> None:
+        """What it was in, as another engine knew it."""
+        self._language = language
+
     @property
     def head(self) -> tuple[str, LiveTurn] | None:
         """The turn that is heard now, with its key."""

@@ -6,7 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lookhear.engine.core.owner import Owner
-from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile, TranscriptionSettings
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    StartTurn,
+    TranscribeFile,
+    TranscriptionSettings,
+)
 from lookhear.engine.speech.earlier import EarlierRule, EarlierSpeech
 from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.live_config import LiveConfig
@@ -36,16 +41,20 @@ class Transcriber:
         return self.live.max_samples
 
     def start_turn(
-        self,
-        session: str,
-        turn: str,
-        settings: TranscriptionSettings,
-        language: SessionLanguage,
-        earlier: EarlierSpeech,
+        self, message: StartTurn, language: SessionLanguage, earlier: EarlierSpeech
     ) -> LiveTurn:
         """Who listens to a turn. language, earlier: of its session."""
-        recognizer = self.recognizer(settings)
-        return LiveTurn(session, turn, settings, recognizer, self.live, language, earlier)
+        return LiveTurn(
+            message.session,
+            message.turn,
+            message.settings,
+            self.recognizer(message.settings),
+            self.live,
+            language,
+            earlier,
+            resume=message.resume,
+            tells_state=message.tells_state,
+        )
 
 
 def settings_error(

@@ -8,8 +8,8 @@ from lookhear.engine.messages import (
     Event,
     TextCommitted,
     TextProvisional,
-    TokenLogprob,
     TranscriptionSettings,
+    TurnState,
 )
 from lookhear.engine.speech.hypothesis import Hypothesis, told_logprobs
 from lookhear.engine.speech.recognizer import Recognizer
@@ -22,21 +22,37 @@ class TurnText:
     committed text."""
 
     def __init__(
-        self, session: str, turn: str, settings: TranscriptionSettings, recognizer: Recognizer
+        self,
+        session: str,
+        turn: str,
+        settings: TranscriptionSettings,
+        recognizer: Recognizer,
+        resume: TurnState,
     ) -> None:
+        """resume: what was said before, by an engine that is gone."""
         self._session = session
         self._turn = turn
         self._settings = settings
         self._recognizer = recognizer
-        self._detokenizer = IncrementalDetokenizer(recognizer.token_bytes)
+        self._detokenizer = IncrementalDetokenizer(recognizer.token_bytes, resume.unfinished)
         self._shown = ""  # provisional text the client sees
-        self._is_apart = False  # the next text wants a space in front
-        self._untold: list[TokenLogprob] = []  # of characters that are not complete
-        self.text = ""
-        self.language = settings.language
-        self.num_tokens = 0
+        self._is_apart = resume.is_apart  # the next text wants a space in front
+        self._untold = list(resume.untold)  # of characters that are not complete
+        self.text = resume.text
+        self.language = resume.language or settings.language
+        self.num_tokens = resume.num_tokens
 
-    def commit(self, said: Hypothesis) -> list[Event]:
+    def state(self) -> TurnState:
+        """What `resume` wants of it, but for the text itself."""
+        return TurnState(
+            language=self.language,
+            num_tokens=self.num_tokens,
+            unfinished=self._detokenizer.unfinished,
+            untold=list(self._untold),
+            is_apart=self._is_apart,
+        )
+
+    def commit(self, said: Hypothesis) -> list[TextCommitted]:
         """Say these tokens for good, behind all others."""
         if self.language is None:
             self.language = said.language
@@ -47,7 +63,7 @@ class TurnText:
         """What comes next is another segment's."""
         self._is_apart = self._recognizer.joins_with_space
 
-    def flush(self) -> list[Event]:
+    def flush(self) -> list[TextCommitted]:
         """No more tokens: what is left of an unfinished character."""
         return self._emit(self._detokenizer.flush())
 
@@ -61,7 +77,7 @@ class TurnText:
         self._shown = text
         return [TextProvisional(self._session, self._turn, text)]
 
-    def _emit(self, text: str, said: Hypothesis | None = None) -> list[Event]:
+    def _emit(self, text: str, said: Hypothesis | None = None) -> list[TextCommitted]:
         text = self._joined(text)
         wanted = self._settings
         if said and wanted.logprobs:

@@ -13,9 +13,16 @@ class IncrementalDetokenizer:
     Joined results of `push` and the last `flush` equal the decoded bytes of all tokens.
     """
 
-    def __init__(self, token_bytes: Callable[[int], bytes]) -> None:
+    def __init__(self, token_bytes: Callable[[int], bytes], unfinished: bytes = b"") -> None:
+        """unfinished: of another one, to go on where that is."""
         self._token_bytes = token_bytes
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._decoder.setstate((unfinished, 0))
+
+    @property
+    def unfinished(self) -> bytes:
+        """Of a character that is not complete."""
+        return self._decoder.getstate()[0]
 
     def push(self, tokens: Iterable[int]) -> str:
         """More tokens; returns the text that is certain now."""

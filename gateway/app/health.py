@@ -19,16 +19,17 @@ async def health(_: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """200 only while the engine of every model is up: what a load balancer asks."""
+    """200 only while an engine of every model is up: what a load balancer asks."""
     gateway = services(request)
     states = gateway.engine.states
+    several = {state.model for state in states if state.replica > 1}
     if gateway.closing:
         status = "closing"
     elif gateway.draining:
         status = "draining"
     elif not gateway.engine.models:
         status = "starting"
-    elif all(state.state == "ready" for state in states):
+    elif all(gateway.engine.is_ready(state.model) for state in states):
         status = "ready"
     else:
         status = "engine_down"
@@ -37,6 +38,7 @@ async def ready(request: Request) -> Response:
         "models": [
             {
                 "name": state.model,
+                **({"replica": state.replica} if state.model in several else {}),
                 "state": state.state,
                 "stage": state.stage,
                 "progress": round(state.progress, 3),
@@ -69,7 +71,7 @@ async def metrics(request: Request) -> Response:
     engine = gateway.engine
     loads = {state.model: engine.live_load(state.model) for state in engine.states}
     known = {model: load for model, load in loads.items() if load is not None}
-    gateway.metrics.see_engines(engine.states, engine.stats, known)
+    gateway.metrics.see_engines(engine.states, engine.stats, known, engine.recovery)
     return Response(gateway.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -23,7 +23,7 @@ from lookhear.gateway.config import GatewayConfig
 from lookhear.media.fetching.addresses import Network, parse_network
 
 Fields = dict[str, Any]
-DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?(,cuda:\d+)*")
 
 
 def serve_parser() -> argparse.ArgumentParser:
@@ -149,7 +149,11 @@ def serve_parser() -> argparse.ArgumentParser:
 
     models = parser.add_argument_group("engine", "These apply to every model.")
     add = models.add_argument
-    add("--device", default=engine.device, help="cpu, cuda, cuda:1, auto (default: %(default)s)")
+    add("--device", default=engine.device, help="cpu, cuda, cuda:1, auto; several for --replicas: "
+        "cuda:0,cuda:1 (default: %(default)s)")  # fmt: skip
+    _number(add, engine, "--replicas", "N", "engines that share the sessions of a model")
+    _number(add, engine, "--recover-seconds", "S",
+        "sessions wait so long for another engine when theirs died; 0: not")  # fmt: skip
     add("--dtype", default=engine.dtype, choices=["auto", "float32", "bfloat16", "float16"],
         help="auto: what this machine is fastest in (default: %(default)s)")  # fmt: skip
     add("--threads", type=int, default=engine.threads,
@@ -224,7 +228,9 @@ def gateway_config(options: argparse.Namespace) -> GatewayConfig:
 def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
     """One per model, in order. Raises ConfigError."""
     if not DEVICE.fullmatch(options.device):
-        raise ConfigError(f"device: expected cpu, cuda, cuda:N or auto, got {options.device!r}")
+        raise ConfigError(
+            f"device: expected cpu, cuda, cuda:N, several of these or auto, got {options.device!r}"
+        )
     models = [_name_and_model(given) for given in options.models]
     names = list(options.served_name)
     if len(names) > len(models):

@@ -86,7 +86,8 @@ async def _serve(
     engine = EngineClient(engines)
 
     async def load() -> None:
-        with LoadingBar(console, several=len(engines) > 1) as bar:
+        several = len(engines) > 1 or engines[0].replicas > 1
+        with LoadingBar(console, several=several) as bar:
             await engine.load(bar.update)
         tell_ready(console, config, port, engine.models)
         notify(READY)

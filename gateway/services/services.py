@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar, cast
 
 from starlette.requests import HTTPConnection
 
-from lookhear.engine.client.client import EngineState
+from lookhear.engine.client.client import EngineState, Recovery
 from lookhear.engine.messages import (
     Event,
     FileTranscribed,
@@ -61,7 +61,7 @@ class Engine(Protocol):
 
     @property
     def states(self) -> list[EngineState]:
-        """Tells how each engine is, in the order of the models."""
+        """Tells how each engine is, in the order of the models and their replicas."""
 
     @property
     def models(self) -> list[ModelCard]:
@@ -69,7 +69,11 @@ class Engine(Protocol):
 
     @property
     def stats(self) -> dict[str, Pong]:
-        """Holds what each engine last said of its work, by model."""
+        """Holds what each engine last said of its work, by `EngineState.label`."""
+
+    @property
+    def recovery(self) -> Recovery:
+        """Counts what came of engines that died."""
 
     def is_ready(self, model: str) -> bool:
         """Whether that model can be asked now."""

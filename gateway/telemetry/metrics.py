@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from lookhear.engine.client.client import EngineState
+from lookhear.engine.client.client import EngineState, Recovery
 from lookhear.engine.messages import LiveLoad, Pong
 
 _SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
@@ -64,8 +64,8 @@ class Metrics:
         self.errors = counter("errors", "Error events sent to clients, by code", "code")
         paths = "HTTP requests, by path and status"
         self.requests = counter("http_requests", paths, "path", "status")
-        up = "1 while the engine of the model is up"
-        self.engine_ready = gauge("engine_ready", up, "model")
+        up = "1 while that engine of the model is up"
+        self.engine_ready = gauge("engine_ready", up, "model", "replica")
         places = "Sessions that could still begin to speak to the model"
         self._places = gauge("live_places", places, "model")
         speakers = "Sessions with a place to speak to the model"
@@ -73,7 +73,7 @@ class Metrics:
         lag = "p95 of the commit lag that the load would make with one speaker more"
         self._predicted_lag = gauge("predicted_commit_lag_seconds", lag, "model")
         self._engines: dict[str, Gauge] = {
-            name: gauge(f"engine_{name}", text, "model")
+            name: gauge(f"engine_{name}", text, "model", "replica")
             for name, text in (
                 ("steps", "Steps taken since its start"),
                 ("requests", "Requests (ticks and windows of files) done since its start"),
@@ -94,6 +94,15 @@ class Metrics:
                 ("waiting", "Requests waiting now"),
             )
         }
+        self._recovery: dict[str, Gauge] = {
+            name: gauge(f"recovery_{name}", text)
+            for name, text in (
+                ("moved", "Sessions that went on with another engine since the start"),
+                ("lost", "Sessions that were told of their engine's death since the start"),
+                ("held_bytes", "Audio and pictures kept now, should an engine die"),
+                ("forgotten_seconds", "Audio that was not kept, being too much, since the start"),
+            )
+        }
 
     def heard(self, seconds: float) -> None:
         """Audio of a live session."""
@@ -104,11 +113,10 @@ class Metrics:
         states: Sequence[EngineState],
         stats: Mapping[str, Pong],
         loads: Mapping[str, LiveLoad],
+        recovery: Recovery,
     ) -> None:
-        """Take over how the engines are, what each last said of its work, and what more speakers
-        would do, by model name."""
-        for state in states:
-            self.engine_ready.labels(state.model).set(state.state == "ready")
+        """Take over how the engines are, what each last said of its work, by its label, what more
+        speakers would do, by model, and what came of engines that died."""
         bounded = (self._places, self._speakers, self._predicted_lag)
         for gauge in (*self._engines.values(), *bounded):
             gauge.clear()  # an engine that ended has no numbers
@@ -116,10 +124,16 @@ class Metrics:
             self._places.labels(model).set(load.places)
             self._speakers.labels(model).set(load.speakers)
             self._predicted_lag.labels(model).set(load.lag)
-        for model, pong in stats.items():
+        for state in states:
+            own = (state.model, str(state.replica))
+            self.engine_ready.labels(*own).set(state.state == "ready")
+            if (pong := stats.get(state.label)) is None:
+                continue
             for name, value in {**pong.counters, "busy_seconds": pong.busy_seconds}.items():
                 if name in self._engines:
-                    self._engines[name].labels(model).set(value)
+                    self._engines[name].labels(*own).set(value)
+        for name, gauge in self._recovery.items():
+            gauge.set(getattr(recovery, name))
 
     def count_session(self, close_code: int) -> None:
         """Clients may close with any code; the unusual ones share a label."""

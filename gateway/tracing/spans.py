@@ -15,7 +15,7 @@ from opentelemetry import context
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
-from lookhear.engine.client.client import EngineState
+from lookhear.engine.client.client import EngineState, Recovery
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     AnswerCompleted,
@@ -76,6 +76,11 @@ class TracedEngine:
     def stats(self) -> dict[str, Pong]:
         """As of the other."""
         return self._engine.stats
+
+    @property
+    def recovery(self) -> Recovery:
+        """As of the other."""
+        return self._engine.recovery
 
     def is_ready(self, model: str) -> bool:
         """As of the other."""

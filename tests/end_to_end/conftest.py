@@ -83,6 +83,7 @@ async def seeing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runn
         dtype="float32",
         threads=1,
         kv_cache_gigabytes=0.05,
+        recover_seconds=0.0,
     )
     engine = await EngineClient.start([config])
     try:

@@ -40,7 +40,9 @@ def folder_of_b(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pair(folder_of_b: Path) -> Iterator[ServerProcess]:
     models = ["--model", "a=demo-whisper", "--model", f"b={folder_of_b}", "--strict-models"]
-    with ServerProcess(arguments=[*models, *SERVE], start_seconds=120.0) as process:
+    with ServerProcess(
+        arguments=[*models, *SERVE, "--recover-seconds", "0"], start_seconds=120.0
+    ) as process:
         yield process
 
 
@@ -64,7 +66,8 @@ def engine_of(server: ServerProcess, model: str) -> int:
 def requests_done(server: ServerProcess) -> dict[str, float]:
     """What each engine has done, as the metrics have it; at most a heartbeat old."""
     text = server.address.request("/metrics").decode()
-    found = re.findall(r'^lookhear_engine_requests\{model="(.*)"\} (.*)$', text, re.MULTILINE)
+    sample = r'^lookhear_engine_requests\{model="(.*)",replica="1"\} (.*)$'
+    found = re.findall(sample, text, re.MULTILINE)
     return {model: float(value) for model, value in found}
 
 

@@ -13,7 +13,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lookhear.engine.client.client import EngineRequestError, EngineState, EngineUnavailable
+from lookhear.engine.client.client import (
+    EngineRequestError,
+    EngineState,
+    EngineUnavailable,
+    Recovery,
+)
 from lookhear.engine.client.state import Availability
 from lookhear.engine.messages import (
     SAMPLE_RATE,
@@ -88,6 +93,7 @@ class FakeEngine:
         self.models = [*CARDS, VISION] if sees else list(CARDS)
         self.chat = FakeChat(self._emit_to)
         self.stats: dict[str, Pong] = {}
+        self.recovery = Recovery()
         self.loads: dict[str, LiveLoad] = {}  # of models that bound the lag
         self.messages: list[Message] = []
         self.turns: dict[tuple[str, str], FakeTurn] = {}

@@ -101,7 +101,8 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
     called = (card.id for card in gateway.models if asked is not None and card.is_called(asked))
     requested = next(called, asked)
     # Who names no model yet may choose one that is up; who names an unknown one is told inside.
-    down = requested in {s.model for s in gateway.engine.states if s.state != "ready"}
+    is_known = requested in {state.model for state in gateway.engine.states}
+    down = is_known and not gateway.engine.is_ready(requested or "")
     if down or not gateway.takes_work:
         whose = f" of {requested}" if down else ""
         message = f"the engine{whose} is not ready; connect again in a moment"

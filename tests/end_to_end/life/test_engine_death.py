@@ -24,7 +24,9 @@ from tests.end_to_end.conftest import SERVE, Talk, engine_pid
 @pytest.fixture(scope="module")
 def mortal() -> Iterator[ServerProcess]:
     """A server of its own: nobody else is disturbed."""
-    with ServerProcess(arguments=SERVE, start_seconds=120.0) as process:
+    with ServerProcess(
+        arguments=[*SERVE, "--recover-seconds", "0"], start_seconds=120.0
+    ) as process:
         yield process
 
 

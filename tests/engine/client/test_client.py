@@ -65,7 +65,7 @@ async def transcribe(client: EngineClient, session: str) -> TurnCompleted:
 
 
 async def test_a_killed_engine_tells_every_session_and_comes_back(folder: Path) -> None:
-    client = await EngineClient.start([config(folder)])
+    client = await EngineClient.start([config(folder, recover_seconds=0.0)])
     try:
         before = await transcribe(client, "a")
         told: asyncio.Queue[Event] = asyncio.Queue()
@@ -102,8 +102,9 @@ async def test_a_model_that_is_chosen_is_called_what_it_is_and_stays(
         ("XDG_CACHE_HOME", str(tmp_path / "cache")),
     ):
         monkeypatch.setenv(name, value)
-    client = EngineClient([EngineConfig(model="auto", threads=1), EngineConfig(model="null")])
-    null = client._replicas["null"]
+    auto = EngineConfig(model="auto", threads=1, recover_seconds=0.0)
+    client = EngineClient([auto, EngineConfig(model="null")])
+    (null,) = client._fleet.pools["null"].replicas
     null._module = "benchmarks.socket_load.null_engine"
     assert [state.model for state in client.states] == ["auto", "null"]
     await client.load()
@@ -165,7 +166,8 @@ async def test_an_engine_that_stands_still_is_not_ready_until_it_answers_again(
 
 
 async def _sends_while_its_engine_dies() -> None:
-    client = EngineClient([EngineConfig(model="null")], module="benchmarks.socket_load.null_engine")
+    null = EngineConfig(model="null", recover_seconds=0.0)
+    client = EngineClient([null], module="benchmarks.socket_load.null_engine")
     await client.load()
     try:
         told: asyncio.Queue[Event] = asyncio.Queue()

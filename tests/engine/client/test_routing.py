@@ -74,6 +74,10 @@ class Listening(Replica):
         started.set()
         return -9
 
+    @property
+    def is_running(self) -> bool:
+        return self.ready is not None
+
     def tell(self, event: Event) -> None:
         self._on_event(self, event)
 
@@ -102,8 +106,9 @@ class Pair:
     """A client of the models `a` and `b`."""
 
     def __init__(self) -> None:
-        self.client = EngineClient([EngineConfig(model="a"), EngineConfig(model="b")])
-        a, b = self.client._replicas.values()
+        configs = [EngineConfig(model=name, recover_seconds=0.0) for name in ("a", "b")]
+        self.client = EngineClient(configs)
+        a, b = (pool.replicas[0] for pool in self.client._fleet.pools.values())
         assert isinstance(a, Listening) and isinstance(b, Listening)
         self.a, self.b = a, b
         self.told: dict[str, list[Event]] = {}

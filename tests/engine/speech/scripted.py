@@ -109,7 +109,7 @@ class Speech:
             a, b = self.times[i]
             if request.timestamps and i and a - self.times[i - 1][1] > 0.5:
                 ends = (self.times[i - 1][1], a)
-                rest += [self.vocabulary.timestamp(t - start_s) for t in ends]
+                rest += [self.vocabulary.timestamp(max(0.0, t - start_s)) for t in ends]
             rest.append(i + self.first)
         times = tuple(
             (self.times[i - self.first][0] - start_s, self.times[i - self.first][1] - start_s)

@@ -339,22 +339,22 @@ async def test_metrics() -> None:
             assert 'lookhear_turns_total{outcome="completed"} 1.0' in text
             assert 'lookhear_audio_seconds_total{way="realtime"} 0.5' in text
             assert "lookhear_commit_lag_seconds_count 1.0" in text
-            assert 'lookhear_engine_ready{model="fake-english"} 1.0' in text
-            gateway.engine.stats["m"] = Pong(
+            assert 'lookhear_engine_ready{model="fake-english",replica="1"} 1.0' in text
+            gateway.engine.stats["fake-english"] = Pong(
                 1,
                 {"requests": 7, "accepted_tokens": 30, "live_turns": 2, "unheard_of": 1},
                 busy_seconds=1.5,
             )
             text = (await http.get("/metrics")).text
-            assert 'lookhear_engine_requests{model="m"} 7.0' in text
-            assert 'lookhear_engine_busy_seconds{model="m"} 1.5' in text
-            assert 'lookhear_engine_accepted_tokens{model="m"} 30.0' in text
+            assert 'lookhear_engine_requests{model="fake-english",replica="1"} 7.0' in text
+            assert 'lookhear_engine_busy_seconds{model="fake-english",replica="1"} 1.5' in text
+            assert 'lookhear_engine_accepted_tokens{model="fake-english",replica="1"} 30.0' in text
             gateway.engine.stats.clear()  # its engine died
             gateway.engine.down.add("fake-english")
             text = (await http.get("/metrics")).text
-            assert 'lookhear_engine_live_turns{model="m"}' not in text
-            assert 'lookhear_engine_ready{model="fake-english"} 0.0' in text
-            assert 'lookhear_engine_ready{model="fake/whisper"} 1.0' in text
+            assert 'lookhear_engine_live_turns{model="fake-english",replica="1"}' not in text
+            assert 'lookhear_engine_ready{model="fake-english",replica="1"} 0.0' in text
+            assert 'lookhear_engine_ready{model="fake/whisper",replica="1"} 1.0' in text
         await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
         text = (await http.get("/metrics")).text
         assert "lookhear_sessions_active 0.0" in text

@@ -1,0 +1,135 @@
+"""The engines of one model: which of them gets whom, and what they say of themselves together."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections import Counter
+from collections.abc import Callable
+
+from lookhear.engine.client.places import Places
+from lookhear.engine.client.replica import Replica
+from lookhear.engine.client.state import Availability, EngineState
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import LiveLoad, ModelCard, Pong
+
+
+class Pool:
+    """replicas: the first is loaded before the others, which load what it chose. card: of the
+    model, once it was ready."""
+
+    def __init__(self, config: EngineConfig, make: Callable[[EngineConfig], Replica]) -> None:
+        """config: several devices, parted by commas, are dealt out in turn. Each engine is told
+        how many share its device."""
+        devices = config.device.split(",")
+        share = -(-config.replicas // len(devices))
+        self.replicas: list[Replica] = []
+        for number in range(1, config.replicas + 1):
+            device = devices[(number - 1) % len(devices)]
+            replica = make(dataclasses.replace(config, device=device, replicas=share))
+            replica.number = number
+            self.replicas.append(replica)
+        self.card: ModelCard | None = None
+        self.recover_seconds = config.recover_seconds
+        self.stats: dict[Replica, Pong] = {}
+        self._places: dict[Replica, Places] = {}  # of engines that are up
+        self._sessions: Counter[Replica] = Counter()
+        self._changed = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        """The model's, on the wire."""
+        return self.replicas[0].config.name
+
+    def follow_first(self) -> None:
+        """The others load what the first one chose."""
+        first, *others = self.replicas
+        for replica in others:
+            replica.config = dataclasses.replace(replica.config, model=first.config.model)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether one of them can be asked, and answers."""
+        return any(replica.is_up for replica in self.replicas)
+
+    def choose(self, *, hung: bool = True) -> Replica | None:
+        """Who gets the next session: where it would wait the least for its words, to a tenth of a
+        second, and among those alike where fewest sessions are. hung: one that does not answer,
+        if there is no other; it may yet. None: there is none."""
+        running = [replica for replica in self.replicas if replica.is_running]
+        answering = [replica for replica in running if replica.is_answering]
+        among = answering or (running if hung else [])
+        return min(among, key=self._preference, default=None)
+
+    def _preference(self, replica: Replica) -> tuple[bool, float, int]:
+        places = self._places.get(replica)
+        load = None if places is None else places.load
+        lag = 0.0 if load is None else round(load.lag, 1)
+        return load is not None and not load.places, lag, self._sessions[replica]
+
+    @property
+    def load(self) -> LiveLoad | None:
+        """Of all that are up; what one speaker more would do, where that is best."""
+        up = [self._places[r].load for r in self.replicas if r.is_up and r in self._places]
+        loads = [load for load in up if load is not None]
+        if not loads:
+            return None
+        return LiveLoad(
+            speakers=sum(load.speakers for load in loads),
+            places=sum(load.places for load in loads),
+            lag=min(load.lag for load in loads),
+            lag_beyond=min(load.lag_beyond for load in loads),
+            bound=loads[0].bound,
+            come_back=min(load.come_back for load in loads),
+        )
+
+    @property
+    def states(self) -> list[EngineState]:
+        """In their order."""
+        return [self._state(replica) for replica in self.replicas]
+
+    def _state(self, replica: Replica) -> EngineState:
+        if replica.ready is not None:
+            state = Availability.READY if replica.is_up else Availability.NOT_ANSWERING
+            return EngineState(self.name, state, "", 1.0, replica.number)
+        state = Availability.LOADING if self.card is None else Availability.RESTARTING
+        now = replica.starting
+        return EngineState(self.name, state, now.stage, now.fraction, replica.number)
+
+    # --- what happens ----------------------------------------------------------------------------
+
+    async def answering(self) -> Replica:
+        """Who can be asked, as soon as there is one."""
+        while (replica := self.choose(hung=False)) is None:
+            self._changed.clear()
+            await self._changed.wait()
+        return replica
+
+    def came_up(self, replica: Replica, card: ModelCard) -> None:
+        """It is loaded. The first one's card says why it was chosen."""
+        if self.card is None or replica is self.replicas[0]:
+            self.card = card
+        self._changed.set()
+
+    def said(self, replica: Replica, pong: Pong) -> None:
+        """Its answer to a ping."""
+        self.stats[replica] = pong
+        self._places.setdefault(replica, Places()).said(pong.number, pong.load)
+        self._changed.set()
+
+    def let_in(self, replica: Replica) -> None:
+        """Somebody may begin to speak there."""
+        self._places.setdefault(replica, Places()).taken(replica.last_ping)
+
+    def died(self, replica: Replica) -> None:
+        """What it said is not true any more."""
+        self.stats.pop(replica, None)
+        self._places.pop(replica, None)
+
+    def seated(self, replica: Replica) -> None:
+        """It has one session more."""
+        self._sessions[replica] += 1
+
+    def left(self, replica: Replica) -> None:
+        """It has one session less."""
+        self._sessions[replica] -= 1
