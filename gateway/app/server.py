@@ -31,7 +31,7 @@ from lookhear.gateway.app.spare import SpareApp
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.frames import PacedProtocol
-from lookhear.gateway.sockets.handshakes import Handshake
+from lookhear.gateway.sockets.handshakes import Listener
 from lookhear.gateway.sockets.requests import Doors, WatchedProtocol
 from lookhear.gateway.sockets.unfinished import Unfinished
 from lookhear.gateway.telemetry.log import log_event
@@ -47,17 +47,37 @@ KEEP_ALIVE = 75  # seconds
 
 class GatewayServer(uvicorn.Server):
     """Serves one app on sockets that are already bound. context: of its connections, if they are
-    encrypted. Handlers of signals only take a note, which
-    is read ten times a second."""
+    encrypted. Handlers of signals only take a note, which is read ten times a second."""
 
     def __init__(
-        self, config: uvicorn.Config, services: Services, context: ssl.SSLContext | None
+        self,
+        config: uvicorn.Config,
+        services: Services,
+        doors: Doors,
+        context: ssl.SSLContext | None,
     ) -> None:
         super().__init__(config)
+        self._doors = doors
         self._context = context
         self._services = services
         self._is_to_drain = self._is_to_reload = False
         self._draining: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen. Encrypted connections are accepted by us."""
+        if self._context is None:
+            await super().startup(sockets)
+            return
+        await super().startup([])
+        make = partial(
+            cast(Callable[..., WatchedProtocol], self.config.http_protocol_class),
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        for sock in sockets or ():
+            listener = Listener(sock, make, self._context, self._doors)
+            self.servers.append(cast(asyncio.base_events.Server, listener))  # only to be closed
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -119,13 +139,18 @@ def at_terminal() -> bool:
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """uvloop's where it is installed, a tenth less work per message; else asyncio's."""
+    try:
+        import uvloop  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """`asyncio.run` of a process that is a gateway: garbage is collected as suits one, and the loop
-    is uvloop's where it is installed, a tenth less work per message."""
-    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    with contextlib.suppress(ImportError):
-        from uvloop import new_event_loop as factory  # type: ignore[import-not-found,unused-ignore]
-    with asyncio.Runner(loop_factory=factory) as runner, tended(runner.get_loop()):
+    """`asyncio.run` of a process that is a gateway: garbage is collected as suits one."""
+    with asyncio.Runner(loop_factory=loop_factory()) as runner, tended(runner.get_loop()):
         return runner.run(main)
 
 
@@ -147,22 +172,14 @@ def make_server(app: Starlette) -> GatewayServer:
         SpareApp(app, services),
         services.refusals.add,
     )
-    context = certified(config)
-    return GatewayServer(uvicorn_config(app, config, doors, context), services, context)
+    return GatewayServer(uvicorn_config(app, config, doors), services, doors, certified(config))
 
 
-def uvicorn_config(
-    app: ASGIApp, config: GatewayConfig, doors: Doors, context: ssl.SSLContext | None = None
-) -> uvicorn.Config:
-    """How `app` is served. context: of connections that are encrypted."""
-
-    def protocol(**options: Any) -> asyncio.Protocol:
-        make = partial(WatchedProtocol, doors=doors, **options)
-        return make() if context is None else Handshake(make, context, doors)
-
+def uvicorn_config(app: ASGIApp, config: GatewayConfig, doors: Doors) -> uvicorn.Config:
+    """How `app` is served."""
     return uvicorn.Config(
         app,
-        http=cast(type[asyncio.Protocol], protocol),
+        http=cast(type[asyncio.Protocol], partial(WatchedProtocol, doors=doors)),
         ws=PacedProtocol,
         # Base64 of sound: deflate costs several times what it saves.
         ws_per_message_deflate=False,

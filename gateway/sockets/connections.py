@@ -27,7 +27,7 @@ class Place:
     """One connection's. close: ends the connection at once. spare: for one request."""
 
     address: str
-    close: Callable[[], None]
+    close: Callable[[], object]
     spare: bool = False
 
 
@@ -56,7 +56,7 @@ class Connections:
     def __len__(self) -> int:
         return len(self._places) + len(self._spare)
 
-    def enter(self, host: str, close: Callable[[], None]) -> Place | None:
+    def enter(self, host: str, close: Callable[[], object]) -> Place | None:
         """A place for a new connection from that host, which waits now. None: there is not even a
         spare one."""
         place = Place(network(host), close)

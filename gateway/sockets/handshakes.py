@@ -1,68 +1,92 @@
 """Connections that are to be encrypted, until they are.
 
 Whoever shakes hands has a place among all connections, and as long for it as for the head of a
-request. Left to the loop they would be counted by nobody, and have a minute.
+request. Left to the loop's own servers they would be counted by nobody. Connections are accepted
+here and handed to the loop whole: `start_tls` would lose what comes before it is called.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable
 
-from lookhear.gateway.sockets.connections import Place
 from lookhear.gateway.sockets.requests import Doors, WatchedProtocol
 
 NO_TLS = "tls_handshake"
+BACKLOG = 2048  # connections that the system keeps for us, as uvicorn's
+PAUSE = 1.0  # seconds until the next try where the system has no descriptor left
 
 
-class Handshake(asyncio.Protocol):
-    """One connection. make: the protocol of it when it is encrypted."""
+class Listener:
+    """Accepts connections on a bound socket until it is closed. make: the protocol of one."""
 
     def __init__(
-        self, make: Callable[[], WatchedProtocol], context: ssl.SSLContext, doors: Doors
+        self,
+        sock: socket.socket,
+        make: Callable[[], WatchedProtocol],
+        context: ssl.SSLContext,
+        doors: Doors,
     ) -> None:
+        self._sock = sock
         self._make = make
         self._context = context
         self._doors = doors
-        self._place: Place | None = None
-        self._early = bytearray()  # what came right behind the handshake
-        self._shaking: asyncio.Task[None] | None = None
+        self._shaking: set[asyncio.Task[None]] = set()
+        sock.setblocking(False)
+        sock.listen(BACKLOG)
+        self._accepting = asyncio.get_running_loop().create_task(self._accept())
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin, if there is room for it."""
-        assert isinstance(transport, asyncio.Transport)
-        peer = transport.get_extra_info("peername")
-        host = peer[0] if isinstance(peer, tuple) else ""
-        self._place = self._doors.connections.enter(host, transport.abort)
-        if self._place is None:
-            transport.abort()
+    def close(self) -> None:
+        """Accept no more. Who shakes hands is cut off."""
+        for task in (self._accepting, *self._shaking):
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Until nobody is accepted any more."""
+        await asyncio.wait([self._accepting, *self._shaking])
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, address = await loop.sock_accept(self._sock)
+            except ConnectionError:  # it went before we came
+                continue
+            except OSError:
+                await asyncio.sleep(PAUSE)
+                continue
+            host = address[0] if isinstance(address, tuple) else ""
+            task = loop.create_task(self._shake(connection, host))
+            self._shaking.add(task)
+            task.add_done_callback(self._shaking.discard)
+
+    async def _shake(self, connection: socket.socket, host: str) -> None:
+        doors, shaking = self._doors, asyncio.current_task()
+        assert shaking is not None
+        place = doors.connections.enter(host, shaking.cancel)
+        if place is None:
+            connection.close()
             return
-        self._shaking = asyncio.get_running_loop().create_task(self._shake(transport, self._place))
 
-    def data_received(self, data: bytes) -> None:
-        """Encrypted already, but its protocol is not there yet."""
-        self._early += data
+        def made() -> WatchedProtocol:
+            protocol = self._make()
+            protocol.keep(place)
+            return protocol
 
-    async def _shake(self, transport: asyncio.Transport, place: Place) -> None:
-        connections = self._doors.connections
         try:
-            encrypted = await asyncio.get_running_loop().start_tls(
-                transport,
-                self,
-                self._context,
-                server_side=True,
-                ssl_handshake_timeout=self._doors.head_seconds,
+            await asyncio.get_running_loop().connect_accepted_socket(
+                made,
+                connection,
+                ssl=self._context,
+                ssl_handshake_timeout=doors.head_seconds,
             )
         except OSError:  # ssl.SSLError and timeouts are some
-            encrypted = None
-        if encrypted is None or encrypted.is_closing():
-            self._doors.refused(NO_TLS)
-            connections.leave(place)
-            transport.abort()
-            return
-        protocol = self._make()
-        encrypted.set_protocol(protocol)
-        protocol.enter(encrypted, place)
-        if self._early:
-            protocol.data_received(bytes(self._early))
+            doors.refused(NO_TLS)
+            doors.connections.leave(place)
+            connection.close()
+        except asyncio.CancelledError:
+            doors.connections.leave(place)
+            connection.close()
+            raise

@@ -68,23 +68,24 @@ class WatchedProtocol(H11Protocol):
         self._taking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A newcomer, if there is room for it."""
-        peer = transport.get_extra_info("peername")
-        host = peer[0] if isinstance(peer, tuple) else ""
-        place = self._doors.connections.enter(host, transport.abort)
-        if place is None:
-            super().connection_made(transport)
-            transport.abort()
-        else:
-            self.enter(transport, place)
-
-    def enter(self, transport: asyncio.Transport, place: Place) -> None:
-        """It has that place. Its first head is due from now on."""
+        """A newcomer, if there is room for it. Its first head is due from now on."""
         super().connection_made(transport)
-        self._place = place
-        if place.spare:
+        if self._place is None:
+            peer = transport.get_extra_info("peername")
+            host = peer[0] if isinstance(peer, tuple) else ""
+            self._place = self._doors.connections.enter(host, transport.abort)
+        else:
+            self._place.close = transport.abort
+        if self._place is None:
+            transport.abort()
+            return
+        if self._place.spare:
             self.app = self._doors.spare
         self._enter(Stage.HEAD)
+
+    def keep(self, place: Place) -> None:
+        """It has that place before it is connected."""
+        self._place = place
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Somebody else may have its place."""

@@ -1,11 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 
+import pytest
 import pytest_asyncio
 
+from lookhear.gateway.app.server import loop_factory
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import Running, running
+
+
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loop that the gateway has in earnest: its transports are not asyncio's."""
+    return {"of the gateway": loop_factory()}
 
 
 @pytest_asyncio.fixture

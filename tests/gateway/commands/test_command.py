@@ -197,7 +197,10 @@ def test_a_taken_port_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
         (["--host", "192.0.2.1", "--api-key", "k"], ["cannot listen on 192.0.2.1"]),
         (["--model", "a", "--model", "a"], ["different names", "'a' 2 times", "NAME=MODEL"]),
         (["--model", "a=x", "--model", "y", "--model", "a=z"], ["different names", "'a' 2 times"]),
-        (["--device", "gpu"], ["device: expected cpu, cuda, cuda:N or auto, got 'gpu'"]),
+        (
+            ["--device", "gpu"],
+            ["device: expected cpu, cuda, cuda:N, several", "got 'gpu'"],
+        ),
         (["--model", "=x"], ["model: expected a name without spaces before =", "'=x'"]),
         (["--model", "a="], ["model: expected a repo id", "''"]),
         (["--served-name", "a", "--served-name", "b"], ["served-name: expected"]),
