@@ -31,9 +31,7 @@ def test_without_a_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.bench(["--help"]) == 0
     assert "compare" in capsys.readouterr().out
     assert command.bench(["speed"]) == 2
-    assert (
-        "expected one of live, capacity, offline, abuse, human, compare" in capsys.readouterr().err
-    )
+    assert "expected one of live, capacity, offline, abuse, chaos" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("subcommand", ["live", "capacity", "offline", "human", "compare"])

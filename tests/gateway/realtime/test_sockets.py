@@ -30,7 +30,8 @@ from tests.media.audio.encoders import encode_pcm16
 
 SPEECH = Path(__file__).parents[2] / "media" / "data" / "speech.flac"
 MANUAL: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}
-LIMITS = GatewayConfig(port=0, max_image_pixels=5_000_000)
+# Who leaves has left: nobody comes back here.
+LIMITS = GatewayConfig(port=0, max_image_pixels=5_000_000, resume_seconds=0)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
