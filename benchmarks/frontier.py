@@ -32,6 +32,7 @@ from lookhear.bench.recordings.human import HUMAN
 from lookhear.bench.recordings.session import Session, audio_seconds
 from lookhear.bench.recordings.speech import held_out_sessions
 from lookhear.bench.result_file import add_file_arguments, write_result
+from lookhear.engine.admission.rehearsal import rehearse
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.build import Built, build_core
 
@@ -65,7 +66,10 @@ def main(argv: Sequence[str]) -> int:
     for policy in options.policies:
         built = build_core(_config(options.model, policy), lambda stage, share: None)
         told = options.lang if options.tell_language and built.card.languages else None
-        simulation = Simulation(built.core, built.card, language=told)
+        rehearsal = rehearse(built.core, built.card.id, time.thread_time)
+        if built.admission is not None and rehearsal is not None:
+            built.admission.rehearsed(rehearsal)
+        simulation = Simulation(built.core, built.card, language=told, admission=built.admission)
         if not file:
             file = _of_files(simulation, sessions)
             console.print(f"file  WER {100 * file['wer_all']:.2f} %  {file['words']} words")

@@ -73,7 +73,8 @@ def serve(config: EngineConfig, channel: Channel) -> int:
             admission.stepped(core.last_step, now - began)
         for event in events:
             if isinstance(event, Pong):  # the core has no clock
-                load = admission.load() if admission is not None else None
+                is_bounded = admission is not None and config.max_lag_seconds > 0
+                load = admission.load() if admission is not None and is_bounded else None
                 event = dataclasses.replace(
                     event, busy_seconds=busy_seconds, load=load, longest_step=longest_step
                 )

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.bench.measures.trace import RATE, Trace
+from lookhear.engine.admission.admission import Admission
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import (
     SAMPLE_RATE,
@@ -50,7 +51,8 @@ Pcm = NDArray[np.int16]
 
 class Simulation:
     """silence_ms: that ends a turn; None: the server's choice. language: that clients tell.
-    eagerness: of semantic_vad, None: server_vad. turn_model: hears whether a turn is over."""
+    eagerness: of semantic_vad, None: server_vad. turn_model: hears whether a turn is over.
+    admission: told what steps cost, as in the engine's process."""
 
     def __init__(
         self,
@@ -60,8 +62,10 @@ class Simulation:
         language: str | None = None,
         eagerness: Eagerness | None = None,
         turn_model: TurnModel | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self._core = core
+        self._admission = admission
         self._card = card
         self._silero = SileroModel()
         self._silence_ms = silence_ms
@@ -105,7 +109,10 @@ class Simulation:
             start = max(free, now)
             before = time.thread_time()
             events = self._core.step()
-            free = start + (time.thread_time() - before if computing else 0.0)
+            seconds = time.thread_time() - before
+            free = start + (seconds if computing else 0.0)
+            if self._admission is not None:
+                self._admission.stepped(self._core.last_step, seconds)
             for event in events:
                 session = held.get(getattr(event, "session", ""))
                 if session is not None:

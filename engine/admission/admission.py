@@ -15,6 +15,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from lookhear.engine.admission.lag import LagModel, crowds
 from lookhear.engine.admission.tick_cost import Rehearsal, TickCost
 from lookhear.engine.core.core import Step
@@ -50,8 +52,8 @@ class _Inside:
 
 @dataclass(slots=True)
 class Admission:
-    """bound: seconds that p95 of the lag should keep within. `now` is brought up to date before
-    anything is asked or told."""
+    """bound: seconds that p95 of the lag should keep within; infinite: everybody is let in. `now`
+    is brought up to date before anything is asked or told."""
 
     bound: float
     lag: LagModel
@@ -110,6 +112,13 @@ class Admission:
             self.bound,
             self._come_back(),
         )
+
+    def together(self, wanted: int) -> int:
+        """How many of so many ticks are best worked on at once."""
+        cost = self.cost.cost
+        if cost is None:
+            return self.lag.rows
+        return round(float(self.lag.together(cost, np.array([float(wanted)]))[0]))
 
     def refusal(self) -> str | None:
         """Why nobody more may begin to speak, in words; None if somebody may."""

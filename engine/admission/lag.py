@@ -2,12 +2,16 @@
 
 A word is committed when it was heard alike during some seconds of audio (the evidence). The first
 tick that hears it comes up to one interval after it was said, the one that confirms it up to one
-interval after the evidence is there, and that tick takes as long as it takes to serve all who
-speak:
+interval after the evidence is there, and that tick takes as long as all that are worked on with
+it:
 
     lag = evidence + U1 * interval + U2 * interval + service,      U1, U2 uniform on 0 to 1
-    service(k) = seconds to serve k speakers once
-    interval(k) = max(least interval, service(k))
+    service(k) = m * each + shared                                 m = together(k), of k speakers
+    interval(k) = max(least interval, k * (each + shared / m))
+
+The more are worked on together, the less a tick costs and the longer it takes. Who waits for a turn
+loses nothing: a tick hears the audio that is there when it begins. What 95 of 100 words wait for is
+1.68 intervals and a service, least where m is the root of 1.68 * k * shared / each.
 
 How many speak at once is not known beforehand: each session does in its own share of the time,
 independently of the others. What words cost for their own sake (the model changes its mind) is not
@@ -27,6 +31,7 @@ from lookhear.engine.admission.tick_cost import Cost
 Shares = NDArray[np.float64]  # numbers of 0 to 1
 
 QUANTILE = 0.95  # of words that keep within a lag
+INTERVALS = 2 - (2 * (1 - QUANTILE)) ** 0.5  # that U1 + U2 exceeds as seldom: 1.68
 
 
 def crowds(shares: Sequence[float]) -> Shares:
@@ -43,18 +48,31 @@ def crowds(shares: Sequence[float]) -> Shares:
 @dataclass(frozen=True, slots=True)
 class LagModel:
     """Seconds. evidence: of audio that a word in doubt wants. interval: between two ticks of a
-    speaker at the least. rows: ticks that are worked on together at most."""
+    speaker at the least. rows: ticks that are worked on together at most. queues: whether no more
+    of them are than is best for the lag; else all that are wanted."""
 
     evidence: float
     interval: float
     rows: int
+    queues: bool = False
+
+    def together(self, cost: Cost, speaking: Shares) -> Shares:
+        """How many of so many ticks are worked on at once; 1 at least, rounded by who schedules."""
+        most: Shares = np.clip(speaking, 1.0, self.rows)
+        if not self.queues or cost.shared >= self.rows**2 * cost.each:
+            return most
+        best: Shares = np.sqrt(INTERVALS * speaking * cost.shared / cost.each)
+        return np.clip(best, 1.0, most)
 
     def late(self, lag: float, cost: Cost, others: Shares, more: int) -> float:
         """The share of words that wait longer than `lag`. others: as `crowds` says. more: speakers
         beside them, one at least, who never pause."""
-        speaking = np.arange(more, more + len(others))
-        service = speaking * (cost.each + cost.shared / np.minimum(speaking, self.rows))
-        interval = np.maximum(self.interval, service)
+        speaking = np.arange(more, more + len(others), dtype=float)
+        together = self.together(cost, speaking)
+        round_seconds = speaking * (cost.each + cost.shared / together)
+        # Rows that are all taken are waited for, whoever has them.
+        service = together * cost.each + cost.shared if self.queues else round_seconds
+        interval = np.maximum(self.interval, round_seconds)
         return float(others @ _exceeds((lag - self.evidence - service) / interval))
 
     def lag(self, cost: Cost, others: Shares, more: int) -> float:

@@ -16,7 +16,7 @@ nothing that runs is ever preempted.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lookhear.engine.core.request import Cost, Demand, Priority
@@ -35,17 +35,26 @@ class Ticket:
 class Scheduler:
     """max_rows: requests that run together. encoder_budget: samples, or tokens of
     pictures, encoded in one step, so that running decodes never wait long; one request is always
-    admitted, however large. token_budget: tokens fed in one step, for the same reason.
+    admitted, however large. token_budget: tokens fed in one step, for the same reason. together: of
+    so many live requests that are wanted, how many run at once; None: all that there is room for.
     """
 
     LIVE_SLACK = 4  # rounds a speaker's tick may wait
     PATIENCE = 32  # rounds a file may wait
 
-    def __init__(self, max_rows: int, encoder_budget: int, token_budget: int = 512) -> None:
+    def __init__(
+        self,
+        max_rows: int,
+        encoder_budget: int,
+        token_budget: int = 512,
+        *,
+        together: Callable[[int], int] | None = None,
+    ) -> None:
         assert max_rows >= 1 and encoder_budget >= 1 and token_budget > max_rows
         self._max_rows = max_rows
         self._encoder_budget = encoder_budget
         self._token_budget = token_budget
+        self._together = together
         self._round = 0
         self._waiting: OrderedDict[str, Ticket] = OrderedDict()
         self._running: dict[str, Ticket] = {}
@@ -108,10 +117,12 @@ class Scheduler:
         self._round += 1
         admitted: list[str] = []
         encoder = self._encoder_budget
+        room_for_live = self._room_for_live()
         for ticket in sorted(self._waiting.values(), key=lambda t: t.deadline):
             if len(self._running) + num_retired >= self._max_rows:
                 break
-            if ticket.priority is Priority.BATCH and not self._room_for_batch():
+            is_live = ticket.priority is Priority.LIVE
+            if not (room_for_live if is_live else self._room_for_batch()):
                 continue
             cost = ticket.cost
             no_room = (self._running or num_retired) and cost.tokens > free_tokens
@@ -119,12 +130,20 @@ class Scheduler:
                 if ticket.deadline < self._round:
                     break
                 continue
+            room_for_live -= is_live
             encoder -= cost.encoder
             free_tokens -= cost.tokens
             del self._waiting[ticket.key]
             self._running[ticket.key] = ticket
             admitted.append(ticket.key)
         return admitted
+
+    def _room_for_live(self) -> int:
+        running = sum(t.priority is Priority.LIVE for t in self._running.values())
+        if self._together is None:
+            return self._max_rows - running
+        waiting = sum(t.priority is Priority.LIVE for t in self._waiting.values())
+        return max(0, max(1, self._together(running + waiting)) - running)
 
     def _room_for_batch(self) -> bool:
         # Rows are kept for live work at all times, so a burst of files cannot shut a speaker out.

@@ -79,7 +79,10 @@ def build_core(
         log.warning(
             "device: %s is here and is not used; --device cuda does", torch.cuda.get_device_name()
         )
-    scheduler = Scheduler(config.max_rows, parts.encoder_budget, config.token_budget)
+    together = parts.admission.together if parts.admission is not None else None
+    scheduler = Scheduler(
+        config.max_rows, parts.encoder_budget, config.token_budget, together=together
+    )
     card = ModelCard(
         id=config.name,
         architecture=architecture,

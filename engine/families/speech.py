@@ -75,7 +75,7 @@ def speech_parts(
 ) -> Parts:
     """longest: samples that one request may have encoded."""
     budget = ENCODER_BUDGET_SECONDS if device == "cpu" else GPU_ENCODER_BUDGET_SECONDS
-    admission = _admission(config, transcriber.live)
+    admission = _admission(config, transcriber.live, queues=device == "cpu")
     return Parts(
         desk=SpeechDesk(config.name, transcriber, config.max_live_turns, admission),
         admission=admission,
@@ -89,8 +89,8 @@ def speech_parts(
     )
 
 
-def _admission(config: EngineConfig, live: LiveConfig) -> Admission | None:
-    if not config.max_lag_seconds:
-        return None
+def _admission(config: EngineConfig, live: LiveConfig, *, queues: bool) -> Admission:
+    """queues: a processor gains little by working on many ticks at once."""
     evidence, interval = live.most_evidence / SAMPLE_RATE, live.tick / SAMPLE_RATE
-    return Admission(config.max_lag_seconds, LagModel(evidence, interval, config.max_rows))
+    lag = LagModel(evidence, interval, config.max_rows, queues)
+    return Admission(config.max_lag_seconds or math.inf, lag)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.engine.admission.lag import QUANTILE, LagModel, crowds
+from lookhear.engine.admission.lag import INTERVALS, QUANTILE, LagModel, crowds
 from lookhear.engine.admission.tick_cost import Cost
 
 SHARES = st.lists(st.floats(0.0, 1.0), max_size=12)
@@ -17,6 +17,7 @@ MODELS = st.builds(
     evidence=st.floats(0.0, 1.5),
     interval=st.floats(0.05, 1.0),
     rows=st.integers(1, 16),
+    queues=st.booleans(),
 )
 MORE = st.integers(1, 6)
 
@@ -67,6 +68,22 @@ def test_where_ticks_are_cheap_nobody_is_refused(
     assert model.places(2.0, Cost(seconds, seconds), crowds(shares), 1024) == 1024
 
 
+@given(COSTS, st.integers(1, 64), st.integers(1, 16))
+def test_as_many_are_worked_on_together_as_is_best_for_the_lag(
+    cost: Cost, speakers: int, rows: int
+) -> None:
+    """Against every other number."""
+    model = LagModel(evidence=0.0, interval=0.0, rows=rows, queues=True)
+
+    def waiting(together: float) -> float:
+        rounds = speakers * (cost.each + cost.shared / together)
+        return float(INTERVALS * rounds + together * cost.each + cost.shared)
+
+    [chosen] = model.together(cost, np.array([float(speakers)]))
+    assert 1 <= chosen <= min(speakers, rows)
+    assert waiting(chosen) <= min(map(waiting, range(1, min(speakers, rows) + 1))) + 1e-9
+
+
 @given(MODELS, COSTS, SHARES, MORE, st.integers(0, 2**31))
 def test_as_many_words_keep_within_it_as_it_says(
     model: LagModel, cost: Cost, shares: list[float], more: int, seed: int
@@ -74,9 +91,10 @@ def test_as_many_words_keep_within_it_as_it_says(
     """Against drawn ones: who speaks, and when between two ticks a word is said."""
     random, many = np.random.default_rng(seed), 20_000
     speaking = more + (random.random((many, len(shares))) < shares).sum(axis=1)
-    served = [k * cost.of_one(min(k, model.rows)) for k in range(more + len(shares) + 1) if k]
-    service = np.array([0.0, *served])[speaking]
-    waits = random.random((2, many)).sum(axis=0) * np.maximum(model.interval, service)
+    together = model.together(cost, speaking.astype(float))
+    rounds = speaking * (cost.each + cost.shared / together)
+    service = together * cost.each + cost.shared if model.queues else rounds
+    waits = random.random((2, many)).sum(axis=0) * np.maximum(model.interval, rounds)
     lags = model.evidence + service + waits
     lag = model.lag(cost, crowds(shares), more)
     assert (lags <= lag + 1e-6).mean() >= QUANTILE - 0.01

@@ -126,11 +126,11 @@ def test_no_ticket_starves_whatever_urgent_work_keeps_coming(
 
 
 @settings(max_examples=25, deadline=None)
-@given(speakers=st.integers(1, 6), rows=st.integers(1, 4))
+@given(speakers=st.integers(1, 6), rows=st.integers(1, 4), together=st.integers(1, 4))
 def test_a_speaker_who_never_stops_waits_at_most_for_all_others_once(
-    speakers: int, rows: int
+    speakers: int, rows: int, together: int
 ) -> None:
-    scheduler = Scheduler(rows, encoder_budget=1000)
+    scheduler = Scheduler(rows, encoder_budget=1000, together=lambda wanted: together)
     last = dict.fromkeys(KEYS[:speakers], 0)
     for number in range(1, 40):
         for key in last:
@@ -139,7 +139,34 @@ def test_a_speaker_who_never_stops_waits_at_most_for_all_others_once(
         for key in scheduler.admit():
             last[key] = number
             scheduler.finish(key)
-        assert number - min(last.values()) <= -(-speakers // rows)
+        assert number - min(last.values()) <= -(-speakers // min(rows, together))
+
+
+@given(st.lists(st.sampled_from([LIVE, BATCH]), max_size=6), st.integers(0, 4))
+def test_no_more_live_requests_run_than_are_best_together_and_files_run_beside_them(
+    kinds: list[Priority], together: int
+) -> None:
+    asked: list[int] = []
+
+    def best(wanted: int) -> int:
+        asked.append(wanted)
+        return together
+
+    scheduler = Scheduler(16, encoder_budget=1000, together=best)
+    for key, kind in zip(KEYS, kinds, strict=False):
+        scheduler.want(key, kind, Cost(1))
+    live = [key for key, kind in zip(KEYS, kinds, strict=False) if kind is LIVE]
+    files = [key for key, kind in zip(KEYS, kinds, strict=False) if kind is BATCH]
+    running: list[str] = []
+    while scheduler.num_waiting:
+        running += scheduler.admit()
+        assert asked[-1] == len([key for key in live if scheduler.is_known(key)])
+        speaking = [key for key in live if scheduler.is_running(key)]
+        assert len(speaking) == min(max(1, together), asked[-1])
+        assert set(files) <= set(running)
+        for key in speaking:
+            scheduler.finish(key)
+    assert sorted(running) == sorted(live + files)
 
 
 # --- reservation ---------------------------------------------------------------------------------
