@@ -294,7 +294,7 @@ async def test_a_question_is_asked_again_with_its_pictures() -> None:
         fleet.client.send(message)
     dead, other = fleet.engines
     assert dead.got == asked
-    events = [
+    events: list[Event] = [
         AnswerStarted("s", "q", AnswerUsage()),
         AnswerText("s", "q", "A "),
         AnswerText("s", "q", "dog"),
