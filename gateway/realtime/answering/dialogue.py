@@ -13,7 +13,7 @@ import numpy as np
 
 from lookhear.engine.messages import ModelCard, ReadAhead
 from lookhear.gateway.checks.models import find_model
-from lookhear.gateway.realtime.answering.item_checks import Checked, ItemChecks, make_item
+from lookhear.gateway.realtime.answering.item_checks import Checked, ItemChecks, cut_text, make_item
 from lookhear.gateway.realtime.answering.responses import Response, Responses
 from lookhear.gateway.realtime.listening.turn import Turn
 from lookhear.gateway.realtime.listening.turns import Turns
@@ -34,7 +34,6 @@ from lookhear.gateway.realtime.protocol.refusals import (
     cannot_see,
     no_item,
     no_response,
-    nothing_to_cut,
     same_item,
     too_many_items,
 )
@@ -174,10 +173,13 @@ class Dialogue:
         self._store.release(item.pictures)
 
     def truncate(self, command: commands.TruncateItem) -> None:
-        """There is never audio to cut."""
-        if command.item_id not in self._conversation:
+        """Raises ProtocolError if there is no such item, or no text to cut."""
+        item = self._conversation.get(command.item_id)
+        if item is None:
             raise no_item(command.item_id)
-        raise nothing_to_cut(command.item_id)
+        cut_text(item, command)
+        place = command.content_index, command.milliseconds
+        self._emitter.send(events.ItemTruncated(item.id, *place))
 
     # --- the camera ------------------------------------------------------------------------------
 

@@ -62,6 +62,9 @@ def server_events(event: SessionEvent) -> list[Json]:
             return [{"type": "conversation.item.retrieved", "item": objects.item(item)}]
         case events.ItemDeleted(item_id):
             return [{"type": "conversation.item.deleted", "item_id": item_id}]
+        case events.ItemTruncated(item_id, index, milliseconds):
+            cut = {"item_id": item_id, "content_index": index, "audio_end_ms": milliseconds}
+            return [{"type": "conversation.item.truncated", **cut}]
         case events.ResponseCreated(head):
             response = objects.response(head, "in_progress")
             return [{"type": "response.created", "response": response}]

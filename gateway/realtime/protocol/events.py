@@ -189,6 +189,15 @@ class ItemDeleted:
     item_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class ItemTruncated:
+    """An answer was cut, as the command said."""
+
+    item_id: str
+    content_index: int
+    milliseconds: int
+
+
 class ResponseStatus(StrEnum):
     """How a response ended."""
 
@@ -292,6 +301,7 @@ SessionEvent = (
     | ItemAdded
     | ItemRetrieved
     | ItemDeleted
+    | ItemTruncated
     | ResponseCreated
     | OutputStarted
     | OutputDelta
