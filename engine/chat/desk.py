@@ -111,7 +111,8 @@ class ChatDesk:
                 raise RequestError(
                     "duplicate_answer", f"answer: expected a new name, got {message.answer!r}"
                 )
-            if core.count(ChatAnswer) >= self._max_answers:
+            room = self._max_answers // 2 if message.is_eager else self._max_answers
+            if core.count(ChatAnswer) >= room:
                 raise RequestError(
                     "too_many_answers",
                     f"this engine writes {self._max_answers} answers at once; all are taken",

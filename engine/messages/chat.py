@@ -161,12 +161,14 @@ class ReadAhead:
 
 @dataclass(frozen=True, slots=True)
 class StartAnswer:
-    """answer: its name, unique in the session. messages: the whole conversation, oldest first."""
+    """answer: its name, unique in the session. messages: the whole conversation, oldest first.
+    is_eager: it may turn out that nobody asks this, so it leaves half of the places to others."""
 
     session: str
     answer: str
     settings: AnswerSettings
     messages: list[ChatMessage]
+    is_eager: bool = False
 
 
 @dataclass(frozen=True, slots=True)

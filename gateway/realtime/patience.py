@@ -17,6 +17,9 @@ SENTENCE_ENDS = (".", "?", "!", "。", "？", "！", "।", "؟")
 UNENDED_SURE = 0.95  # behind words without such an end; some models write none at all
 OPEN = (",", ";", ":", "-", "–", "—", "...", "…", "،", "、", "，")
 
+LIKELY = 0.3  # by its sound: then an answer may be begun that may have to be thrown away
+MAX_LAG = 1.0  # seconds that a transcript may take: what is slower has no time for guesses
+
 
 @dataclass(frozen=True, slots=True)
 class Patience:
@@ -43,6 +46,12 @@ class Patience:
         if over >= sure and not is_open(hypothesis):
             return True
         return over >= self.likely and pause_ms >= self.likely_ms
+
+
+def may_be_over(over: float | None, hypothesis: str) -> bool:
+    """Whether the first pause is probably the end of the turn: less surely than `Patience` says."""
+    is_likely = over is None or over >= LIKELY
+    return is_likely and bool(hypothesis.strip()) and not is_open(hypothesis)
 
 
 def is_ended(text: str) -> bool:

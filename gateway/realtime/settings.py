@@ -95,6 +95,7 @@ class SessionSettings:
     logprobs: bool = False  # transcripts come with log probabilities of their tokens
     provisional: bool = False  # text that may still change is wanted, too
     words: bool = False  # times of words are wanted, too
+    eager: bool | None = None  # True: the client wants to hear of eager answers, False: wants none
     extended: bool = False  # the client knows our extensions, so they are echoed
     converse: ConverseSettings | None = None  # how it answers, None: it transcribes only
     ignored: tuple[str, ...] = ()  # fields that the client has set and that change nothing
@@ -120,6 +121,13 @@ class SessionSettings:
         is_semantic = self.turn_detection.type == "semantic_vad"
         return "sound" if is_semantic and self.hears_ends else "silence"
 
+    @property
+    def is_eager(self) -> bool:
+        """Whether answers are begun before the turns that they answer are surely over."""
+        detection = self.turn_detection
+        is_asked = detection is not None and detection.create_response
+        return self.converse is not None and is_asked and self.eager is not False
+
     def transcription(self) -> TranscriptionSettings:
         """What the engine is told with a new turn."""
         assert self.model is not None, "no served model transcribes"
@@ -129,7 +137,7 @@ class SessionSettings:
             languages=self.languages,
             prompt=with_keywords(self.prompt, self.keywords),
             logprobs=self.logprobs,
-            provisional=self.provisional or self.turn_end == "sound",
+            provisional=self.provisional or self.turn_end == "sound" or self.is_eager,
             words=self.words,
         )
 

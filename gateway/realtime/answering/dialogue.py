@@ -13,28 +13,35 @@ import numpy as np
 
 from lookhear.engine.messages import ModelCard, ReadAhead
 from lookhear.gateway.checks.models import find_model
-from lookhear.gateway.realtime.answering.item_checks import Checked, ItemChecks, make_item
+from lookhear.gateway.realtime.answering.item_checks import Checked, ItemChecks, cut_text, make_item
 from lookhear.gateway.realtime.answering.responses import Response, Responses
 from lookhear.gateway.realtime.listening.turn import Turn
 from lookhear.gateway.realtime.listening.turns import Turns
 from lookhear.gateway.realtime.pictures.camera import Camera, CameraFrame, DecodedFrame
 from lookhear.gateway.realtime.pictures.media_requests import FrameRequest, Media
 from lookhear.gateway.realtime.pictures.picture_store import PictureStore
-from lookhear.gateway.realtime.pictures.prompts import build_prompt
+from lookhear.gateway.realtime.pictures.prompts import Prompt, build_prompt
 from lookhear.gateway.realtime.protocol import commands, events
-from lookhear.gateway.realtime.protocol.conversation import ROOT, Conversation, Item
+from lookhear.gateway.realtime.protocol.conversation import (
+    ROOT,
+    AudioContent,
+    Conversation,
+    Item,
+)
 from lookhear.gateway.realtime.protocol.outputs import Emitter
 from lookhear.gateway.realtime.protocol.refusals import (
     backwards,
     cannot_see,
     no_item,
     no_response,
-    nothing_to_cut,
     same_item,
     too_many_items,
 )
 from lookhear.gateway.realtime.settings import ConverseSettings, SessionSettings
 from lookhear.gateway.telemetry.ids import IdFactory
+
+# Characters of a turn that are read ahead at once: fewer make no block of the engine's cache.
+READ_AHEAD = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +85,17 @@ class Dialogue:
         self._left_out: set[str] = set()  # items that no longer fit into the context
         self._owed = False  # speech was transcribed and is to be answered
         self._has_news = False  # pictures that the engine could read ahead of the next question
+        self._read = ("", 0)  # the turn of which so many characters are read ahead
+        self._guess: tuple[object, ...] | None = None  # what the eager answer is about
+        self._paused: str | None = None  # the turn whose eager end was told
 
     # --- settings --------------------------------------------------------------------------------
 
     def tune(self, settings: SessionSettings) -> None:
         """Settings for what comes next."""
         self._settings = settings
+        self.responses.eager.drop()
+        self._guess = None
         self._camera.capacity = None
         self._has_news = bool(len(self._store))
 
@@ -161,10 +173,13 @@ class Dialogue:
         self._store.release(item.pictures)
 
     def truncate(self, command: commands.TruncateItem) -> None:
-        """There is never audio to cut."""
-        if command.item_id not in self._conversation:
+        """Raises ProtocolError if there is no such item, or no text to cut."""
+        item = self._conversation.get(command.item_id)
+        if item is None:
             raise no_item(command.item_id)
-        raise nothing_to_cut(command.item_id)
+        cut_text(item, command)
+        place = command.content_index, command.milliseconds
+        self._emitter.send(events.ItemTruncated(item.id, *place))
 
     # --- the camera ------------------------------------------------------------------------------
 
@@ -305,12 +320,61 @@ class Dialogue:
             if self._owed and is_quiet and is_free:
                 self._owed = False
                 self._respond(commands.ResponsePlan(converse, True, None), None)
-            if self._has_news and not len(self.responses):
+            self._be_eager(converse)
+            if self._has_news and not len(self.responses) and not self.responses.eager.is_under_way:
                 self._has_news = False
                 self._read_ahead()
         if not len(self.responses):
             self._store.stay_with(converse.model if converse is not None else None)
         self._store.sweep()
+
+    def _be_eager(self, converse: ConverseSettings) -> None:
+        """Begin to answer what is probably all that somebody says, read what they said so far while
+        they speak, and give up what turns out to be something else."""
+        turn = self.turns.heard if self._settings.is_eager else None
+        if turn is not None and self.responses.default is not None:
+            turn = None  # it would answer less than will have been said
+        self._tell_end(turn)
+        if turn is None or turn.guess is None:
+            self._guess = None
+            self.responses.eager.drop()
+            if turn is not None and turn.committed_at is None:
+                self._read_turn(turn)
+            return
+        shown = self._camera.frames[-1:]
+        about = (turn.item, turn.guess, len(self._conversation), *shown)
+        if turn.committed_at is None and about != self._guess:
+            self._guess = about
+            self.responses.eager.begin(converse, self._prompt_with(turn.item, turn.guess))
+
+    def _tell_end(self, turn: Turn | None) -> None:
+        """To clients that asked for it."""
+        if not self._settings.eager:
+            self._paused = None
+        elif turn is not None and turn.committed_at is None:
+            if turn.guess is not None and self._paused != turn.item:
+                self._paused = turn.item
+                self._emitter.send(events.EagerEnd(turn.item, turn.guess))
+            elif turn.guess is None and self._paused == turn.item:
+                self._paused = None
+                self._emitter.send(events.EagerResumed(turn.item))
+
+    def _read_turn(self, turn: Turn) -> None:
+        """Let the engine read what was said for sure, a block or more of it at once."""
+        item, count = self._read
+        is_new = item != turn.item or turn.characters >= count + READ_AHEAD
+        if len(self.responses) or not is_new:
+            return
+        self._read = (turn.item, turn.characters)
+        self._has_news = False
+        prompt = self._prompt_with(turn.item, turn.committed_text)
+        if prompt.messages:
+            self._submit_ahead(prompt)
+
+    def _prompt_with(self, id: str, text: str) -> Prompt:
+        """What the engine would be asked if somebody had said this, and no more."""
+        items = [*self._in_context(), Item(id, content=[AudioContent(text)])]
+        return build_prompt(self._converse.instructions, items, self._frames())
 
     def _read_ahead(self) -> None:
         """Let the engine look at new pictures while nobody waits for an answer."""
@@ -318,8 +382,9 @@ class Dialogue:
         known = next((i for i, item in enumerate(items) if item.is_pending), len(items))
         prompt = build_prompt(self._converse.instructions, items[:known], self._frames())
         if prompt.pictures and self._card.can("image"):
-            self._store.show(prompt.pictures, self._card.id)
-            told = self._converse.answer(0).tools
-            self._emitter.submit(
-                ReadAhead(self._emitter.session, self._card.id, prompt.messages, told)
-            )
+            self._submit_ahead(prompt)
+
+    def _submit_ahead(self, prompt: Prompt) -> None:
+        self._store.show(prompt.pictures, self._card.id)
+        told = self._converse.answer(0).tools
+        self._emitter.submit(ReadAhead(self._emitter.session, self._card.id, prompt.messages, told))

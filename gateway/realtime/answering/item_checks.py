@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from lookhear.engine.messages import ModelCard
+from lookhear.gateway.checks.checks import shown, wrong
 from lookhear.gateway.decoding.results import Picture
 from lookhear.gateway.realtime.pictures.media_requests import (
     AudioRequest,
@@ -31,6 +32,7 @@ from lookhear.gateway.realtime.protocol.refusals import (
     no_call,
     no_item,
     no_new_audio,
+    nothing_to_cut,
     too_much_text,
 )
 from lookhear.gateway.realtime.settings import SessionSettings
@@ -158,3 +160,18 @@ def _content(part: commands.NewPart, media: Media, id: str) -> Content:
             return CallContent(part.call_id or id, part.name, part.arguments)
         case commands.NewOutput():
             return OutputContent(part.call_id, part.output)
+
+
+def cut_text(item: Item, command: commands.TruncateItem) -> None:
+    """Keep the first characters of an answer that is whole. Raises ProtocolError."""
+    if command.characters is None:
+        raise nothing_to_cut(item.id)
+    if item.role != "assistant" or item.call is not None or item.status == "in_progress":
+        expected = "a message of the assistant that is not being written"
+        raise wrong("item_id", expected, shown(item.id))
+    if command.content_index != 0:
+        raise wrong("content_index", "0", shown(command.content_index))
+    if command.characters > len(item.text):
+        expected = f"at most the {len(item.text)} characters of its text"
+        raise wrong("lookhear.characters", expected, shown(command.characters))
+    item.content = [TextContent(item.text[: command.characters])]

@@ -23,6 +23,7 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.decoding.results import Picture
+from lookhear.gateway.realtime.answering.eager import AnswerEvent, Eager
 from lookhear.gateway.realtime.pictures.camera import CameraFrame
 from lookhear.gateway.realtime.pictures.picture_store import PictureStore
 from lookhear.gateway.realtime.pictures.prompts import Prompt, build_prompt
@@ -40,8 +41,6 @@ from lookhear.gateway.telemetry.ids import IdFactory
 
 MAX_RESPONSES = 16  # under way at once, out-of-band ones among them
 TOO_LONG = "context_length_exceeded"
-
-AnswerEvent = AnswerStarted | AnswerText | AnswerCall | AnswerCompleted | AnswerFailed
 
 
 @dataclass(slots=True, eq=False)
@@ -108,6 +107,7 @@ class Responses:
         self._speaker = speaker
         self._seeds = seeds
         self._running: dict[str, Response] = {}
+        self.eager = Eager(emitter, store, seeds)
 
     @property
     def default(self) -> Response | None:
@@ -168,6 +168,8 @@ class Responses:
 
     def engine(self, event: AnswerEvent) -> None:
         """About an answer that was cancelled meanwhile: ignored."""
+        if self.eager.engine(event):
+            return
         running = self._running.values()
         response = next((r for r in running if r.answer == event.answer), None)
         if response is None:
@@ -207,6 +209,13 @@ class Responses:
         if not prompt.messages:
             self._finish(response, ResponseStatus.FAILED, problem=nothing_to_answer())
             return
+        if response.is_default and not response.tries:
+            begun = self.eager.claim(settings, prompt)
+            if begun is not None:
+                response.tries, response.answer = 1, begun.name
+                for event in begun.said:
+                    self.engine(event)
+                return
         response.tries += 1
         # A second try is another answer to the engine.
         id, tries = response.head.id, response.tries

@@ -37,8 +37,11 @@ class Turn:
     wants_answer: bool = False  # a realtime session's: answer it once it is transcribed
     failure: TurnFailed | None = None
     text: list[str] = field(default_factory=list)
+    characters: int = 0  # of it
     provisional: str = ""  # what the engine guesses behind it
     logprobs: list[TokenLogprob] = field(default_factory=list)
+    over: float | None = None  # by its sound at the last pause, if somebody said so
+    guess: str | None = None  # all that it says, if it is probably over; kept when it is committed
 
     def __post_init__(self) -> None:
         self.name = self.name or self.item
@@ -56,7 +59,12 @@ class Turn:
     @property
     def hypothesis(self) -> str:
         """All that it is thought to say, as far as the engine has heard it."""
-        return "".join(self.text) + self.provisional
+        return self.committed_text + self.provisional
+
+    @property
+    def committed_text(self) -> str:
+        """What it says for sure."""
+        return "".join(self.text)
 
     @property
     def seconds(self) -> float:

@@ -25,7 +25,7 @@ from lookhear.engine.messages import (
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.listening.audio_intake import Heard
 from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn
-from lookhear.gateway.realtime.patience import PATIENCE
+from lookhear.gateway.realtime.patience import FIRST_PAUSE_MS, MAX_LAG, PATIENCE, may_be_over
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
@@ -85,6 +85,7 @@ class Turns:
         self._floor = 0  # no turn may begin before this sample: it was committed or cleared
         self._turn: Turn | None = None  # the open one
         self._turns: dict[str, Turn] = {}  # all that the engine knows, by name
+        self._lag = 0.0  # seconds that the last transcript took
 
     @property
     def pending(self) -> int:
@@ -100,6 +101,16 @@ class Turns:
     def is_speaking(self) -> bool:
         """Whether somebody speaks who was announced to the client."""
         return self._turn is not None and self._turn.announced
+
+    @property
+    def heard(self) -> Turn | None:
+        """The turn that is to be answered next, if it is the only one: somebody speaks, or its
+        transcript is still to come."""
+        if len(self._turns) != 1:
+            return None
+        [turn] = self._turns.values()
+        is_asking = turn.announced if turn is self._turn else turn.wants_answer
+        return turn if is_asking and turn.failure is None else None
 
     def owns(self, item_id: str) -> bool:
         """Whether a turn under way has this id, or will become the item of it."""
@@ -138,6 +149,8 @@ class Turns:
         self._speaking = speaking
         if self._turn is not None:
             self._feed(self._turn, self._recent.end, now, event_id)
+        if self._turn is not None:
+            self._guess(self._turn)
         self._forget_old_audio()
 
     def _is_over(self, event: SpeechStopped | SpeechPaused, over: float | None) -> bool:
@@ -146,8 +159,19 @@ class Turns:
         detection = self._settings.turn_detection
         if self._turn is None or not self._turn.announced or detection is None:
             return False
+        self._turn.over = over
         patience = PATIENCE[detection.eagerness]
         return patience.is_over(event.milliseconds, over, self._turn.hypothesis)
+
+    def _guess(self, turn: Turn) -> None:
+        """Whether the open turn is probably over, as far as it is heard."""
+        silence = self._recent.end - max(self._voiced_until, turn.start)
+        if silence == 0:
+            turn.over = None  # it was another pause's
+        pause_ms = silence * 1000 // SAMPLE_RATE
+        is_long = pause_ms >= FIRST_PAUSE_MS and self._lag <= MAX_LAG
+        is_over = is_long and may_be_over(turn.over, turn.hypothesis)
+        turn.guess = turn.hypothesis if is_over else None
 
     def _speech_started(self, sample: int) -> None:
         if self._turn is None:
@@ -294,10 +318,14 @@ class Turns:
         match event:
             case TextCommitted():
                 self._text(turn, event)
+                if turn is self._turn:
+                    self._guess(turn)
             case TextProvisional():
                 turn.provisional = event.text
                 if turn.settings.provisional:
                     self._emitter.send(events.TranscriptProvisional(*turn.place, event.text))
+                if turn is self._turn:
+                    self._guess(turn)
             case TurnCompleted():
                 self._completed(turn, event, now)
             case TurnFailed():
@@ -310,6 +338,7 @@ class Turns:
     def _text(self, turn: Turn, event: TextCommitted) -> None:
         if event.text:
             turn.text.append(event.text)
+            turn.characters += len(event.text)
             turn.provisional = turn.provisional.removeprefix(event.text)
             told = None
             if turn.settings.logprobs:
@@ -324,6 +353,7 @@ class Turns:
         assert transcript == event.text, (transcript, event.text)
         assert turn.committed_at is not None, "the engine completed a turn that was not ended"
         del self._turns[turn.name]
+        self._lag = now - turn.committed_at
         if (part := self._part(turn)) is not None:
             part.transcript = transcript
         logprobs = turn.logprobs if turn.settings.logprobs else None

@@ -63,11 +63,18 @@ class ItemNamed(ClientEvent):
     item_id: Text
 
 
+class TextEnd(WireModel):
+    """Extension: characters of an answer that were read or spoken before it was interrupted."""
+
+    characters: Annotated[int, Field(ge=0)]
+
+
 class ItemTruncate(ItemNamed):
-    """Where the audio is to be cut."""
+    """Where an answer is to be cut; there is no audio."""
 
     content_index: int
     audio_end_ms: int
+    lookhear: TextEnd | None = None
 
 
 class ResponseCreate(ClientEvent):
@@ -175,7 +182,9 @@ def _command(name: str, event: ClientEvent) -> commands.ClientCommand:
         case ItemCreate():
             return commands.CreateItem(event.item, event.previous_item_id, event_id=id, name=name)
         case ItemTruncate():
-            return commands.TruncateItem(event.item_id, event_id=id, name=name)
+            kept = event.lookhear.characters if event.lookhear is not None else None
+            at, ms = event.content_index, event.audio_end_ms
+            return commands.TruncateItem(event.item_id, at, ms, kept, event_id=id, name=name)
         case ItemNamed():
             return _ITEM[name](event.item_id, event_id=id, name=name)
         case ResponseCreate():

@@ -62,6 +62,9 @@ def server_events(event: SessionEvent) -> list[Json]:
             return [{"type": "conversation.item.retrieved", "item": objects.item(item)}]
         case events.ItemDeleted(item_id):
             return [{"type": "conversation.item.deleted", "item_id": item_id}]
+        case events.ItemTruncated(item_id, index, milliseconds):
+            cut = {"item_id": item_id, "content_index": index, "audio_end_ms": milliseconds}
+            return [{"type": "conversation.item.truncated", **cut}]
         case events.ResponseCreated(head):
             response = objects.response(head, "in_progress")
             return [{"type": "response.created", "response": response}]
@@ -80,6 +83,10 @@ def server_events(event: SessionEvent) -> list[Json]:
         case events.FrameKept(timestamp_ms, frames):
             kept = {"timestamp_ms": timestamp_ms, "frames": frames}
             return [{"type": "lookhear.input_video_frame.kept", **kept}]
+        case events.EagerEnd(item, text):
+            return [{"type": "lookhear.eager", "status": "end", "item_id": item, "text": text}]
+        case events.EagerResumed(item):
+            return [{"type": "lookhear.eager", "status": "resumed", "item_id": item}]
         case events.FramesCleared():
             return [{"type": "lookhear.input_video_frame.cleared"}]
         case events.SessionCreated(id, settings, expires_at, toys, resume):

@@ -104,6 +104,7 @@ class LookhearPatch(WireModel):
 
     provisional: bool | None = None
     words: bool | None = None
+    eager: bool | None = None
 
 
 class SessionPatch(WireModel):
@@ -183,12 +184,13 @@ def updated(
     if "include" in given:
         new = replace(new, logprobs=_includes_logprobs(patch.include or []))
     if "lookhear" in given:
-        wanted = patch.lookhear or LookhearPatch(provisional=False, words=False)
+        wanted = patch.lookhear or LookhearPatch(provisional=False, words=False, eager=None)
         new = replace(
             new,
             extended=patch.lookhear is not None,
             provisional=new.provisional if wanted.provisional is None else wanted.provisional,
             words=new.words if wanted.words is None else wanted.words,
+            eager=wanted.eager if "eager" in wanted.model_fields_set else new.eager,
         )
     if new.words and new.model is not None:
         card = find_model(new.model, models, "session")

@@ -152,9 +152,13 @@ class DeleteItem(Command):
 
 @dataclass(frozen=True, slots=True)
 class TruncateItem(Command):
-    """Cut the audio of an answer."""
+    """Cut an answer. milliseconds: of its audio, which there is not. characters: of its text that
+    are kept, None if nothing is said of them."""
 
     item_id: str
+    content_index: int
+    milliseconds: int
+    characters: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,21 @@ class SpeakingStopped:
 
 
 @dataclass(frozen=True, slots=True)
+class EagerEnd:
+    """The turn is probably over. text: what it is thought to say."""
+
+    item: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EagerResumed:
+    """It was not over."""
+
+    item: str
+
+
+@dataclass(frozen=True, slots=True)
 class TurnCommitted:
     """A turn became an item of the conversation. start, seconds: where on the session's clock it
     begins and how long it is, in seconds."""
@@ -172,6 +187,15 @@ class ItemDeleted:
     """The item is gone."""
 
     item_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ItemTruncated:
+    """An answer was cut, as the command said."""
+
+    item_id: str
+    content_index: int
+    milliseconds: int
 
 
 class ResponseStatus(StrEnum):
@@ -265,6 +289,8 @@ SessionEvent = (
     | Refused
     | SpeakingStarted
     | SpeakingStopped
+    | EagerEnd
+    | EagerResumed
     | TurnCommitted
     | AudioCleared
     | TranscriptDelta
@@ -275,6 +301,7 @@ SessionEvent = (
     | ItemAdded
     | ItemRetrieved
     | ItemDeleted
+    | ItemTruncated
     | ResponseCreated
     | OutputStarted
     | OutputDelta

@@ -72,7 +72,7 @@ def too_much_text(limit: int, path: str) -> ProtocolError:
 
 def nothing_to_cut(item_id: str) -> ProtocolError:
     """Nothing is ever spoken here."""
-    got = f"{shown(item_id)}; answers are text here, there is no audio to cut"
+    got = f"{shown(item_id)}; answers are text here, lookhear.characters says how much is kept"
     return wrong("item_id", "an assistant's item with audio", got)
 
 

@@ -6,6 +6,8 @@ import base64
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lookhear.gateway.realtime.answering.dialogue import DialogueLimits
 from tests.gateway.conversing import MODELS, Talk, image, said, shown
@@ -110,6 +112,28 @@ def test_there_is_no_audio_to_cut() -> None:
     assert problem["error"]["param"] == "item_id"
     (problem,) = talk.client("conversation.item.truncate", item_id="b", **cut)
     assert problem["error"]["code"] == "item_not_found"
+
+
+@given(text=st.text(max_size=20), kept=st.integers(0, 25))
+def test_text_of_an_answer_is_cut_where_it_was_heard_to(text: str, kept: int) -> None:
+    talk = Talk()
+    talk.create(said("one", id="u"))
+    talk.create(said(text, "assistant", id="a"))
+    cut: dict[str, Any] = {"content_index": 0, "audio_end_ms": 0}
+    cut["lookhear"] = {"characters": kept}
+    (told,) = talk.client("conversation.item.truncate", item_id="a", **cut)
+    if kept > len(text):
+        assert told["error"]["param"] == "lookhear.characters"
+        kept = len(text)
+    else:
+        assert told["type"] == "conversation.item.truncated"
+    (problem,) = talk.client("conversation.item.truncate", item_id="u", **cut)
+    assert problem["error"]["param"] == "item_id"
+    talk.say_text("two")
+    talk.respond()
+    answer = [("assistant", text[:kept])] if text[:kept] else []
+    users = [("user", "one"), ("user", "two")] if answer else [("user", "one", "\n", "two")]
+    assert talk.prompt() == [*users[:1], *answer, *users[1:]]
 
 
 def test_limits_of_items_and_text() -> None:
