@@ -18,6 +18,7 @@ SUBCOMMANDS = {
     "abuse": ("lookhear.bench.abuse.command", "what good sessions notice of attacks"),
     "chaos": ("lookhear.bench.chaos.command", "words lost or doubled while everything breaks"),
     "overload": ("lookhear.bench.overload", "who is let in and who is not, when too many come"),
+    "soak": ("lookhear.bench.soak.command", "what grows or gets lost in hours of steady load"),
     "human": ("lookhear.bench.human", "people's voices, by file and live, for real models"),
 }
 # Modules of benchmarks/ in the repository, that no wheel has.

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the engine says at /metrics that it has done since its start."""
+    """What the engines say at /metrics that they have done since their start."""
 
     at: float  # seconds since the watch began
     requests: float
@@ -46,13 +47,18 @@ class Work:
         """None if the server does not say."""
         try:
             with urllib.request.urlopen(url, timeout=2.0) as response:
-                text = response.read().decode()
+                return cls.parse(response.read().decode(), at)
         except OSError:
             return None
-        found = {
-            name: float(value)
-            for name, value in re.findall(r"^lookhear_engine_(\w+)\{[^}]*\} (\S+)$", text, re.M)
-        }
+
+    @classmethod
+    def parse(cls, text: str, at: float) -> Work | None:
+        """What is said at /metrics, added up over all engines; None if nothing is."""
+        found: dict[str, float] = {}
+        for name, value in re.findall(
+            r"^lookhear_engine_(\w+)\{[^}]*\} (\S+)$", text, re.MULTILINE
+        ):
+            found[name] = found.get(name, 0.0) + float(value)
         names = ("requests", "busy_seconds", "drafted_tokens", "accepted_tokens")
         return cls(at, *(found[name] for name in names)) if found.keys() >= set(names) else None
 
@@ -81,15 +87,15 @@ class Watch:
         return list(self._usages.values())
 
     def by_minute(self) -> dict[str, list[dict[str, Any]]]:
-        """Per process: memory and CPU share of every whole minute."""
-        table: dict[str, list[dict[str, Any]]] = {}
+        """Memory and CPU share of every whole minute; processes of one name, like the engines of a
+        model with several, are added up."""
+        return {name: _by_minute(group) for name, group in self._by_name().items()}
+
+    def _by_name(self) -> dict[str, list[Usage]]:
+        groups: dict[str, list[Usage]] = {}
         for usage in self.usages:
-            last = usage.samples[-1][0] if usage.samples else 0.0
-            table[usage.name] = [
-                {"minute": minute, **usage.between(minute * 60, minute * 60 + 60)}
-                for minute in range(int(last // 60))
-            ]
-        return table
+            groups.setdefault(usage.name, []).append(usage)
+        return groups
 
     def totals(self) -> dict[str, float]:
         """Of all processes together: CPU seconds used, and the most MiB that they held at once."""
@@ -167,6 +173,18 @@ class Watch:
         self._stop.set()
         self._thread.join()
         self._sample()  # what was used until now counts
+
+
+def _by_minute(usages: Sequence[Usage]) -> list[dict[str, Any]]:
+    last = max((usage.samples[-1][0] for usage in usages if usage.samples), default=0.0)
+    table: list[dict[str, Any]] = []
+    for minute in range(int(last // 60)):
+        row: dict[str, Any] = {"minute": minute}
+        for usage in usages:
+            for what, value in usage.between(minute * 60, minute * 60 + 60).items():
+                row[what] = round(row.get(what, 0.0) + value, 4)
+        table.append(row)
+    return table
 
 
 def wait_idle(pid: int, share: float = 0.1, seconds: float = 60.0) -> bool:

@@ -56,5 +56,7 @@ def write_result(options: argparse.Namespace, name: str, result: dict[str, Any])
     text = json.dumps(result, indent=1, ensure_ascii=False)
     # Rows of numbers on one line each.
     text = re.sub(r"\[[\s\d.,eE+-]+\]", lambda row: " ".join(row[0].split()), text)
-    path.write_text(text + "\n", "utf-8")
+    whole = path.with_suffix(".new")
+    whole.write_text(text + "\n", "utf-8")
+    whole.replace(path)  # who reads it meanwhile finds the one before
     return path

@@ -21,9 +21,9 @@ from lookhear.bench.recordings.speech import crowd, long_session
 from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.bench.wires.registry import WIRES
 from lookhear.commands.private_server import ServerProcess, server_installed
-from lookhear.errors import NotInstalled
+from lookhear.errors import NotInstalled, UsageError
 from lookhear.terminal.progress import progress
-from lookhear.transport.address import KEY_VARIABLE, SERVER_VARIABLE, usual_server
+from lookhear.transport.address import KEY_VARIABLE, SERVER_VARIABLE, Server, usual_server
 
 WARM_UP_SECONDS = 6.0
 TOY = "demo-whisper"  # served where --serve names no model
@@ -112,6 +112,18 @@ def private_server(options: argparse.Namespace, console: Console) -> Iterator[Se
         with progress(console, "starting the server") as show:
             server = stack.enter_context(ServerProcess(0, arguments, show))
         yield server
+
+
+def models(subject: Target) -> tuple[str, str | None]:
+    """One that transcribes, and one that sees if there is one. LookhearError."""
+    cards: list[dict[str, Any]] = Server(subject.address, subject.api_key).get_json("/v1/models")[
+        "data"
+    ]
+    hears = [card["id"] for card in cards if "transcribe" in card.get("abilities", ["transcribe"])]
+    sees = [card["id"] for card in cards if "image" in card.get("abilities", [])]
+    if not hears:
+        raise UsageError("the server has no model that transcribes")
+    return hears[0], sees[0] if sees else None
 
 
 def warm_up(subject: Target, options: argparse.Namespace, console: Console) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from lookhear.engine.messages import (
     SAMPLE_RATE,
+    AnswerCall,
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,
@@ -94,12 +95,12 @@ class _Turn:
 
 @dataclass(slots=True)
 class _Answer:
-    """One that is being written. told: text that the client has, with whether it is thinking;
+    """One that is being written. told: text and calls that the client has, piece by piece;
     num_again: pieces of it that were written again."""
 
     question: StartAnswer
     has_started: bool = False
-    told: list[tuple[str, bool]] = field(default_factory=list)
+    told: list[AnswerText | AnswerCall] = field(default_factory=list)
     num_again: int = 0
 
 
@@ -182,7 +183,12 @@ class Journal:
                 return replace(event, state=None)
             case TurnFailed(_, name):
                 self._end_turn(name)
-            case AnswerStarted(_, name) | AnswerText(_, name) | AnswerCompleted(_, name):
+            case (
+                AnswerStarted(_, name)
+                | AnswerText(_, name)
+                | AnswerCall(_, name)
+                | AnswerCompleted(_, name)
+            ):
                 if (answer := self._answers.get(name)) is not None:
                     return self._follow(answer, event)
             case AnswerFailed(_, name):
@@ -241,12 +247,14 @@ class Journal:
             case AnswerStarted():
                 was_started, answer.has_started = answer.has_started, True
                 return None if was_started else event
-            case AnswerText(_, _, text, is_reasoning):
+            case AnswerText() | AnswerCall():
                 answer.num_again += 1
+                # Another batch may change the last digits of probabilities, not the words.
+                piece = replace(event, tokens=None) if isinstance(event, AnswerText) else event
                 if not is_again:
-                    answer.told.append((text, is_reasoning))
+                    answer.told.append(piece)
                     return event
-                if answer.told[answer.num_again - 1] == (text, is_reasoning):
+                if answer.told[answer.num_again - 1] == piece:
                     return None
         if is_again:  # another text, or the end before all was said
             event = AnswerFailed(

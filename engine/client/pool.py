@@ -92,7 +92,8 @@ class Pool:
         if replica.ready is not None:
             state = Availability.READY if replica.is_up else Availability.NOT_ANSWERING
             return EngineState(self.name, state, "", 1.0, replica.number)
-        state = Availability.LOADING if self.card is None else Availability.RESTARTING
+        is_first = replica.status is None  # none of its processes has ended
+        state = Availability.LOADING if is_first else Availability.RESTARTING
         now = replica.starting
         return EngineState(self.name, state, now.stage, now.fraction, replica.number)
 

@@ -10,6 +10,7 @@ from lookhear.engine.client.journal import Held, Journal
 from lookhear.engine.client.pool import Pool
 from lookhear.engine.client.replica import Replica
 from lookhear.engine.messages import (
+    AnswerCall,
     AnswerCompleted,
     AnswerFailed,
     AnswerText,
@@ -26,7 +27,7 @@ from lookhear.engine.messages import (
 # Engines that a session may see die while it has something under way and nothing comes of it: it
 # may be what kills them.
 MOST_DEATHS = 3
-_PROGRESS = TextCommitted | TurnSettled | TurnCompleted | AnswerText | AnswerCompleted
+_PROGRESS = TextCommitted | TurnSettled | TurnCompleted | AnswerText | AnswerCall | AnswerCompleted
 
 
 class Seat:

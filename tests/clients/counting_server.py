@@ -47,6 +47,7 @@ class CountingServer:
     api_key: str | None = None
     reply_to_update: dict[str, Any] | None = None  # instead of session.updated
     refusals: list[int] = field(default_factory=list)
+    refusal: tuple[str, str] = ("too_many_speakers", "all places are taken")  # code, message
     is_away: bool = False  # a proxy says so
     connections: int = 0
     updates: list[dict[str, Any]] = field(default_factory=list)
@@ -75,7 +76,8 @@ class CountingServer:
         if self.is_away:
             return connection.respond(HTTPStatus.BAD_GATEWAY, "nobody is behind this proxy")
         if self.refusals:
-            body = {"error": {"message": "all places are taken", "code": "too_many_speakers"}}
+            code, message = self.refusal
+            body = {"error": {"message": message, "code": code}}
             refusal = connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, json.dumps(body))
             refusal.headers["Retry-After"] = str(self.refusals.pop(0))
             return refusal

@@ -43,6 +43,7 @@ class TalkingServer:
     received: list[dict[str, Any]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     refusals: list[int] = field(default_factory=list)  # Retry-After of the first handshakes' 503
+    refusal: str = "all places are taken"  # the body of these
     port: int = 0
 
     @property
@@ -56,7 +57,7 @@ class TalkingServer:
     def _admit(self, connection: ServerConnection, _: Request) -> Response | None:
         if not self.refusals:
             return None
-        refusal = connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, "all places are taken")
+        refusal = connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, self.refusal)
         refusal.headers["Retry-After"] = str(self.refusals.pop(0))
         return refusal
 

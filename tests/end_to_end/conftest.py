@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import psutil
 import pytest
 import pytest_asyncio
 from numpy.typing import NDArray
@@ -95,11 +95,12 @@ async def seeing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runn
 
 def engine_pid(server: ServerProcess) -> int:
     """The process that the gateway started for the model."""
-    listing = subprocess.run(
-        ["ps", "-A", "-ww", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=True
-    ).stdout
-    for line in listing.splitlines():
-        pid, parent, command = line.split(maxsplit=2)
-        if int(parent) == server.pid and "lookhear.engine.process" in command:
-            return int(pid)
-    raise AssertionError(f"no engine process below {server.pid}:\n{listing}")
+    (pid,) = engine_pids(server)
+    return pid
+
+
+def engine_pids(server: ServerProcess) -> list[int]:
+    """Those that the gateway started, in the order of their start."""
+    processes = psutil.Process(server.pid).children()
+    engines = [p for p in processes if "lookhear.engine.process" in p.cmdline()]
+    return [p.pid for p in sorted(engines, key=lambda p: p.create_time())]

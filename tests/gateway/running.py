@@ -9,13 +9,15 @@ import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from opentelemetry.sdk.trace import TracerProvider
 from starlette.applications import Starlette
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidStatus
 
 from lookhear.gateway.app.app import create_app
 from lookhear.gateway.app.server import bind, make_server
@@ -29,6 +31,14 @@ from tests.media.audio.encoders import encode_pcm16
 
 MANUAL: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}
 PATIENCE = 60.0  # seconds after which a missing frame is a failure
+
+
+class Refusal(NamedTuple):
+    """Of a handshake. retry_after: seconds; error: as over HTTP."""
+
+    status: int
+    retry_after: int | None
+    error: dict[str, Any]
 
 
 @dataclass
@@ -53,6 +63,16 @@ class Running:
 
     def client(self, query: str = "intent=transcription", **options: Any) -> Client:
         return Client(f"ws://127.0.0.1:{self.port}/v1/realtime?{query}", options)
+
+    async def refused(self, query: str = "intent=transcription", **options: Any) -> Refusal:
+        """What a client is told that is not let in: the handshake's answer."""
+        with pytest.raises(InvalidStatus) as raised:
+            async with self.client(query, **options):
+                pass
+        response = raised.value.response
+        after = response.headers.get("retry-after")
+        error: dict[str, Any] = json.loads(response.body)["error"]
+        return Refusal(response.status_code, None if after is None else int(after), error)
 
 
 @contextlib.asynccontextmanager

@@ -303,5 +303,5 @@ def test_an_alias_of_nothing_is_refused(alias: str) -> None:
 async def test_an_alias_of_a_model_that_is_down_is_down(name: str) -> None:
     async with running(GatewayConfig(port=0, aliases=ALIASES), FakeEngine(sees=True)) as gateway:
         gateway.engine.down = {"fake-english"}
-        async with gateway.client(f"model={name}") as client:
-            assert (await client.receive())["error"]["code"] == "engine_not_ready"
+        refused = await gateway.refused(f"model={name}")
+        assert (refused.status, refused.error["code"]) == (503, "engine_not_ready")

@@ -26,7 +26,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
@@ -48,6 +47,7 @@ from lookhear.bench.subject import (
     begin,
     consoles,
     finish,
+    models,
     target,
     warm_up,
 )
@@ -198,7 +198,7 @@ def main(argv: list[str]) -> int:
         options.serve = OURS
     with target(options, aside) as subject:
         place = _on_this_machine(subject)
-        hears, sees = _models(subject)
+        hears, sees = models(subject)
         warm_up(subject, options, aside)
         sessions = crowd(_said(options), SESSIONS)
         about = begin(["abuse", *argv])
@@ -266,18 +266,6 @@ def _on_this_machine(subject: Target) -> tuple[str, int]:
             f"attacked, got {subject.address}"
         )
     return "127.0.0.1", parts.port or 80
-
-
-def _models(subject: Target) -> tuple[str, str | None]:
-    """One that transcribes, and one that sees if there is one. LookhearError."""
-    cards: list[dict[str, Any]] = Server(subject.address, subject.api_key).get_json("/v1/models")[
-        "data"
-    ]
-    hears = [card["id"] for card in cards if "transcribe" in card.get("abilities", ["transcribe"])]
-    sees = [card["id"] for card in cards if "image" in card.get("abilities", [])]
-    if not hears:
-        raise UsageError("the server has no model that transcribes")
-    return hears[0], sees[0] if sees else None
 
 
 def _numbers(seen: Seen) -> Json:

@@ -52,15 +52,17 @@ async def videos(assault: Assault) -> None:
     await _ask(assault, [{"type": "video_url", "video_url": {"url": url}}] * VIDEOS, workers=1)
 
 
-def video() -> bytes:
-    """Ten seconds in which little moves. NotInstalled."""
+def video(frames: int = FRAMES, size: tuple[int, int] = SIZE, shade: int = 0) -> bytes:
+    """25 frames a second, in which little moves. size: (width, height). shade: of the first.
+    NotInstalled."""
     av = _library("av")
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as container:
         stream = container.add_stream("h264", rate=25)
-        stream.width, stream.height = SIZE
-        for number in range(FRAMES):
-            picture = np.full((SIZE[1], SIZE[0], 3), number % 256, np.uint8)
+        stream.width, stream.height = size
+        for number in range(frames):
+            grey = (shade + number) % 256
+            picture = np.full((size[1], size[0], 3), grey, np.uint8)
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode())
     return file.getvalue()

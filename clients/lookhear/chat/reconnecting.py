@@ -106,7 +106,9 @@ class ReconnectingChannel:
                 return await self._configure(self._channel)
             except ServerError as error:
                 told, now = error.retry_after, time.monotonic()
-                if told is None or not attempts.lost(now, patience=retry.refused, told=told):
+                if told is None or not attempts.lost(
+                    now, patience=retry.refused, loading=is_loading(error), told=told
+                ):
                     raise
                 delay = attempts.delay()
                 log.warning("%s; trying again in %.0f s", error, delay)

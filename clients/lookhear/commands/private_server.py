@@ -67,6 +67,14 @@ def loading_stage(body: bytes) -> tuple[str, float | None]:
     return stage, share or None
 
 
+def is_loaded(body: bytes) -> bool:
+    """Whether a server that is ready says under `/ready` that no engine of it is being loaded."""
+    try:
+        return all(model["state"] != "loading" for model in json.loads(body)["models"])
+    except (ValueError, KeyError, TypeError):
+        return True  # another release
+
+
 def is_running(server: Server) -> bool:
     """Whether a server with our API answers there."""
     try:
@@ -211,6 +219,8 @@ class ServerProcess(ChildServer):
         except ConnectionFailed:
             self._on_progress("starting the server", None)
             return False
-        if status != 200:
+        # It is ready with the first engine of each model; here none is to be loading beside them.
+        is_whole = status == 200 and is_loaded(body)
+        if not is_whole:
             self._on_progress(*loading_stage(body))
-        return status == 200
+        return is_whole

@@ -165,8 +165,7 @@ class LiveStream:
                         continue
                     self._resume.cut(error)
                     lost, reason = self._retry_reason(error, ready)
-                    # What was held is old news where there was no connection at all.
-                    loading = isinstance(error, ConnectionClosed) and is_loading(self._held_error)
+                    loading = is_loading(lost)
                 now = self._clock()
                 steady = now - connected_at > self._options.steady_seconds
                 useful = steady or self._progressed()

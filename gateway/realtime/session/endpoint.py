@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Sequence
 
 from starlette.responses import JSONResponse
@@ -23,12 +24,14 @@ from lookhear.gateway.realtime.protocol.refusals import NO_PLACE
 from lookhear.gateway.realtime.session.attachment import Attachment
 from lookhear.gateway.realtime.session.machine import SHUT_DOWN
 from lookhear.gateway.realtime.session.session import RealtimeSession
-from lookhear.gateway.services.services import services
+from lookhear.gateway.services.services import GRACE, services
 from lookhear.gateway.sockets.connections import network
 from lookhear.gateway.telemetry.log import address, log_event
 
 # In the URL of a client that comes back: its token, and the last event that it got.
 TOKEN, AFTER = "lookhear_resume", "lookhear_after"
+LOADING_RETRY_AFTER = 1  # seconds; as over HTTP
+FULL_RETRY_AFTER = math.ceil(GRACE)  # seconds: by then who never said anything may be closed
 
 
 async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None:
@@ -105,9 +108,9 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
     down = is_known and not gateway.engine.is_ready(requested or "")
     if down or not gateway.takes_work:
         whose = f" of {requested}" if down else ""
-        message = f"the engine{whose} is not ready; connect again in a moment"
-        problem = ProtocolError(message, code="engine_not_ready", type="server_error")
-        await turn_away(problem, Close(1013, "engine not ready"))
+        message = f"the engine{whose} is not ready; come back in {LOADING_RETRY_AFTER} s"
+        not_ready = Denied(503, "engine_not_ready", message, LOADING_RETRY_AFTER)
+        await deny(not_ready, Close(1013, "engine not ready") if is_page else None)
         return
     unserved = None if within is None else dialect.first_settings(gateway.models)[1]
     if unserved is not None:
@@ -121,10 +124,11 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         of_one = gateway.config.max_client_sessions
         own = f" and {of_one} of one client" if of_one else ""
         message = (
-            f"expected at most {most} sessions at once{own}, all are taken; connect again later"
+            f"expected at most {most} sessions at once{own}, all are taken; come back in "
+            f"{FULL_RETRY_AFTER} s"
         )
-        problem = ProtocolError(message, code="too_many_sessions", type="server_error")
-        await turn_away(problem, Close(1013, "too many sessions"))
+        full = Denied(503, "too_many_sessions", message, FULL_RETRY_AFTER)
+        await deny(full, Close(1013, "too many sessions") if is_page else None)
         return
     speaks_to = _speaks_to(dialect, gateway.models)
     load = None if speaks_to is None else gateway.engine.live_load(speaks_to)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -167,6 +168,15 @@ async def test_a_full_server_is_asked_again_when_it_says(caplog: pytest.LogCaptu
         with pytest.raises(ServerError, match="all places are taken") as refused:
             await AsyncClient(server.url, retry=retry).conversation().__aenter__()
     assert refused.value.retry_after == 60.0 and server.refusals == [61]
+
+
+async def test_a_server_that_loads_its_model_is_waited_for_longer_than_a_full_one() -> None:
+    body = {"error": {"code": "engine_not_ready", "message": "the model loads"}}
+    retry = Retry(first=0.0, refused=0.0)
+    async with TalkingServer(refusals=[0] * 5, refusal=json.dumps(body)).running() as server:
+        async with AsyncClient(server.url, retry=retry).conversation() as talk:
+            assert (await talk.respond().read()).text
+    assert not server.refusals
 
 
 async def test_a_server_that_does_not_come_back() -> None:

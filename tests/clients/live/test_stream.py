@@ -286,6 +286,20 @@ async def test_a_full_server_is_asked_again_when_it_says() -> None:
     assert told[0].patience == Retry().refused
 
 
+async def test_a_server_that_refuses_because_its_model_loads_is_waited_for() -> None:
+    """For longer than one that is full."""
+    loads = ("engine_not_ready", "the model loads")
+    async with CountingServer(refusals=[9] * 40, refusal=loads).running() as server:
+        clock = Clock()
+        events = [e async for e in stream(server, chunked(speech(*TURNS)), clock).events()]
+        assert words(events) == said(*TURNS)
+        assert sum(clock.waits) > Retry().refused and server.refusals == []
+        server.refusals = [9] * 1000
+        with pytest.raises(ServerError, match="the model loads"):
+            await heard(server, speech(*TURNS), retry=Retry(first=0.0, loading=0.0, refused=0.0))
+    assert len(server.refusals) >= 998
+
+
 async def test_a_server_that_stays_full_is_given_up() -> None:
     async with CountingServer(refusals=[9] * 100).running() as server:
         clock = Clock()

@@ -5,7 +5,19 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.client.journal import Held, Journal
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    AnswerCall,
+    AnswerCompleted,
+    AnswerFailed,
+    AnswerSettings,
+    AnswerStarted,
+    AnswerText,
+    AnswerUsage,
+    Event,
+    StartAnswer,
+)
 from tests.engine.client.replayed import Death, play, script
 from tests.engine.speech.scripted import Speech
 
@@ -47,3 +59,57 @@ def test_texts_and_times_are_those_of_a_session_that_nothing_befell(
     assert not journal.is_busy and held.bytes == journal._bytes
     journal.close()
     assert held.bytes == 0 and held.forgotten_seconds == 0.0
+
+
+PIECES = st.one_of(
+    st.builds(
+        AnswerText, st.just("s"), st.just("q"), st.sampled_from(["a", "b", ""]), st.booleans()
+    ),
+    st.builds(
+        AnswerCall,
+        st.just("s"),
+        st.just("q"),
+        st.integers(0, 1),
+        st.sampled_from([None, "look"]),
+        st.sampled_from(["{", "}"]),
+    ),
+)
+
+
+def asked() -> Journal:
+    journal = Journal("s", "m", Held())
+    journal.sent(StartAnswer("s", "q", AnswerSettings("m", seed=1), []))
+    return journal
+
+
+@given(st.lists(PIECES, max_size=12), st.lists(st.integers(0, 14), max_size=4))
+def test_an_answer_is_told_once_however_often_it_is_written(
+    pieces: list[Event], deaths: list[int]
+) -> None:
+    """deaths: after how many events. Text, thinking and calls of tools alike."""
+    usage = AnswerUsage()
+    whole = [AnswerStarted("s", "q", usage), *pieces, AnswerCompleted("s", "q", "stop", usage)]
+    journal, told = asked(), list[Event]()
+    for death in [*(min(death, len(whole) - 1) for death in deaths), len(whole)]:
+        told += [heard for event in whole[:death] if (heard := journal.heard(event)) is not None]
+        messages = journal.replay()
+        assert len(messages) == (1 if death < len(whole) else 0)
+    assert told == whole and not journal.is_busy
+
+
+@given(st.lists(PIECES, min_size=1, max_size=6), st.data())
+def test_an_answer_in_other_words_fails_alone(pieces: list[Event], data: st.DataObject) -> None:
+    """Another piece than the client has, or the end before it has all."""
+    usage = AnswerUsage()
+    journal = asked()
+    for event in (AnswerStarted("s", "q", usage), *pieces):
+        assert journal.heard(event) is event
+    journal.replay()
+    at = data.draw(st.integers(0, len(pieces) - 1))
+    end = AnswerCompleted("s", "q", "stop", usage)
+    other = data.draw(PIECES.filter(lambda piece: piece != pieces[at]) | st.just(end))
+    assert journal.heard(AnswerStarted("s", "q", usage)) is None
+    assert [journal.heard(event) for event in pieces[:at]] == [None] * at
+    failed = journal.heard(other)
+    assert isinstance(failed, AnswerFailed) and failed.code == "engine_died"
+    assert not journal.is_busy

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 from typing import Any
 
 import pytest
+from websockets.exceptions import InvalidStatus
 
 from lookhear.engine.config import ConfigError
 from lookhear.gateway.commands.arguments import gateway_config
@@ -22,9 +24,13 @@ def from_(address: str) -> dict[str, Any]:
 
 
 async def is_refused(gateway: Running, address: str) -> bool:
-    async with gateway.client(**from_(address)) as client:
-        event = await client.receive()
-    return bool(event["type"] == "error" and event["error"]["code"] == "too_many_sessions")
+    try:
+        async with gateway.client(**from_(address)) as client:
+            await client.until("session.created")
+    except InvalidStatus as error:
+        assert json.loads(error.response.body)["error"]["code"] == "too_many_sessions"
+        return True
+    return False
 
 
 async def test_clients_behind_a_trusted_proxy_are_told_apart() -> None:

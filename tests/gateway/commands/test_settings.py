@@ -25,6 +25,7 @@ OPTIONS = {
 }
 OPTIONS = {name: action for name, action in OPTIONS.items() if name not in NOT_SETTINGS}
 WORDS = st.text("abcdefghijkLMNO0123456789-_./:=*", min_size=1, max_size=12)
+WORDS = WORDS.filter(lambda word: word != "--")  # which no option takes
 
 
 def values(action: argparse.Action) -> st.SearchStrategy[str]:
@@ -145,6 +146,12 @@ def test_what_is_printed_is_a_file_that_says_the_same(
     for name in SECRET:
         assert again.pop(name) == []
     assert again == {name: value for name, value in held(found).items() if name not in SECRET}
+
+
+def test_two_dashes_are_no_value(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        read_settings(["--allow-host=a", "--allow-host=--"], {})
+    assert "argument --allow-host: expected a value, got '--'" in capsys.readouterr().err
 
 
 def test_keys_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:

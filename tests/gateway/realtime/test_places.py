@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 from httpx import AsyncClient
-from websockets.exceptions import InvalidStatus
 
 from lookhear.engine.messages import ExpectSpeech, LiveLoad, TurnFailed
 from tests.gateway.fake_engine import FakeEngine, transcript
-from tests.gateway.running import MANUAL, Running, running, tone
+from tests.gateway.running import MANUAL, running, tone
 
 MODEL = "fake/whisper"
 CHAT = {"type": "realtime", "output_modalities": ["text"]}
@@ -29,21 +26,12 @@ def bounded(places: int, *, sees: bool = False) -> FakeEngine:
     return engine
 
 
-async def refused(gateway: Running, query: str = "intent=transcription", **options: Any) -> Any:
-    with pytest.raises(InvalidStatus) as raised:
-        async with gateway.client(query, **options):
-            pass
-    return raised.value.response
-
-
 async def test_one_too_many_gets_503_and_when_to_come_back() -> None:
     async with running(engine=bounded(1)) as gateway:
         async with gateway.client() as first:
             await first.until("session.created")
-            response = await refused(gateway)
-            assert response.status_code == 503
-            assert response.headers["retry-after"] == "12"
-            problem = json.loads(response.body)["error"]
+            status, retry_after, problem = await gateway.refused()
+            assert (status, retry_after) == (503, 12)
             assert problem["code"] == "too_many_speakers"
             assert problem["type"] == "server_error"
             for part in ("within 2 s", "2.4 s", "come back in 12 s"):
@@ -74,7 +62,7 @@ async def test_a_burst_cannot_pass() -> None:
     """Each is counted before its handshake is answered."""
     async with running(engine=bounded(2)) as gateway:
         async with gateway.client() as one, gateway.client() as two:
-            assert (await refused(gateway)).status_code == 503
+            assert (await gateway.refused()).status == 503
             await one.until("session.created")
             await two.until("session.created")
         expected = [m for m in gateway.engine.messages if isinstance(m, ExpectSpeech)]
@@ -87,8 +75,7 @@ async def test_who_may_be_there_to_chat_is_let_in(query: str) -> None:
         async with gateway.client(query) as client:
             await client.until("session.created")
         assert not any(isinstance(m, ExpectSpeech) for m in gateway.engine.messages)
-        response = await refused(gateway, f"model={MODEL}")
-        assert response.status_code == 503
+        assert (await gateway.refused(f"model={MODEL}")).status == 503
 
 
 async def test_other_models_have_places_of_their_own() -> None:
@@ -127,7 +114,7 @@ async def test_it_is_counted_and_shown() -> None:
     async with running(engine=bounded(1)) as gateway, AsyncClient(base_url=gateway.http) as http:
         async with gateway.client() as client:
             await client.until("session.created")
-            await refused(gateway)
+            await gateway.refused()
             states = (await http.get("/ready")).json()["models"]
             told = {state["name"]: state.get("live") for state in states}
             assert told[MODEL] == {

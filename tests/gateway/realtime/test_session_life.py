@@ -77,25 +77,31 @@ async def test_too_many_sessions() -> None:
     async with running(GatewayConfig(port=0, max_sessions=1)) as gateway:
         async with gateway.client() as first:
             await first.until("session.created")
-            async with gateway.client() as second:
-                problem = await second.receive()
-                assert problem["error"]["code"] == "too_many_sessions"
-                await second.socket.wait_closed()
-                assert second.socket.close_code == 1013
+            status, retry_after, error = await gateway.refused()
+            assert (status, error["code"]) == (503, "too_many_sessions")
+            assert error["type"] == "server_error"
+            assert f"come back in {retry_after} s" in error["message"]
+            async with gateway.client(origin=gateway.http) as page:  # sees no handshake's answer
+                assert (await page.receive())["error"] == error | {"event_id": None}
+                await page.socket.wait_closed()
+                assert page.socket.close_code == 1013
         await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
         async with gateway.client() as third:
             await third.until("session.created")
 
 
-async def test_no_engine_no_session() -> None:
+@pytest.mark.parametrize("query", ["", "intent=transcription", "model=fake/whisper"])
+async def test_no_engine_no_session(query: str) -> None:
     engine = FakeEngine()
     engine.ready = False
     async with running(engine=engine) as gateway:
-        async with gateway.client() as client:
-            problem = await client.receive()
-            assert problem["error"]["code"] == "engine_not_ready"
-            await client.socket.wait_closed()
-            assert client.socket.close_code == 1013
+        status, retry_after, error = await gateway.refused(query)
+        assert (status, error["code"]) == (503, "engine_not_ready")
+        assert f"come back in {retry_after} s" in error["message"]
+        async with gateway.client(query, origin=gateway.http) as page:
+            assert (await page.receive())["error"] == error | {"event_id": None}
+            await page.socket.wait_closed()
+            assert page.socket.close_code == 1013
 
 
 async def test_a_dead_engine_ends_every_session_with_one_error(gateway: Running) -> None:
@@ -140,12 +146,9 @@ async def test_the_death_of_one_model_ends_only_its_sessions(gateway: Running) -
         await other.append(tone(0.2))
         await other.send("input_audio_buffer.commit")
         assert (await other.until(".completed"))["transcript"] == transcript(6400)
-        async with gateway.client("model=fake/whisper") as early:
-            problem = await early.receive()
-            assert problem["error"]["code"] == "engine_not_ready"
-            assert "fake/whisper" in problem["error"]["message"]
-            await early.socket.wait_closed()
-            assert early.socket.close_code == 1013
+        early = await gateway.refused("model=fake/whisper")
+        assert (early.status, early.error["code"]) == (503, "engine_not_ready")
+        assert early.retry_after and "fake/whisper" in early.error["message"]
         async with gateway.client() as chooser:  # names its model inside
             await chooser.until("session.created")
             await chooser.update({"audio": {"input": {"transcription": {"model": "fake-english"}}}})

@@ -1,0 +1,336 @@
+"""Several engines of a model: who gets whom, who goes on with what, and when that has an end."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections import Counter
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lookhear.engine.client import client as client_module
+from lookhear.engine.client import journal, seat, supervisor
+from lookhear.engine.client.client import EngineClient, EngineUnavailable, Recovery
+from lookhear.engine.client.pool import Pool
+from lookhear.engine.client.replica import PATIENCE_SECONDS
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    AnswerSettings,
+    AnswerStarted,
+    AnswerText,
+    AnswerUsage,
+    AppendAudio,
+    CloseSession,
+    EndTurn,
+    EngineFailed,
+    Event,
+    ExpectSpeech,
+    FileTranscribed,
+    HoldPicture,
+    LiveLoad,
+    Message,
+    ModelCard,
+    Pong,
+    Ready,
+    StartAnswer,
+    StartTurn,
+    TextCommitted,
+    TranscribeFile,
+    TranscriptionSettings,
+)
+from tests.engine.client.listening import Listening, until
+
+CARD = ModelCard("m", "whisper", [], 0, 0)
+
+
+# --- who gets whom -------------------------------------------------------------------------------
+
+
+def pool_of(replicas: int, device: str = "cpu") -> tuple[Pool, list[Listening]]:
+    config = EngineConfig(model="m", replicas=replicas, device=device)
+    pool = Pool(config, lambda own: Listening(own, lambda _, event: None))
+    for replica in pool.replicas:
+        replica.ready = Ready([CARD], 1, "cpu", "float32")
+        pool.came_up(replica, CARD)
+    return pool, cast(list[Listening], pool.replicas)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=4),
+    st.integers(0, 12),
+)
+def test_all_places_are_filled_before_anybody_is_sent_where_there_is_none(
+    engines: list[tuple[int, int]], comers: int
+) -> None:
+    """engines: speakers and places of each. A burst, within one heartbeat."""
+    pool, replicas = pool_of(len(engines))
+    for replica, (speakers, places) in zip(replicas, engines, strict=True):
+        pool.said(replica, Pong(1, load=LiveLoad(speakers, places, 0.1, 3.0, 2.0, 5.0)))
+    total, inside = sum(places for _, places in engines), sum(s for s, _ in engines)
+    given: Counter[int] = Counter()
+    for come in range(comers):
+        load = pool.load
+        assert load is not None
+        assert (load.places, load.speakers) == (max(0, total - come), inside + come)
+        if not load.places:
+            break
+        chosen = pool.choose()
+        assert chosen is not None
+        pool.seated(chosen)
+        pool.let_in(chosen)
+        given[chosen.number] += 1
+    for replica, (_, places) in zip(replicas, engines, strict=True):
+        assert given[replica.number] <= places
+    assert sum(given.values()) == min(comers, total)
+
+
+def test_the_next_goes_where_words_wait_the_least_then_where_fewest_are() -> None:
+    pool, (first, second, third) = pool_of(3)
+    for replica, lag in ((first, 0.9), (second, 0.31), (third, 0.29)):
+        pool.said(replica, Pong(1, load=LiveLoad(1, 9, lag, 3.0, 2.0, 5.0)))
+    pool.seated(second)
+    assert pool.choose() is third  # alike to a tenth of a second
+    pool.seated(third)
+    pool.seated(third)
+    assert pool.choose() is second
+    pool.left(third)
+    pool.left(third)
+    assert pool.choose() is third
+
+
+def test_one_that_does_not_answer_gets_nobody_while_another_does() -> None:
+    pool, (first, second) = pool_of(2)
+    first.silence = PATIENCE_SECONDS + 1
+    pool.seated(second)
+    assert pool.choose() is second and pool.is_up
+    second.silence = PATIENCE_SECONDS + 1
+    assert pool.choose() is first and pool.choose(hung=False) is None and not pool.is_up
+    first.ready = second.ready = None
+    assert pool.choose() is None
+
+
+@pytest.mark.parametrize(
+    ("replicas", "device", "devices", "share"),
+    [
+        (1, "cuda", ["cuda"], 1),
+        (2, "cuda:0,cuda:1", ["cuda:0", "cuda:1"], 1),
+        (3, "cuda:0,cuda:1", ["cuda:0", "cuda:1", "cuda:0"], 2),
+        (4, "cpu", ["cpu"] * 4, 4),
+    ],
+)
+def test_devices_are_dealt_out_in_turn(
+    replicas: int, device: str, devices: list[str], share: int
+) -> None:
+    """And each engine knows how many share its own."""
+    pool, engines = pool_of(replicas, device)
+    assert [engine.config.device for engine in engines] == devices
+    assert {engine.config.replicas for engine in engines} == {share}
+    assert [engine.label for engine in engines] == ["m", "m#2", "m#3", "m#4"][:replicas]
+
+
+# --- who goes on with what -----------------------------------------------------------------------
+
+
+class Fleet:
+    """A client of a model `m` with two engines."""
+
+    def __init__(self, recover_seconds: float, replicas: int = 2) -> None:
+        config = EngineConfig(model="m", replicas=replicas, recover_seconds=recover_seconds)
+        self.client = EngineClient([config])
+        (self.pool,) = self.client._fleet.pools.values()
+        self.engines = cast(list[Listening], self.pool.replicas)
+        self.told: dict[str, list[Event]] = {}
+
+    async def load(self) -> None:
+        for engine in self.engines:
+            engine.come_up()
+        await self.client.load()
+
+    def open(self, session: str) -> Listening:
+        """With a turn of a tenth of a second -> who has it."""
+        self.told[session] = []
+        self.client.open_session(session, self.told[session].append)
+        self.client.send(StartTurn(session, "t", TranscriptionSettings("m")))
+        self.speak(session)
+        (engine,) = (e for e in self.engines if e.got and e.got[-1].session == session)  # type: ignore[union-attr]
+        return engine
+
+    def speak(self, session: str, seconds: float = 0.1) -> None:
+        samples = np.ones(round(seconds * SAMPLE_RATE), np.float32)
+        self.client.send(AppendAudio(session, "t", samples, 0))
+
+    async def kill(self, engine: Listening) -> None:
+        engine.got.clear()
+        engine.kill()
+        await until(lambda: not engine.is_running)
+
+
+@pytest.fixture(autouse=True)
+def _listening(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "Replica", Listening)
+    monkeypatch.setattr(supervisor, "RESTART_PAUSES", (0.0,))
+
+
+async def test_sessions_of_the_dead_go_on_with_the_other_and_its_own_do_not_notice() -> None:
+    fleet = Fleet(60.0)
+    await fleet.load()
+    owners = {name: fleet.open(name) for name in ("r", "s", "u", "v")}
+    dead, other = fleet.engines
+    assert Counter(owners.values()) == {dead: 2, other: 2}
+    other.got.clear()
+    await fleet.kill(dead)
+    await until(lambda: fleet.client.recovery.moved == 2)
+    moved = [name for name, owner in owners.items() if owner is dead]
+    replay = [ExpectSpeech, StartTurn, AppendAudio]
+    for name in owners:
+        mine = [type(m) for m in other.got if getattr(m, "session", "") == name]
+        assert mine == (replay if name in moved else [])
+    fleet.speak(moved[0])
+    fleet.client.send(EndTurn(moved[0], "t"))
+    assert [type(m) for m in other.got[-2:]] == [AppendAudio, EndTurn]
+    assert not any(fleet.told.values())
+    assert fleet.client.recovery == Recovery(2, 0, 5 * 1600 * 4, 0.0)
+    for name in owners:
+        fleet.client.close_session(name)
+        assert other.got[-1] == CloseSession(name)
+    assert fleet.client.recovery.held_bytes == 0
+    await fleet.client.close()
+
+
+async def test_what_comes_while_there_is_no_engine_is_told_to_the_next() -> None:
+    fleet = Fleet(60.0, replicas=1)
+    await fleet.load()
+    (engine,) = fleet.engines
+    fleet.open("s")
+    await fleet.kill(engine)
+    fleet.speak("s", 0.5)
+    fleet.told["late"] = []
+    fleet.client.open_session("late", fleet.told["late"].append)
+    fleet.client.send(StartTurn("late", "t", TranscriptionSettings("m")))
+    engine.come_up()
+    await until(lambda: fleet.client.recovery.moved == 2)
+    heard = [m for m in engine.got if isinstance(m, AppendAudio)]
+    assert sum(len(m.samples) for m in heard) == round(0.6 * SAMPLE_RATE)
+    assert [m.session for m in engine.got if isinstance(m, StartTurn)] == ["s", "late"]
+    assert not any(fleet.told.values())
+    await fleet.client.close()
+
+
+async def test_who_waited_long_enough_is_told() -> None:
+    fleet = Fleet(0.05, replicas=1)
+    await fleet.load()
+    (engine,) = fleet.engines
+    fleet.open("s")
+    await fleet.kill(engine)
+    await until(lambda: bool(fleet.told["s"]))
+    (failure,) = fleet.told["s"]
+    assert isinstance(failure, EngineFailed) and failure.code == "engine_died"
+    assert fleet.client.recovery == Recovery(0, 1, 0, 0.0)
+    fleet.speak("s")  # too late: nobody has its turn
+    engine.come_up()
+    await until(lambda: fleet.client.ready)
+    assert engine.got == []
+    await fleet.client.close()
+
+
+@pytest.mark.parametrize("says", [False, True])
+async def test_who_kills_engines_one_after_the_other_is_told(says: bool) -> None:
+    """Not if words come in between: then it is something else that kills them."""
+    fleet = Fleet(60.0, replicas=1)
+    await fleet.load()
+    (engine,) = fleet.engines
+    fleet.open("s")
+    for death in range(1, seat.MOST_DEATHS + 2):
+        if says:
+            engine.tell(TextCommitted("s", "t", "a"))
+        await fleet.kill(engine)
+        if death <= seat.MOST_DEATHS or says:
+            engine.come_up()
+            await until(lambda now=death: fleet.client.recovery.moved == now)  # type: ignore[misc]
+    failures = [e for e in fleet.told["s"] if isinstance(e, EngineFailed)]
+    assert len(failures) == (0 if says else 1)
+    assert fleet.client.recovery.lost == len(failures)
+    await fleet.client.close()
+
+
+async def test_who_has_more_under_way_than_is_kept_ends_with_its_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The others of that engine go on."""
+    monkeypatch.setattr(journal.Journal.__init__, "__defaults__", (SAMPLE_RATE * 4,))
+    fleet = Fleet(60.0)
+    await fleet.load()
+    dead = fleet.open("large")
+    fleet.open("elsewhere")
+    assert fleet.open("small") is dead
+    fleet.speak("large", 0.8)
+    fleet.speak("large", 0.2)
+    fleet.speak("large", 0.2)
+    recovery = fleet.client.recovery
+    assert recovery.forgotten_seconds == pytest.approx(1.3)
+    assert recovery.held_bytes == 2 * 1600 * 4
+    await fleet.kill(dead)
+    await until(lambda: fleet.client.recovery.moved == 1)
+    assert [type(e) for e in fleet.told["large"]] == [EngineFailed]
+    assert not fleet.told["small"] and not fleet.told["elsewhere"]
+    await fleet.client.close()
+
+
+async def test_a_question_is_asked_again_with_its_pictures() -> None:
+    fleet = Fleet(60.0)
+    await fleet.load()
+    fleet.told["s"] = []
+    fleet.client.open_session("s", fleet.told["s"].append)
+    asked: list[Message] = [
+        HoldPicture("s", "m", "p", np.ones((2, 2, 3), np.uint8)),
+        StartAnswer("s", "q", AnswerSettings("m", seed=7), []),
+    ]
+    for message in asked:
+        fleet.client.send(message)
+    dead, other = fleet.engines
+    assert dead.got == asked
+    events: list[Event] = [
+        AnswerStarted("s", "q", AnswerUsage()),
+        AnswerText("s", "q", "A "),
+        AnswerText("s", "q", "dog"),
+    ]
+    for event in events[:2]:
+        dead.tell(event)
+    await fleet.kill(dead)
+    await until(lambda: other.got == asked)
+    for event in events:
+        other.tell(event)
+    assert fleet.told["s"] == events
+    await fleet.client.close()
+
+
+async def test_a_file_is_asked_for_once_more() -> None:
+    fleet = Fleet(60.0)
+    await fleet.load()
+    file = TranscribeFile("f", TranscriptionSettings("m"), np.zeros(16, np.float32))
+    waiting = asyncio.create_task(fleet.client.transcribe_file(file))
+    dead, other = fleet.engines
+    await until(lambda: dead.got == [file])
+    await fleet.kill(dead)
+    await until(lambda: other.got == [file])
+    done = FileTranscribed("f", "text", "en", 0.0)
+    other.tell(done)
+    assert await waiting == done
+    again = dataclasses.replace(file, request="g")
+    waiting = asyncio.create_task(fleet.client.transcribe_file(again))
+    dead.come_up()
+    await until(lambda: again in dead.got or again in other.got)
+    owner = dead if again in dead.got else other
+    rest = other if owner is dead else dead
+    await until(lambda: rest.is_running)
+    await fleet.kill(owner)
+    await until(lambda: again in rest.got)
+    await fleet.kill(rest)
+    with pytest.raises(EngineUnavailable, match="ended unexpectedly"):
+        await waiting  # it may be what kills them
+    await fleet.client.close()
