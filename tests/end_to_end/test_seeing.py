@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
@@ -15,6 +16,7 @@ import pytest
 from openai import AsyncOpenAI
 from PIL import Image, ImageDraw
 
+from benchmarks.eager import questions, talk
 from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess
 from tests.end_to_end.conftest import SERVE
@@ -196,3 +198,11 @@ async def test_bad_parts_are_named_and_disturb_nobody(
         model="demo-qwen3-vl", messages=asked(scene(), COLOUR)
     )
     assert completion.choices[0].message.content == "Red."
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.35])
+async def test_an_eager_answer_is_seen_once_the_turn_is_over(
+    seeing: ServerProcess, pause: float
+) -> None:
+    asked = await asyncio.to_thread(talk, seeing.port, questions()[:1], True, [pause])
+    assert (asked.turns, asked.unanswered, asked.wrong) == (1, 0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -296,3 +297,15 @@ def test_too_many_answers(folder: Path) -> None:
     assert isinstance(outcome(events), AnswerCompleted)
     failed = outcome(events, "b")
     assert isinstance(failed, AnswerFailed) and failed.code == "too_many_answers"
+
+
+def test_guesses_leave_half_of_the_places_to_others(folder: Path) -> None:
+    core = make_core(folder, max_answers=2)
+    core.submit(replace(ask(user("Tell me")), is_eager=True))
+    core.submit(replace(ask(user("Tell me"), answer="b"), is_eager=True))
+    core.submit(ask(user("Tell me"), answer="c"))
+    events = rest(core)
+    assert isinstance(outcome(events), AnswerCompleted)
+    failed = outcome(events, "b")
+    assert isinstance(failed, AnswerFailed) and failed.code == "too_many_answers"
+    assert isinstance(outcome(events, "c"), AnswerCompleted)
