@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from lookhear.bench.recordings.dataset import Audio, held_out
 from lookhear.engine.client.client import EngineClient
+from lookhear.engine.client.state import Availability
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import (
     SAMPLE_RATE,
@@ -99,10 +100,15 @@ async def test_an_actor_that_is_killed_and_a_node_that_goes_change_no_text(clust
                 assert pid is not None
                 os.kill(pid, signal.SIGKILL)
 
+            assert client.recovery.moved == 0
             assert await texts(client, kill) == undisturbed
+            assert (moved := client.recovery.moved) >= 1
             for number in range(2):
                 client.close_session(f"s{number}")
+            while not all(state.state is Availability.READY for state in client.states):
+                await asyncio.sleep(0.1)  # the next sessions are to be on both nodes
             assert await texts(client, lambda: cluster.remove_node(first)) == undisturbed
+            assert client.recovery.moved > moved and client.recovery.lost == 0
         finally:
             await client.close()
 
