@@ -1,19 +1,16 @@
-"""One engine process and the socket to it, seen from the gateway."""
+"""One engine process and the stream to it, seen from the gateway."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import dataclasses
-import json
 import logging
-import os
-import signal
-import socket
-import sys
 from collections.abc import Callable
 
 from lookhear.engine.client.errors import EngineUnavailable, WireError
+from lookhear.engine.client.local_process import EngineProcess, LocalProcess
+from lookhear.engine.client.ray_process import RayProcess
 from lookhear.engine.client.state import labelled
 from lookhear.engine.client.wire import PREFIX, Codec
 from lookhear.engine.config import EngineConfig
@@ -25,7 +22,6 @@ log = logging.getLogger(__name__)
 BACKLOG_LIMIT = 256 << 20
 JOINED = 1 << 16  # bytes of a payload that is joined to its header: one write costs less than two
 _FROM_NOTHING = Starting("starting a process", 0.0)
-END_SECONDS = 5.0  # how long a process may take to end after its socket closed
 # An engine that is silent for longer than this, or than so many of its longest step so far, is
 # taken for hung: nobody new is let in until it answers. It answers between two steps only.
 PATIENCE_SECONDS, PATIENCE_STEPS = 5.0, 3.0
@@ -43,7 +39,6 @@ class Replica:
         """module: what the process runs, with the arguments of `engine.process`."""
         self.config = config
         self.number = 1  # among those of its model
-        self._module = module
         self.ready: Ready | None = None
         self.failure: EngineFailed | None = None
         self.starting = _FROM_NOTHING  # how far the start is
@@ -54,33 +49,19 @@ class Replica:
         self.last_ping = 0  # number of the last one that was sent
         self._on_event = on_event
         self._codec = Codec()
-        self._process: asyncio.subprocess.Process | None = None
+        made = RayProcess if config.ray else LocalProcess
+        self._process: EngineProcess = made(module)
         self._writer: asyncio.StreamWriter | None = None
-        self._killed = False
 
     async def run(self, started: asyncio.Event) -> int:
         """Start the process and read its events until it ends; returns its exit status."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.failure = None
-        self._killed = False
-        config = json.dumps(dataclasses.asdict(self.config))
-        arguments = ["--fd", str(theirs.fileno()), "--config", config]
-        with theirs, contextlib.ExitStack() as abandoned:
-            abandoned.enter_context(ours)
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                self._module,
-                *arguments,
-                pass_fds=[theirs.fileno()],
-                # Signals to the gateway's group (Ctrl-C, a supervisor's stop) are the gateway's to
-                # handle: it says goodbye to its clients first. The engine ends with its socket.
-                start_new_session=True,
-            )
-            abandoned.pop_all()
-        if self._killed:  # while it was being started
-            self._process.kill()
-        reader, self._writer = await asyncio.open_unix_connection(sock=ours)
+        try:
+            reader, self._writer = await self._process.start(self.config)
+        except EngineUnavailable as error:
+            self.failure = EngineFailed("model_not_loaded", str(error))
+            started.set()
+            return -1
         try:
             while True:
                 prefix = await reader.readexactly(PREFIX.size)
@@ -113,19 +94,9 @@ class Replica:
             self.silence = self.longest_step = 0.0
             self._writer.close()
             self._writer = None
-            self.status = await self._end()
+            self.status = await self._process.end()
         started.set()
         return self.status
-
-    async def _end(self) -> int:
-        assert self._process is not None
-        if self._process.returncode is None:
-            try:
-                async with asyncio.timeout(END_SECONDS):
-                    return await self._process.wait()
-            except TimeoutError:
-                self._process.kill()
-        return await self._process.wait()
 
     def send(self, message: Message) -> None:
         """Never waits. Raises EngineUnavailable if the process is not up, or BACKLOG_LIMIT is
@@ -181,13 +152,9 @@ class Replica:
 
     def kill(self) -> None:
         """End the process at once; if it is being started, as soon as it is there."""
-        self._killed = True
-        if self._process is not None and self._process.returncode is None:
-            # And what it started: a download, say. The process leads a group of its own.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
 
     @property
     def pid(self) -> int | None:
         """Of the last process that was started."""
-        return self._process.pid if self._process is not None else None
+        return self._process.pid

@@ -14,6 +14,11 @@ class ConfigError(ValueError):
     """A setting cannot be used; the message names the field, the value and what was expected."""
 
 
+def _is_cluster(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    return address == "auto" or (bool(host) and "/" not in host and port.isdecimal())
+
+
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
     """Everything the engine is told at start. Raises `ConfigError` for what cannot be.
@@ -32,6 +37,8 @@ class EngineConfig:
     # Engines that share the model's sessions; each has a copy of the weights. To one of them: how
     # many share its device.
     replicas: int = 1
+    # A Ray cluster whose nodes run the engines: HOST:PORT of its head, or "auto"; "": this machine.
+    ray: str = ""
     # How long sessions wait for an engine, after theirs has died, before they are told; 0: not.
     recover_seconds: float = 30.0
     threads: int = 0  # torch intra-op threads; 0: one for a small model, else all but one
@@ -79,6 +86,7 @@ class EngineConfig:
         dtypes = ("auto", "float32", "bfloat16", "float16")
         checks = (
             ("model", bool(self.model), "a repo id, a folder, a file, a packaged name or auto"),
+            ("ray", not self.ray or _is_cluster(self.ray), "HOST:PORT of a Ray cluster, or auto"),
             ("dtype", self.dtype in dtypes, "auto, float32, bfloat16 or float16"),
             ("window", self.window in ("auto", "full", "short"), "auto, full or short"),
             ("log_level", self.log_level in LEVELS, ", ".join(LEVELS)),

@@ -152,6 +152,8 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--device", default=engine.device, help="cpu, cuda, cuda:1, auto; several for --replicas: "
         "cuda:0,cuda:1 (default: %(default)s)")  # fmt: skip
     _number(add, engine, "--replicas", "N", "engines that share the sessions of a model")
+    add("--ray", default=engine.ray, metavar="HOST:PORT|auto", help="run the engines on the nodes "
+        "of this Ray cluster (default: on this machine)")  # fmt: skip
     _number(add, engine, "--recover-seconds", "S",
         "sessions wait so long for another engine when theirs died; 0: not")  # fmt: skip
     add("--dtype", default=engine.dtype, choices=["auto", "float32", "bfloat16", "float16"],

@@ -18,6 +18,7 @@ from lookhear.engine.client.client import (
     EngineStartError,
     EngineUnavailable,
 )
+from lookhear.engine.client.local_process import LocalProcess
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import (
     SAMPLE_RATE,
@@ -105,7 +106,7 @@ async def test_a_model_that_is_chosen_is_called_what_it_is_and_stays(
     auto = EngineConfig(model="auto", threads=1, recover_seconds=0.0)
     client = EngineClient([auto, EngineConfig(model="null")])
     (null,) = client._fleet.pools["null"].replicas
-    null._module = "benchmarks.socket_load.null_engine"
+    null._process = LocalProcess("benchmarks.socket_load.null_engine")
     assert [state.model for state in client.states] == ["auto", "null"]
     await client.load()
     try:
