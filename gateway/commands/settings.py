@@ -79,8 +79,9 @@ def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> Settings:
     # What is there already gets no default, so what stays None was not given.
     given = argparse.Namespace(**dict.fromkeys(dests))
     for word in argv:
-        if word.startswith("--") and word.endswith("=--"):  # argparse takes it for no value at all
-            parser.error(f"argument {word.removesuffix('=--')}: expected a value, got '--'")
+        option, _, value = word.partition("=")
+        if option.startswith("--") and value == "--":  # argparse takes it for no value at all
+            parser.error(f"argument {option}: expected a value, got '--'")
     parser.parse_intermixed_args(list(argv), given)
     if given.positional_models:
         if given.models:

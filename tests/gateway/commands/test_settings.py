@@ -152,6 +152,7 @@ def test_two_dashes_are_no_value(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         read_settings(["--allow-host=a", "--allow-host=--"], {})
     assert "argument --allow-host: expected a value, got '--'" in capsys.readouterr().err
+    assert str(read_settings(["--api-key-file==--"], {}).options.api_key_file) == "=--"
 
 
 def test_keys_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
