@@ -17,6 +17,9 @@ from lookhear.engine.speech.desk import SpeechDesk
 from lookhear.engine.speech.live_config import Evidence, LiveConfig
 from lookhear.engine.speech.transcriber import Transcriber
 
+# What a word waits for outside the engine: packets, the voice detector, sockets on both sides, and
+# ticks at the ends of turns, which go before others. By `lookhear bench overload`.
+OUTSIDE_SECONDS = 0.2
 # Seconds of audio encoded in one step at most: running decodes wait no longer than that takes.
 ENCODER_BUDGET_SECONDS = 32
 GPU_ENCODER_BUDGET_SECONDS = 128  # four windows of 30 s and some
@@ -91,6 +94,7 @@ def speech_parts(
 
 def _admission(config: EngineConfig, live: LiveConfig, *, queues: bool) -> Admission:
     """queues: a processor gains little by working on many ticks at once."""
-    evidence, interval = live.most_evidence / SAMPLE_RATE, live.tick / SAMPLE_RATE
+    evidence = OUTSIDE_SECONDS + live.most_evidence / SAMPLE_RATE
+    interval = live.tick / SAMPLE_RATE
     lag = LagModel(evidence, interval, config.max_rows, queues)
     return Admission(config.max_lag_seconds or math.inf, lag)
