@@ -513,7 +513,8 @@ async def test_waiting_for_a_turn_takes_nothing_of_the_time_to_fetch() -> None:
         third = asyncio.create_task(one.get("http://media.test/3", policy, ONE))
         gate.open.set()
         assert await second == await third == b"x"
-    assert len(waits) == 3 and waits[1] >= 0.2 > waits[0]
+    # The loop's clock ticks in milliseconds: two of its readings may be off by one each.
+    assert len(waits) == 3 and waits[1] >= 0.197 and waits[0] < 0.1
 
 
 async def test_who_waits_too_long_for_a_turn_is_told() -> None:
