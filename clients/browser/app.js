@@ -6,30 +6,23 @@ import { Chat } from "./chat/chat.js";
 import { Chooser } from "./chooser.js";
 import { Composer } from "./chat/composer.js";
 import { $, keepEnd, reveal } from "./shared/dom.js";
+import { EventLog } from "./events.js";
 import { Exports } from "./transcript/exports.js";
 import { Graph } from "./transcript/graph.js";
 import { Latency } from "./transcript/latency.js";
 import { Highlight } from "./transcript/highlight.js";
 import { Player } from "./transcript/player.js";
+import { Preferences } from "./preferences.js";
 import { deviceProblem, serverProblem } from "./shared/problems.js";
 import { Samples } from "./samples.js";
 import { Session } from "./session/session.js";
+import { WORDING, statusOf } from "./session/status.js";
+import { endNotice, showNotice } from "./shared/notice.js";
 import { Transcript } from "./transcript/transcript.js";
+import { silenceCheck } from "./media/silence.js";
 
 const TRANSCRIBED = "conversation.item.input_audio_transcription.completed";
 const KEPT = "lookhear.input_video_frame.kept";
-const WORDING = {
-  starting: "waiting for the server",
-  idle: "not listening",
-  connecting: "connecting",
-  listening: "listening",
-  speech: "hearing speech",
-  ending: "finishing",
-  answering: "answering",
-  lost: "connection lost, trying again",
-};
-const SILENT = 1e-4; // the level of a microphone that is muted
-const LONGEST_SILENCE = 5000; // ms after which a silent microphone is told of
 const MOST_THUMBNAILS = 100; // of frames that the server has not told of
 
 let audio = null; // {stop} of what is heard
@@ -72,13 +65,14 @@ const samples = new Samples({
   onQuestion: ask,
   onProblem: showNotice,
 });
-const chooser = new Chooser(session, composer, {
-  onNotice: showNotice,
-  onChoice() {
-    samples.offer(chooser.chosen);
-    showState();
-  },
+const chooser = new Chooser(session, composer, () => {
+  samples.offer(chooser.chosen);
+  showState();
 });
+const preferences = new Preferences(session, () => {
+  if (source === "microphone") listen(); // the session goes on
+});
+new EventLog(session.connection);
 const exported = new Exports(() => transcript.turns, showNotice);
 
 function ask(text, pictures) {
@@ -105,25 +99,8 @@ function showFrame(picture, timestamp) {
 
 // --- what is shown ------------------------------------------------------------------------------
 
-// about: "connection" for what is over once there is one.
-function showNotice(text, about = "") {
-  $("notice").dataset.about = about;
-  $("notice-text").textContent = text;
-  $("notice").hidden = !text;
-}
-
-function state() {
-  if (!chooser.cards.length) return "starting";
-  if (session.connection.state === "lost") return "lost";
-  if (session.connection.state !== "closed" && !session.ready) return "connecting";
-  if (session.ending) return "ending";
-  if (session.turns.isSpeaking) return "speech";
-  if (session.active) return "answering";
-  return session.listening ? "listening" : "idle";
-}
-
 function showState() {
-  const now = state();
+  const now = statusOf(session, chooser.cards.length > 0);
   if ($("state").dataset.state !== now) {
     $("state").dataset.state = now;
     $("state").textContent = WORDING[now];
@@ -145,7 +122,7 @@ function showExports() {
 session.addEventListener("state", showState);
 session.addEventListener("ready", ({ detail }) => {
   latency.configure(detail.session);
-  if ($("notice").dataset.about === "connection") showNotice("");
+  endNotice("connection");
   $("key-form").hidden = true;
 });
 session.addEventListener("event", ({ detail: { message, at } }) => {
@@ -199,7 +176,7 @@ async function start(kind, open, onBegin = () => {}) {
   session.configure({ answers: kind === "microphone" && $("answers").checked });
   session.listen();
   if (kind === "microphone") showToSpeech();
-  const hears = kind === "microphone" ? voiceCheck() : () => {};
+  const hears = kind === "microphone" ? silenceCheck() : () => {};
   try {
     const opened = await open(
       (pcm, level) => {
@@ -221,25 +198,6 @@ async function start(kind, open, onBegin = () => {}) {
   }
 }
 
-// Tells of a microphone that is silent from the first. -> hears(level)
-function voiceCheck() {
-  const began = performance.now();
-  let isTold = false;
-  let hasSound = false;
-  return (level) => {
-    if (hasSound) return;
-    hasSound = level > SILENT;
-    if (hasSound && isTold && $("notice").dataset.about === "silence") showNotice("");
-    if (hasSound || isTold || performance.now() - began < LONGEST_SILENCE) return;
-    isTold = true;
-    showNotice(
-      "The microphone is silent. It may be muted, or the browser may be using another one: " +
-        "look at the microphone in its address bar.",
-      "silence",
-    );
-  };
-}
-
 async function stopAudio() {
   const opened = audio;
   audio = source = attempt = null;
@@ -256,12 +214,15 @@ async function end() {
 }
 
 const listen = () =>
-  start("microphone", (onPiece, _, onEnd) =>
-    microphone(onPiece, () => {
+  start("microphone", async (onPiece, _, onEnd) => {
+    const onGone = () => {
       onEnd();
       showNotice("The microphone was unplugged or taken away.");
-    }),
-  );
+    };
+    const opened = await microphone(preferences.microphones.chosen, onPiece, onGone);
+    preferences.microphones.refresh(); // their names are told now
+    return opened;
+  });
 
 // --- files --------------------------------------------------------------------------------------
 

@@ -2,16 +2,17 @@
 
 import { $ } from "./shared/dom.js";
 import { KeyWanted, able, languages, servedModels } from "./shared/models.js";
+import { showNotice } from "./shared/notice.js";
 
 const NO_CHAT =
   "No model that sees or answers is served here. Start the server with one besides, for example: " +
   "lookhear serve --model demo-qwen3-asr --model demo-qwen3-vl";
 
 export class Chooser {
-  // session: is told what was chosen. composer: is told what is seen. onNotice(text).
-  // onChoice(): something was chosen.
-  constructor(session, composer, { onNotice, onChoice }) {
-    Object.assign(this, { session, composer, onNotice, onChoice });
+  // session: is told what was chosen. composer: is told what is seen. onChoice(): something was
+  // chosen.
+  constructor(session, composer, onChoice) {
+    Object.assign(this, { session, composer, onChoice });
     this.cards = [];
     this.chosen = {}; // cards, by what for
     $("key-form").addEventListener("submit", (submit) => {
@@ -32,14 +33,14 @@ export class Chooser {
   async find() {
     const { key } = this.session.settings;
     try {
-      this.cards = await servedModels(key, this.onNotice);
+      this.cards = await servedModels(key, (text) => showNotice(text, "starting"));
     } catch (error) {
       if (!(error instanceof KeyWanted)) throw error;
-      this.onNotice(key ? "The server did not accept this key." : "");
+      showNotice(key ? "The server did not accept this key." : "");
       this.askForKey();
       return;
     }
-    this.onNotice("");
+    showNotice("");
     $("key-form").hidden = true;
     const speech = list("speech-model", able(this.cards, "transcribe"));
     // The first that sees, if any does.
@@ -70,9 +71,10 @@ export class Chooser {
     about("chat", talking);
     const sees = (ability) => Boolean(talking?.abilities.includes(ability));
     this.composer.setSight({ image: sees("image"), video: sees("video") }, this.blind(talking));
-    $("chat-hint").textContent = sees("image")
-      ? "Ask something, aloud or in writing. Drop, paste or choose a picture, or show it the camera."
-      : "Ask something, aloud or in writing.";
+    const hints = ["Ask something."];
+    if (sees("image")) hints.push("Drop, paste or choose a picture, or show it the camera.");
+    if (speech) hints.push("To ask aloud, tick “answer what I say”.");
+    $("chat-hint").textContent = hints.join(" ");
     this.session.configure({
       speech: speech?.id ?? null,
       chat: talking?.id ?? null,

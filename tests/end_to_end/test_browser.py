@@ -78,6 +78,7 @@ async def test_a_spoken_question_about_a_picture(page: Page, tmp_path: Path) -> 
     scene("blue").save(tmp_path / "scene.png")
     await page.choose_files("#picture", tmp_path / "scene.png")
     await page.until("document.querySelector('.attachment')")
+    await page.click("#answers")
     await page.click("#toggle")
     await page.until(f"/[.]$/.test({LAST}.innerText)")
     assert await page.text(".turn .committed") == QUESTION

@@ -37,12 +37,13 @@ async function record(connect, onPiece) {
   }
 }
 
-// onGone: it was unplugged, or taken away.
-export async function microphone(onPiece, onGone) {
+// device: the id of the one that is wanted, or "". onGone: it was unplugged, or taken away.
+export async function microphone(device, onPiece, onGone) {
   checkDevices("microphone");
   const stream = await navigator.mediaDevices.getUserMedia({
     // As it is: what makes a call pleasant (nothing is played here) makes words harder to tell.
     audio: {
+      deviceId: device ? { ideal: device } : undefined,
       channelCount: 1,
       echoCancellation: false,
       noiseSuppression: false,

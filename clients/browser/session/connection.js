@@ -6,8 +6,9 @@ const RETRIED = new Set([1001, 1005, 1006, 1011, 1012, 1013]);
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 8000;
 
-// Emits: message {message}; lost {why, pause} before another try, unless `wanted()` is false, then
-// closed; failed {why, key} if trying again is of no use (key: the server wants an API key).
+// Emits: wire {event, isSent} for all that goes over it; message {message}; lost {why, pause} before
+// another try, unless `wanted()` is false, then closed; failed {why, key} if trying again is of no
+// use (key: the server wants an API key).
 export class Connection extends EventTarget {
   constructor(wanted) {
     super();
@@ -54,6 +55,7 @@ export class Connection extends EventTarget {
 
   take(message) {
     this.state = "open";
+    this.say("wire", { event: message, isSent: false });
     if (message.type === "error") {
       this.problem = message.error;
       if (message.error.code === "invalid_api_key") {
@@ -66,7 +68,9 @@ export class Connection extends EventTarget {
 
   // One that is closing takes nothing more: what matters is said again on the next.
   send(event) {
-    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(event));
+    if (this.socket.readyState !== WebSocket.OPEN) return;
+    this.socket.send(JSON.stringify(event));
+    this.say("wire", { event, isSent: true });
   }
 
   // Bytes that wait to be sent.

@@ -4,12 +4,11 @@
 import { Connection } from "./connection.js";
 import { Frames } from "./frames.js";
 import { History } from "./history.js";
-import { sessionObject } from "./settings.js";
+import { endingSilence, sessionObject } from "./settings.js";
 import { ReplayBuffer, Sent, base64 } from "./replay.js";
 import { Turns } from "./turns.js";
 
 const TRANSCRIPTION = "conversation.item.input_audio_transcription.";
-const SILENCE = 1200; // ms that end a turn by voice
 const ENGINE_LOST = new Set(["engine_died", "engine_unavailable"]);
 const BUSY_SOCKET = 2_000_000; // bytes waiting: the camera's frames are left out then
 
@@ -20,8 +19,10 @@ const BUSY_SOCKET = 2_000_000; // bytes waiting: the camera's frames are left ou
 export class Session extends EventTarget {
   constructor() {
     super();
-    // speech, chat: ids of models, null for none. answers: speech is answered.
-    this.settings = { key: "", speech: null, chat: null, language: "", answers: true };
+    // speech, chat: ids of models, null for none. answers: speech is answered. turnEnd: of
+    // settings.js.
+    this.settings = { key: "", speech: null, chat: null, language: "", prompt: "" };
+    Object.assign(this.settings, { turnEnd: "pause", answers: false });
     this.replay = new ReplayBuffer();
     this.connection = new Connection(() => this.isWanted);
     this.connection.addEventListener("message", ({ detail }) => this.take(detail.message));
@@ -64,7 +65,12 @@ export class Session extends EventTarget {
     this.ending = this.asked = this.drained = false;
     this.hearFrom(this.replay.end);
     this.active = null; // the id of the answer under way
-    this.owed = this.requested = false;
+    this.owed = this.requested = this.hasWords = false;
+  }
+
+  // An answer is due, and none of it is there.
+  get isThinking() {
+    return this.active ? !this.hasWords : this.ready && (this.owed || this.requested);
   }
 
   say(type, detail = {}) {
@@ -122,7 +128,10 @@ export class Session extends EventTarget {
   endSpeech() {
     if (!this.listening) return;
     // Only a turn that ends by voice is answered, so let it end so.
-    if (this.settings.chat) this.replay.add(new ArrayBuffer(SILENCE * 24 * 2));
+    if (this.settings.chat) {
+      const silence = endingSilence(this.settings.turnEnd);
+      this.replay.add(new ArrayBuffer(silence * 24 * 2));
+    }
     this.listening = false;
     this.ending = true;
     this.flush();
@@ -251,7 +260,10 @@ export class Session extends EventTarget {
       case "response.created":
         this.active = message.response.id;
         this.behind = this.history.last;
-        this.owed = this.requested = false;
+        this.owed = this.requested = this.hasWords = false;
+        break;
+      case "response.output_text.delta":
+        this.hasWords = true;
         break;
       case "response.done":
         this.onDone(message.response);

@@ -1,10 +1,22 @@
 // The session object of `session.update`.
 
-// settings: {speech, chat, language, answers} of a Session. wordTimes: ask for them.
-export function sessionObject({ speech, chat, language, answers }, wordTimes) {
+// What ends a turn, by the name of the page's choice, and the silence (ms) that surely ends one.
+const TURN_ENDS = {
+  pause: { silence: 1200, detection: { type: "server_vad" } },
+  high: { silence: 1800, detection: { type: "semantic_vad", eagerness: "high" } },
+  auto: { silence: 2600, detection: { type: "semantic_vad", eagerness: "auto" } },
+  low: { silence: 4600, detection: { type: "semantic_vad", eagerness: "low" } },
+};
+
+export const endingSilence = (turnEnd) => TURN_ENDS[turnEnd].silence;
+
+// settings: {speech, chat, language, prompt, turnEnd, answers} of a Session. wordTimes: ask for
+// them.
+export function sessionObject(settings, wordTimes) {
+  const { speech, chat, language, prompt, turnEnd, answers } = settings;
   const input = { format: { type: "audio/pcm", rate: 24000 } };
-  if (speech) input.transcription = { model: speech, language: language || null };
-  input.turn_detection = { type: "server_vad" };
+  if (speech) input.transcription = { model: speech, language: language || null, prompt };
+  input.turn_detection = { ...TURN_ENDS[turnEnd].detection };
   const session = {
     type: chat ? "realtime" : "transcription",
     audio: { input },

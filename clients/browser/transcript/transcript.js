@@ -7,6 +7,7 @@ import { Speech } from "./speech.js";
 const TRANSCRIPTION = "conversation.item.input_audio_transcription.";
 const PROVISIONAL = "lookhear.input_audio_transcription.provisional";
 const WORDS = "lookhear.input_audio_transcription.words";
+const NEAR = 3000; // ms between the start of a turn and of the same turn, heard again
 
 export class Transcript {
   // box: its element. hint: shown while there is nothing. onChange(): of whether there is text.
@@ -19,6 +20,7 @@ export class Transcript {
       if (word) onSeek(word.start);
     });
     this.open = new Map(); // turns by item id
+    this.lost = []; // turns that are to be heard again: their firm text stays until it is said anew
     this.kept = []; // finished ones, in the order of their speech
   }
 
@@ -29,26 +31,60 @@ export class Transcript {
 
   // those under way as well
   get all() {
-    return [...this.kept, ...this.open.values()].sort((a, b) => a.start - b.start);
+    return [...this.kept, ...this.lost, ...this.open.values()].sort((a, b) => a.start - b.start);
   }
 
   clear() {
     this.kept = [];
+    this.lost = [];
     this.open.clear();
     this.box.querySelectorAll(".turn").forEach((element) => element.remove());
     this.hint.hidden = false;
     this.onChange();
   }
 
-  // These turns will be heard again from their start.
+  // These turns will be heard again from their start. What is firm of them stays.
   lose(ids) {
-    for (const id of ids) this.remove(id);
+    for (const id of ids) {
+      const turn = this.open.get(id);
+      if (!turn) continue;
+      const [kept, gone] = turn.before ? [turn.before, turn] : [turn, null];
+      gone?.element.remove();
+      this.open.delete(id);
+      kept.provisional.textContent = "";
+      if (kept.text.trim()) this.lost.push(kept);
+      else kept.element.remove();
+    }
+    this.hint.hidden = this.box.querySelector(".turn") !== null;
+  }
+
+  // A turn that begins near a lost one is that, heard again: it is shown in its place once it has
+  // as much to say. What lies further back is not heard again.
+  resume(turn) {
+    this.lost.sort((a, b) => a.start - b.start);
+    while (this.lost.length && this.lost[0].start < turn.start - NEAR) this.keep(this.lost.shift());
+    if (!this.lost.length || this.lost[0].start > turn.start + NEAR) return;
+    turn.before = this.lost.shift();
+    turn.element.hidden = true;
+  }
+
+  replace(turn) {
+    if (!turn.before) return;
+    turn.before.element.replaceWith(turn.element);
+    turn.before = null;
+    turn.element.hidden = false;
   }
 
   // Nothing more will come of the open turns: what there is of them stays.
   giveUp() {
-    for (const [id, turn] of [...this.open])
-      this.complete(id, { transcript: turn.text, usage: { seconds: 0 } });
+    this.lose([...this.open.keys()]);
+    while (this.lost.length) this.keep(this.lost.shift());
+  }
+
+  keep(turn) {
+    turn.text = turn.text.trim();
+    this.kept.push(turn);
+    this.onChange();
   }
 
   remove(id) {
@@ -72,7 +108,8 @@ export class Transcript {
     const element = make("p", "turn", {}, time, said);
     this.box.append(element);
     const { words } = speech;
-    turn = { start: 0, end: 0, text: "", words, speech, element, time, provisional, note };
+    const before = null;
+    turn = { start: 0, end: 0, text: "", words, speech, element, time, provisional, note, before };
     this.open.set(id, turn);
     return turn;
   }
@@ -95,6 +132,7 @@ export class Transcript {
           turn.time.replaceWith(seeker);
           seeker.append(turn.time);
         }
+        this.resume(turn);
         break;
       }
       case "input_audio_buffer.speech_stopped":
@@ -105,6 +143,7 @@ export class Transcript {
         turn.text += message.delta;
         turn.speech.add(message.delta);
         turn.provisional.textContent = "";
+        if (turn.before && turn.text.length >= turn.before.text.length) this.replace(turn);
         break;
       }
       case PROVISIONAL:
@@ -122,6 +161,7 @@ export class Transcript {
         this.complete(id, message);
         break;
       case TRANSCRIPTION + "failed":
+        this.replace(this.turn(id));
         this.turn(id).provisional.textContent = "";
         this.turn(id).note.textContent = message.error.message;
         this.turn(id).element.classList.add("failed");
@@ -134,6 +174,7 @@ export class Transcript {
     const turn = this.turn(id);
     turn.text = message.transcript.trim();
     turn.provisional.textContent = "";
+    this.replace(turn);
     if (!turn.text) {
       this.remove(id);
       return;

@@ -22,6 +22,12 @@ from tests.gateway.running import Running, running
 pytestmark = IN_CHROMIUM
 
 ANSWERS = "document.querySelectorAll('.answer:not(.waiting)').length"
+# How much firm text was seen, after every change, in `firm`.
+WATCH_FIRM = """globalThis.firm = [], new MutationObserver(() => {
+    const seen = [...document.querySelectorAll(".turn:not([hidden]) .committed")];
+    firm.push(seen.map((one) => one.innerText.trim()).join(" ").length);
+}).observe(document.querySelector("#transcript"),
+    { subtree: true, childList: true, characterData: true, attributes: true })"""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -103,6 +109,7 @@ async def test_a_spoken_question_about_a_picture_is_transcribed_and_answered(
 ) -> None:
     await page.choose_files("#picture", photo)
     await page.until("document.querySelector('.attachment')")
+    await page.click("#answers")
     await page.click("#toggle")
     await page.until("/you said w0 w1.* w9/.test(document.querySelector('.answer p').innerText)")
     said = await page.js("[...document.querySelectorAll('.turn .committed')].at(-1).innerText")
@@ -123,10 +130,9 @@ async def test_a_spoken_question_about_a_picture_is_transcribed_and_answered(
     assert not await page.js("document.querySelector('#srt').disabled")
 
 
-async def test_speech_is_only_transcribed_where_no_answer_is_wanted(
+async def test_speech_is_only_transcribed_unless_an_answer_is_wanted(
     page: Page, seeing: Running
 ) -> None:
-    await page.click("#answers")
     await page.click("#toggle")
     await page.until("document.querySelector('.turn .note').innerText == 'English'")
     await page.click("#toggle")
@@ -231,16 +237,21 @@ async def test_a_lost_connection_loses_no_question(
 
 async def test_a_lost_connection_loses_nothing_that_was_said(page: Page, seeing: Running) -> None:
     seeing.engine.hold = True  # the turn does not end before the connection does
+    await page.click("#answers")
     await page.click("#toggle")
     await page.until("/w4/.test(document.querySelector('.turn .committed').innerText)")
     began = await began_at(page)
+    await page.js(f"void ({WATCH_FIRM})")
     seeing.engine.die()
     await page.until("document.querySelector('#state').dataset.state == 'lost'")
+    assert "w4" in await page.text(".turn .committed")
     seeing.engine.hold = False
     seeing.engine.be_well()
     await page.until(f"{ANSWERS} == 1")
     assert (await page.text(".turn .committed")).startswith("w0 w1 w2 w3 w4 w5")
     assert abs(await began_at(page) - began) <= 1  # second: it is told in whole ones
+    assert await page.js("document.querySelectorAll('.turn').length") == 1
+    assert min(await page.js("firm")) >= len("w0 w1 w2 w3 w4")
 
 
 @pytest.mark.parametrize(
@@ -297,6 +308,7 @@ async def test_a_new_chat_while_somebody_speaks(page: Page, seeing: Running) -> 
     await ask(page, "old")
     await page.until(IDLE + " && /old$/.test(document.querySelector('.answer').innerText)")
     seeing.engine.hold = True
+    await page.click("#answers")
     await page.click("#toggle")
     await page.until("/w2/.test(document.querySelector('.turn .committed').innerText)")
     await page.click("#new-chat")
