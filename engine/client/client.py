@@ -63,6 +63,8 @@ __all__ = [
 ]
 
 EventHandler = Callable[[Event], None]
+# An engine that is to end lets those who speak come to the end of their turn, but no longer.
+MOVE_SECONDS = 15.0
 
 
 @dataclass(slots=True)
@@ -90,6 +92,7 @@ class EngineClient:
             self._on_event,
             self._on_death,
             self._move,
+            self._vacate,
         )
         self._listeners: dict[str, _Listener] = {}
         self._works: dict[tuple[str, str], Seat] = {}  # turns and answers
@@ -326,6 +329,24 @@ class EngineClient:
                 self._hand_out(session, failure)
         self._move(pool)
 
+    def _vacate(self, pool: Pool, replica: Replica) -> bool:
+        """Sessions of an engine that is to end go on with the others, between two turns where they
+        can. Returns whether nobody has anything there any more."""
+        chosen = pool.choose(hung=False)
+        if chosen is None or chosen in pool.retiring:
+            return False
+        now = asyncio.get_running_loop().time()
+        is_late = now >= pool.retiring[replica] + MOVE_SECONDS
+        seats = [listener.seats.get(pool) for listener in self._listeners.values()]
+        left = [seat for seat in seats if seat is not None and seat.replica is replica]
+        for seat in left:
+            if seat.can_resume and (is_late or not seat.is_busy):
+                seat.leave()
+                self._wait(seat)
+        self._move(pool)
+        is_used = any(seat.replica is replica for seat in left)
+        return not is_used and not any(owner is replica for owner, _ in self._files.values())
+
     def _wait(self, seat: Seat) -> None:
         """For an engine, so long and no longer."""
         self._waiting[seat] = None
@@ -349,9 +370,10 @@ class EngineClient:
                 if seat not in self._waiting:
                     continue  # it was closed, or given up
                 with contextlib.suppress(EngineUnavailable):  # it died in the meantime
+                    has_left = seat.has_left
                     seat.resume(replica)
                     del self._waiting[seat]
-                    self._moved += 1
+                    self._moved += not has_left
         finally:
             del self._moving[pool]
 

@@ -31,7 +31,9 @@ ProgressHandler = Callable[[str, Starting], None]  # told the engine's label wit
 
 class Fleet:
     """on_event: told what an engine says, but for its life. on_death: told of an engine that ended
-    unexpectedly, and why. on_change: told when an engine of a model may be asked again."""
+    unexpectedly, and why. on_change: told when an engine of a model may be asked again.
+    on_retiring: told again and again of an engine that is to end, which then loses its sessions;
+    returns whether it has lost all."""
 
     def __init__(
         self,
@@ -40,14 +42,16 @@ class Fleet:
         on_event: Callable[[Pool, Replica, Event], None],
         on_death: Callable[[Pool, Replica, EngineFailed], None],
         on_change: Callable[[Pool], None],
+        on_retiring: Callable[[Pool, Replica], bool],
     ) -> None:
         names = [config.name for config in configs]
         if len(set(names)) != len(names):
             raise ValueError(f"models need different names, got {', '.join(names)}")
         self._hand_on, self._on_death, self._on_change = on_event, on_death, on_change
+        self._on_retiring = on_retiring
         self._on_progress: ProgressHandler | None = None
-        self._closing = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._closing: dict[Replica, asyncio.Event] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self.pools = {c.name: Pool(c, lambda own: make(own, self._on_event)) for c in configs}
 
     @property
@@ -87,30 +91,66 @@ class Fleet:
         await asyncio.gather(*map(self._first_start, others))
 
     async def _first_start(self, replica: Replica) -> None:
-        started = asyncio.Event()
-        keeping = keep_alive(replica, self._closing, started, self._was_ready, self._ended)
-        self._tasks.append(asyncio.create_task(keeping))
-        await started.wait()
+        await self._keep(replica).wait()
         if replica.ready is None:
             reason = f"its process ended with status {replica.status} before it was ready"
             if replica.failure is not None:
                 reason = replica.failure.message.removeprefix(f"{replica.config.model}: ")
             raise EngineStartError(f"cannot load {replica.config.name}: {reason}")
 
+    def _keep(self, replica: Replica) -> asyncio.Event:
+        """Keeps it alive from now on. Returns what is set when its first start has ended."""
+        started, closing = asyncio.Event(), asyncio.Event()
+        self._closing[replica] = closing
+        keeping = keep_alive(replica, closing, started, self._was_ready, self._ended)
+        task = asyncio.create_task(keeping)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return started
+
     def _was_ready(self, replica: Replica) -> bool:
-        return self._pool_of(replica).card is not None
+        pool = self._pool_of(replica)
+        return pool is not None and pool.card is not None
 
     async def close(self) -> None:
         """End all engines and wait for them."""
-        self._closing.set()
-        for replica in [replica for pool in self.pools.values() for replica in pool.replicas]:
-            if replica.ready is not None:
-                with contextlib.suppress(EngineUnavailable):  # it ends with its socket too
-                    replica.send(Shutdown())
-                replica.hang_up()
-            else:
-                replica.kill()  # it may be loading for minutes
+        for replica in list(self._closing):
+            self._end(replica)
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _end(self, replica: Replica) -> None:
+        """For good."""
+        self._closing.pop(replica).set()
+        if replica.ready is not None:
+            with contextlib.suppress(EngineUnavailable):  # it ends with its socket too
+                replica.send(Shutdown())
+            replica.hang_up()
+        else:
+            replica.kill()  # it may be loading for minutes
+
+    # --- more and fewer --------------------------------------------------------------------------
+
+    def _scale(self, pool: Pool) -> None:
+        """After each answer to a heartbeat."""
+        if pool.scaling is None or pool.card is None:
+            return
+        up = sum(replica.ready is not None for replica in pool.staying)
+        starting = len(pool.staying) - up
+        now = asyncio.get_running_loop().time()
+        change = pool.scaling.change(now, pool.load, up, starting)
+        if change > 0 and pool.retiring:
+            log.info("engine of %s is needed again", pool.retiring.popitem()[0].label)
+        elif change > 0:
+            replica = pool.add()
+            log.info("engine of %s is started: there are few places", replica.label)
+            self._keep(replica)
+        elif change < 0:
+            log.info("engine of %s is to end: the others have room", pool.retire(now).label)
+        for replica in list(pool.retiring):
+            if self._on_retiring(pool, replica):
+                log.info("engine of %s ends", replica.label)
+                pool.remove(replica)
+                self._end(replica)
 
     # --- how they are ----------------------------------------------------------------------------
 
@@ -157,11 +197,14 @@ class Fleet:
 
     # --- events ----------------------------------------------------------------------------------
 
-    def _pool_of(self, replica: Replica) -> Pool:
-        return next(pool for pool in self.pools.values() if replica in pool.replicas)
+    def _pool_of(self, replica: Replica) -> Pool | None:
+        """None: it was told to end."""
+        return next((pool for pool in self.pools.values() if replica in pool.replicas), None)
 
     def _on_event(self, replica: Replica, event: Event) -> None:
         pool = self._pool_of(replica)
+        if pool is None:
+            return
         match event:
             case Starting():
                 if self._on_progress is not None:
@@ -174,11 +217,14 @@ class Fleet:
             case Pong():
                 pool.said(replica, event)
                 self._on_change(pool)
+                self._scale(pool)
             case _:
                 self._hand_on(pool, replica, event)
 
     def _ended(self, replica: Replica, status: int) -> None:
         pool = self._pool_of(replica)
+        if pool is None:
+            return
         log.error("engine of %s ended with status %d; starting it again", replica.label, status)
         pool.died(replica)
         ended = f"the engine of {pool.name} ended unexpectedly"

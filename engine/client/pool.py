@@ -9,32 +9,70 @@ from collections.abc import Callable
 
 from lookhear.engine.client.places import Places
 from lookhear.engine.client.replica import Replica
+from lookhear.engine.client.scaling import Scaling
 from lookhear.engine.client.state import Availability, EngineState
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import LiveLoad, ModelCard, Pong
 
 
 class Pool:
-    """replicas: the first is loaded before the others, which load what it chose. card: of the
-    model, once it was ready."""
+    """replicas: the first is loaded before the others, which load what it chose. scaling: how many
+    there are to be, where that may change. card: of the model, once it was ready."""
 
     def __init__(self, config: EngineConfig, make: Callable[[EngineConfig], Replica]) -> None:
         """config: several devices, parted by commas, are dealt out in turn. Each engine is told
         how many share its device."""
-        devices = config.device.split(",")
-        share = -(-config.replicas // len(devices))
+        self._config, self._make = config, make
+        most = max(config.replicas, config.max_replicas)
+        self.scaling = Scaling(config.replicas, most) if config.can_grow else None
         self.replicas: list[Replica] = []
-        for number in range(1, config.replicas + 1):
-            device = devices[(number - 1) % len(devices)]
-            replica = make(dataclasses.replace(config, device=device, replicas=share))
-            replica.number = number
-            self.replicas.append(replica)
+        self.retiring: dict[Replica, float] = {}  # get nobody new, and end; since when
+        for _ in range(config.replicas):
+            self.add()
         self.card: ModelCard | None = None
         self.recover_seconds = config.recover_seconds
         self.stats: dict[Replica, Pong] = {}
         self._places: dict[Replica, Places] = {}  # of engines that are up
         self._sessions: Counter[Replica] = Counter()
         self._changed = asyncio.Event()
+
+    def add(self) -> Replica:
+        """One more, to be started."""
+        devices = self._config.device.split(",")
+        most = max(self._config.replicas, self._config.max_replicas)
+        taken = {replica.number for replica in self.replicas}
+        number = next(n for n in range(1, most + 2) if n not in taken)
+        replica = self._make(
+            dataclasses.replace(
+                self._config,
+                model=self.replicas[0].config.model if self.replicas else self._config.model,
+                device=devices[(number - 1) % len(devices)],
+                replicas=-(-most // len(devices)),
+            )
+        )
+        replica.number = number
+        self.replicas.append(replica)
+        return replica
+
+    def retire(self, now: float) -> Replica:
+        """One less: one that is not up, else that with the fewest sessions, else the youngest. The
+        first one stays."""
+        others = [r for r in self.replicas[1:] if r not in self.retiring]
+        chosen = min(others, key=lambda r: (r.is_up, self._sessions[r], -r.number))
+        self.retiring[chosen] = now
+        return chosen
+
+    def remove(self, replica: Replica) -> None:
+        """It has ended for good."""
+        self.died(replica)
+        del self.retiring[replica]
+        self.replicas.remove(replica)
+        del self._sessions[replica]
+
+    @property
+    def staying(self) -> list[Replica]:
+        """Those that are not to end."""
+        return [replica for replica in self.replicas if replica not in self.retiring]
 
     @property
     def name(self) -> str:
@@ -54,11 +92,12 @@ class Pool:
 
     def choose(self, *, hung: bool = True) -> Replica | None:
         """Who gets the next session: where it would wait the least for its words, to a tenth of a
-        second, and among those alike where fewest sessions are. hung: one that does not answer,
-        if there is no other; it may yet. None: there is none."""
+        second, and among those alike where fewest sessions are. One that is to end only if there is
+        no other. hung: one that does not answer, likewise; it may yet. None: there is none."""
         running = [replica for replica in self.replicas if replica.is_running]
         answering = [replica for replica in running if replica.is_answering]
-        among = answering or (running if hung else [])
+        staying = [replica for replica in answering if replica not in self.retiring]
+        among = staying or answering or (running if hung else [])
         return min(among, key=self._preference, default=None)
 
     def _preference(self, replica: Replica) -> tuple[bool, float, int]:
@@ -70,7 +109,7 @@ class Pool:
     @property
     def load(self) -> LiveLoad | None:
         """Of all that are up; what one speaker more would do, where that is best."""
-        up = [self._places[r].load for r in self.replicas if r.is_up and r in self._places]
+        up = [self._places[r].load for r in self.staying if r.is_up and r in self._places]
         loads = [load for load in up if load is not None]
         if not loads:
             return None

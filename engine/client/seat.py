@@ -15,6 +15,7 @@ from lookhear.engine.messages import (
     AnswerFailed,
     AnswerText,
     CancelAnswer,
+    CloseSession,
     EngineFailed,
     Event,
     ExpectSpeech,
@@ -33,13 +34,14 @@ _PROGRESS = TextCommitted | TurnSettled | TurnCompleted | AnswerText | AnswerCal
 class Seat:
     """replica: the engine that has what is under way; None while it waits for one. journal: with
     which another can go on; None where sessions end with their engine. failure: of the last engine.
-    timer: gives the seat up, while it waits."""
+    has_left: its engine lives, but is to end. timer: gives the seat up, while it waits."""
 
     def __init__(self, session: str, pool: Pool, held: Held) -> None:
         self.session = session
         self.pool = pool
         self.journal = Journal(session, pool.name, held) if pool.recover_seconds else None
         self.replica: Replica | None = None
+        self.has_left = False
         self.timer: asyncio.TimerHandle | None = None
         text = f"the engine of {pool.name} is not running"
         self.failure = EngineFailed("engine_unavailable", text)
@@ -47,7 +49,7 @@ class Seat:
 
     def sit(self, replica: Replica) -> None:
         """It is served there from now on."""
-        self.replica = replica
+        self.replica, self.has_left = replica, False
         self.pool.seated(replica)
         self._stop_timer()
 
@@ -80,6 +82,14 @@ class Seat:
             self._deaths = 0
         return told
 
+    def leave(self) -> None:
+        """Its engine is to end: it forgets the session, which goes on with another."""
+        assert self.replica is not None
+        with contextlib.suppress(EngineUnavailable):  # then it has died, and forgotten it
+            self.replica.send(CloseSession(self.session))
+        self.pool.left(self.replica)
+        self.replica, self.has_left = None, True
+
     def lose(self, failure: EngineFailed) -> None:
         """Its engine has died."""
         assert self.replica is not None
@@ -88,6 +98,11 @@ class Seat:
         self.failure = failure
         if self.journal is not None and self.journal.is_busy:
             self._deaths += 1
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has something under way, as far as is known."""
+        return self.journal is None or self.journal.is_busy
 
     @property
     def can_resume(self) -> bool:

@@ -37,6 +37,7 @@ class EngineConfig:
     # Engines that share the model's sessions; each has a copy of the weights. To one of them: how
     # many share its device.
     replicas: int = 1
+    max_replicas: int = 0  # as many as speakers need, up to this; 0: no more than `replicas`
     # A Ray cluster whose nodes run the engines: HOST:PORT of its head, or "auto"; "": this machine.
     ray: str = ""
     # How long sessions wait for an engine, after theirs has died, before they are told; 0: not.
@@ -95,6 +96,11 @@ class EngineConfig:
             ("graph_gigabytes", within(0, self.graph_gigabytes, 4096), "0 to 4096 GiB"),
             ("overlap", self.overlap in (None, 0, 1), "0 or 1"),
             ("replicas", within(1, self.replicas, 64), "1 to 64"),
+            (
+                "max_replicas",
+                self.max_replicas == 0 or within(self.replicas, self.max_replicas, 64),
+                f"0, or replicas ({self.replicas}) to 64",
+            ),
             ("threads", self.threads >= 0, "0 or more"),
             ("max_live_turns", self.max_live_turns >= 0, "0 or more"),
             ("max_rows", self.max_rows >= 0, "0 or more"),
@@ -124,6 +130,14 @@ class EngineConfig:
         for name, ok, expected in checks:
             if not ok:
                 raise ConfigError(f"{name}: expected {expected}, got {getattr(self, name)!r}")
+        for name in ("max_lag_seconds", "recover_seconds") if self.can_grow else ():
+            if not getattr(self, name):
+                raise ConfigError(f"{name}: expected more than 0 with max_replicas, got 0")
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether there may be more engines than at the start."""
+        return self.max_replicas > self.replicas
 
     @property
     def name(self) -> str:

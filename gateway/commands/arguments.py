@@ -152,6 +152,8 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--device", default=engine.device, help="cpu, cuda, cuda:1, auto; several for --replicas: "
         "cuda:0,cuda:1 (default: %(default)s)")  # fmt: skip
     _number(add, engine, "--replicas", "N", "engines that share the sessions of a model")
+    _number(add, engine, "--max-replicas", "N", "engines of a model as its speakers need them, up "
+        "to so many; 0: no more than --replicas")  # fmt: skip
     add("--ray", default=engine.ray, metavar="HOST:PORT|auto", help="run the engines on the nodes "
         "of this Ray cluster (default: on this machine)")  # fmt: skip
     _number(add, engine, "--recover-seconds", "S",

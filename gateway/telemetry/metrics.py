@@ -118,7 +118,7 @@ class Metrics:
         """Take over how the engines are, what each last said of its work, by its label, what more
         speakers would do, by model, and what came of engines that died."""
         bounded = (self._places, self._speakers, self._predicted_lag)
-        for gauge in (*self._engines.values(), *bounded):
+        for gauge in (self.engine_ready, *self._engines.values(), *bounded):
             gauge.clear()  # an engine that ended has no numbers
         for model, load in loads.items():
             self._places.labels(model).set(load.places)
