@@ -19,12 +19,13 @@ class Pool:
     model, once it was ready."""
 
     def __init__(self, config: EngineConfig, make: Callable[[EngineConfig], Replica]) -> None:
-        """config: several devices, parted by commas, are dealt out in turn. Each engine is told
-        how many share its device."""
+        """config: several devices, parted by commas, are dealt out in turn, to the engines of all
+        workers. Each engine is told how many share its device."""
         devices = config.device.split(",")
-        share = -(-config.replicas // len(devices))
+        share = -(-config.replicas * config.workers // len(devices))
         self.replicas: list[Replica] = []
-        for number in range(1, config.replicas + 1):
+        before = config.replicas * (config.worker - 1)  # engines of the workers before this one
+        for number in range(before + 1, before + config.replicas + 1):
             device = devices[(number - 1) % len(devices)]
             replica = make(dataclasses.replace(config, device=device, replicas=share))
             replica.number = number

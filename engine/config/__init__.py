@@ -37,6 +37,9 @@ class EngineConfig:
     # Engines that share the model's sessions; each has a copy of the weights. To one of them: how
     # many share its device.
     replicas: int = 1
+    # Gateway processes on one port, each with engines of its own; whose this one is, from 1.
+    workers: int = 1
+    worker: int = 1
     # A Ray cluster whose nodes run the engines: HOST:PORT of its head, or "auto"; "": this machine.
     ray: str = ""
     # How long sessions wait for an engine, after theirs has died, before they are told; 0: not.
@@ -95,6 +98,8 @@ class EngineConfig:
             ("graph_gigabytes", within(0, self.graph_gigabytes, 4096), "0 to 4096 GiB"),
             ("overlap", self.overlap in (None, 0, 1), "0 or 1"),
             ("replicas", within(1, self.replicas, 64), "1 to 64"),
+            ("workers", within(1, self.workers, 64), "1 to 64"),
+            ("worker", within(1, self.worker, self.workers), f"1 to {self.workers}"),
             ("threads", self.threads >= 0, "0 or more"),
             ("max_live_turns", self.max_live_turns >= 0, "0 or more"),
             ("max_rows", self.max_rows >= 0, "0 or more"),

@@ -1,0 +1,128 @@
+"""The process of one of several workers: `python -m lookhear.gateway.commands.worker --fd N`.
+
+N is an inherited socket, the other end of which the parent holds; the `Setup` is on the standard
+input. A worker ends with its parent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import pickle
+import socket
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from lookhear.engine.config.log import logging_to_stderr
+from lookhear.engine.messages import ModelCard
+from lookhear.gateway.app.server import compute_alone, run
+from lookhear.gateway.commands.serving import Gateway
+from lookhear.gateway.commands.startup import tell_served
+from lookhear.gateway.sockets.files import allow_more_files
+from lookhear.gateway.workers.control import Control, Message
+from lookhear.gateway.workers.supervisor import CONNECTION, STATES, Setup
+
+log = logging.getLogger(__name__)
+
+REPORT_SECONDS = 0.5  # between two reports: the parent counts what it has given since
+
+
+class Worker:
+    """One of them, on its event loop."""
+
+    def __init__(self, setup: Setup, control: socket.socket) -> None:
+        self._setup = setup
+        self._console = Console()
+        self._came: asyncio.Queue[tuple[socket.socket, object]] = asyncio.Queue()
+        self._received = 0
+        self._is_told = not setup.greets
+        self._gateway = Gateway(
+            setup.config,
+            setup.engines,
+            self._loaded,
+            self._console if setup.greets else None,
+            siblings=setup.siblings,
+            accept=self._came.get,
+        )
+        self._control = Control(control, self._heard, self._gateway.end)
+
+    async def serve(self) -> int:
+        """Until a signal or the parent's end; an exit status."""
+        reporting = asyncio.create_task(self._report_on())
+        try:
+            return await self._gateway.serve()
+        finally:
+            reporting.cancel()
+            self._control.close()
+
+    async def _report_on(self) -> None:
+        while True:
+            self._report()
+            self._gateway.services.see_engines()  # for whichever worker is asked for its numbers
+            await asyncio.sleep(REPORT_SECONDS)
+
+    def _report(self) -> None:
+        services = self._gateway.services
+        working = services.connections.working
+        self._control.send(
+            {"status": services.status, "working": working, "received": self._received}
+        )
+
+    def _loaded(self, _: Sequence[ModelCard]) -> None:
+        self._report()
+
+    def _heard(self, told: Message, connection: socket.socket | None) -> None:
+        if told["kind"] == CONNECTION and connection is not None:
+            self._received += 1
+            connection.setblocking(False)
+            self._came.put_nowait((connection, _peer(connection)))
+        elif told["kind"] == STATES:
+            siblings = self._setup.siblings
+            siblings.states = {int(number): s for number, s in told["states"].items()}
+            if not self._is_told and siblings.status("ready") == "ready":
+                self._is_told = True
+                setup, models = self._setup, self._gateway.services.engine.models
+                tell_served(self._console, setup.config, setup.port, models)
+
+
+def _peer(connection: socket.socket) -> object:
+    try:
+        return connection.getpeername()
+    except OSError:  # it went before we came
+        return ""
+
+
+async def _serve(setup: Setup, control: socket.socket) -> int:
+    return await Worker(setup, control).serve()
+
+
+def main(argv: list[str]) -> int:
+    """`--fd N`; its exit status is that of a gateway that is alone."""
+    parser = argparse.ArgumentParser(prog="lookhear.gateway.commands.worker")
+    parser.add_argument("--fd", type=int, required=True)
+    control = socket.socket(fileno=parser.parse_args(argv).fd)
+    # It comes from the process that started this one, and from nobody else.
+    setup: Setup = pickle.load(sys.stdin.buffer)
+    compute_alone()
+    allow_more_files()
+    logs = logging_to_stderr(
+        setup.log_level,
+        setup.log_format,
+        secrets=setup.config.api_keys,
+        worker=str(setup.siblings.number),
+    )
+    with logs:
+        try:
+            return run(_serve(setup, control))
+        except KeyboardInterrupt:
+            return 0
+        except Exception:
+            log.exception("the gateway stopped")
+            return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
