@@ -105,6 +105,8 @@ class Supervisor:
         finally:
             watching.cancel()
             self._hold()
+            for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                loop.remove_signal_handler(sig)
         return self._status
 
     async def _keep_all(self) -> None:

@@ -1,0 +1,48 @@
+"""A worker without a gateway: it does what `script-N` in the folder of all says."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import socket
+import sys
+
+from lookhear.gateway.workers.supervisor import CONNECTION, STATES, Setup
+
+
+def main() -> int:
+    control = socket.socket(fileno=int(sys.argv[2]))
+    setup: Setup = pickle.load(sys.stdin.buffer)
+    siblings = setup.siblings
+    assert siblings.folder is not None
+    script = (siblings.folder / f"script-{siblings.number}").read_text()
+    if script.startswith("fail"):
+        return int(script.removeprefix("fail"))
+    held: list[socket.socket] = []
+
+    def report() -> None:
+        told = {"status": "ready", "working": len(held), "received": len(held)}
+        control.send(json.dumps(told).encode())
+
+    report()
+    if script == "die":
+        return 1
+    states = {}
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, 65_536, 1)
+        if not data:
+            return 0
+        told = json.loads(data)
+        if told["kind"] == STATES:
+            states = told["states"]
+        else:
+            assert told["kind"] == CONNECTION
+            held.append(socket.socket(fileno=descriptors[0]))
+            says = {"number": siblings.number, "pid": os.getpid(), "states": states}
+            held[-1].sendall(json.dumps(says).encode() + b"\n")
+            report()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""The parent of several workers, with workers that only follow a script."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lookhear.gateway.app.server import bind
+from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.services.siblings import Siblings
+from lookhear.gateway.workers import members
+from lookhear.gateway.workers.supervisor import FAILED, Setup, Supervisor
+
+PATIENCE = 60.0
+WORKER = "tests.gateway.workers.scripted_worker"
+
+
+class Led:
+    """Workers that are led. heard: what the parent told of them, in order."""
+
+    def __init__(self, port: int, ended: asyncio.Task[int], heard: list[str]) -> None:
+        self.port, self.ended, self.heard = port, ended, heard
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def connect(self) -> dict[str, Any]:
+        """What the worker says that got the connection, which stays open."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self._writers.append(writer)
+        said: dict[str, Any] = json.loads(await reader.readline())
+        return said
+
+    def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
+
+
+Lead = Callable[..., contextlib.AbstractAsyncContextManager[Led]]
+
+
+@pytest.fixture
+def lead(tmp_path: Path) -> Lead:
+    (tmp_path / "metrics").mkdir()
+
+    @contextlib.asynccontextmanager
+    async def leading(scripts: Sequence[str]) -> AsyncIterator[Led]:
+        heard: list[str] = []
+        setups = []
+        for number, script in enumerate(scripts, 1):
+            (tmp_path / f"script-{number}").write_text(script)
+            own = Siblings(number, tmp_path)
+            setups.append(Setup(GatewayConfig(), [], own, 0, "info", "text"))
+        with bind("127.0.0.1", 0) as listening:
+            supervisor = Supervisor(
+                setups,
+                listening,
+                tmp_path,
+                WORKER,
+                is_reloadable=True,
+                on_ready=lambda: heard.append("ready"),
+                on_end=lambda: heard.append("end"),
+            )
+            ended = asyncio.create_task(supervisor.run())
+            await asyncio.sleep(0)  # it listens
+            led = Led(listening.getsockname()[1], ended, heard)
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    yield led
+            finally:
+                led.close()
+                if not ended.done():
+                    os.kill(os.getpid(), signal.SIGTERM)
+                await asyncio.wait_for(ended, PATIENCE)
+
+    return leading
+
+
+async def test_connections_are_dealt_out_and_all_end_with_the_parent(lead: Lead) -> None:
+    async with lead(["serve"] * 3) as led:
+        # As soon as there is one; the others come later, and then get more.
+        numbers = [(await led.connect())["number"] for _ in range(30)]
+        while len({*numbers[-3:]}) < 3:
+            numbers.append((await led.connect())["number"])
+        while len(numbers) % 3 or len({*Counter(numbers).values()}) > 1:
+            numbers.append((await led.connect())["number"])
+        assert led.heard == ["ready"]
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await led.ended == 0
+        assert led.heard == ["ready", "end"]
+
+
+async def test_one_that_is_killed_is_started_again_and_the_other_serves(lead: Lead) -> None:
+    async with lead(["serve"] * 2) as led:
+        first = await led.connect()
+        while (second := await led.connect())["number"] == first["number"]:
+            pass
+        while second["states"] != {"1": "ready", "2": "ready"}:
+            second = await led.connect()
+        os.kill(first["pid"], signal.SIGKILL)
+        while (said := await led.connect())["states"].get("1") != "down":
+            assert said["number"] == 2 or said["pid"] == first["pid"]
+        while (said := await led.connect())["number"] != 1:
+            assert said["pid"] == second["pid"]
+        assert said["pid"] != first["pid"]
+        assert led.heard == ["ready"]
+
+
+@pytest.mark.parametrize("scripts", [["fail3", "serve"], ["serve", "fail3"]])
+async def test_what_one_cannot_do_at_the_start_ends_all(lead: Lead, scripts: list[str]) -> None:
+    async with lead(scripts) as led:
+        assert await led.ended == 3
+        assert led.heard == ["end"]
+
+
+async def test_one_that_dies_again_and_again_ends_all(
+    lead: Lead, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(members, "RESTART_PAUSES", (0.01, 0.02))
+    async with lead(["serve", "die"]) as led:
+        assert await led.ended == FAILED
+    told = [record.getMessage() for record in caplog.records if "worker 2" in record.message]
+    again = "worker 2 ended with status 1; starting it again"
+    assert told == [again, again, "worker 2 ended with status 1 again and again"]
