@@ -164,7 +164,7 @@ class Supervisor:
         self._processes[number] = process
         control = Control(ours, lambda told, _: self._heard(member, told), lambda: None)
         self._controls[number] = control
-        told = replace(setup, greets=setup.greets and not member.was_ready)
+        told = replace(setup, greets=setup.greets and not self._were_ready)
         assert process.stdin is not None
         with contextlib.suppress(ConnectionError):
             process.stdin.write(pickle.dumps(told))

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
 
+import httpx
 import numpy as np
 import psutil
 import pytest
@@ -112,6 +113,32 @@ async def test_a_session_that_is_cut_goes_on_whoever_is_reached(
     whole = await transcribed(several, pcm, None)
     assert await transcribed(several, pcm, seed) == whole
     assert counted(several, "resumptions_total") >= 1
+
+
+async def test_a_client_secret_of_one_opens_sessions_at_both(several: ServerProcess) -> None:
+    body = {"session": {"type": "transcription"}}
+    url = f"{several.address.base_url}/v1/realtime/client_secrets"
+    async with httpx.AsyncClient() as asking:
+        secret = (await asking.post(url, json=body)).json()["value"]
+    headers = {"authorization": f"Bearer {secret}"}
+    keepers = set()
+    for _ in range(4):
+        own = client(several)
+        own.options["additional_headers"] = headers
+        async with own:
+            created = await own.until("session.created")
+            keepers.add(created["session"]["lookhear"]["resume"]["token"].partition(".")[0])
+    assert keepers == {"1", "2"}
+
+
+async def test_none_outlives_the_parent(several: ServerProcess) -> None:
+    """Though it was killed. The last test of this server."""
+    root = psutil.Process(several.pid)
+    all_of_them = root.children(recursive=True)
+    assert len(all_of_them) >= 4
+    root.kill()
+    _, alive = await asyncio.to_thread(psutil.wait_procs, all_of_them, PATIENCE)
+    assert not alive
 
 
 async def test_the_end_of_the_parent_drains_them_all(talks: dict[str, Talk]) -> None:

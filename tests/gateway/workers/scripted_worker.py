@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import socket
 import sys
 
@@ -25,6 +26,8 @@ def main() -> int:
         told = {"status": "ready", "working": len(held), "received": len(held)}
         control.send(json.dumps(told).encode())
 
+    hang_ups: list[int] = []
+    signal.signal(signal.SIGHUP, lambda number, _: hang_ups.append(number))
     report()
     if script == "die":
         return 1
@@ -40,6 +43,7 @@ def main() -> int:
             assert told["kind"] == CONNECTION
             held.append(socket.socket(fileno=descriptors[0]))
             says = {"number": siblings.number, "pid": os.getpid(), "states": states}
+            says["hang_ups"] = len(hang_ups)
             held[-1].sendall(json.dumps(says).encode() + b"\n")
             report()
 

@@ -113,6 +113,18 @@ async def test_one_that_is_killed_is_started_again_and_the_other_serves(lead: Le
         assert led.heard == ["ready"]
 
 
+async def test_all_hear_that_files_are_to_be_read_again(lead: Lead) -> None:
+    async with lead(["serve"] * 2) as led:
+        while (await led.connect())["states"] != {"1": "ready", "2": "ready"}:
+            pass
+        os.kill(os.getpid(), signal.SIGHUP)
+        told: set[int] = set()
+        while told != {1, 2}:
+            said = await led.connect()
+            assert said["hang_ups"] <= 1
+            told |= {said["number"]} if said["hang_ups"] else set()
+
+
 @pytest.mark.parametrize("scripts", [["fail3", "serve"], ["serve", "fail3"]])
 async def test_what_one_cannot_do_at_the_start_ends_all(lead: Lead, scripts: list[str]) -> None:
     async with lead(scripts) as led:
