@@ -66,9 +66,13 @@ class Worker:
 
     def _report(self) -> None:
         services = self._gateway.services
-        working = services.connections.working
         self._control.send(
-            {"status": services.status, "working": working, "received": self._received}
+            {
+                "status": services.status,
+                "working": services.connections.working,
+                "received": self._received,
+                "is_full": services.is_full,
+            }
         )
 
     def _loaded(self, _: Sequence[ModelCard]) -> None:

@@ -267,6 +267,14 @@ class Services:
                 return False
         return len(self.sessions) < most or self.make_room(self.sessions, client)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a newcomer would have to be refused, or somebody else to make room for it."""
+        if len(self.sessions) >= self.config.max_sessions:
+            return True
+        loads = (self.engine.live_load(card.id) for card in self.engine.models)
+        return any(load is not None and not load.places for load in loads)
+
     def make_room(self, sessions: Collection[OpenSession], newcomer: str | None = None) -> bool:
         """Close the one of them whose client has been away longest; if none is, the one that has
         been silent longest -> whether there was such a one.

@@ -17,12 +17,14 @@ PATIENCE_SECONDS, SILENCE_LIMIT = 5.0, 60.0
 class Member:
     """One worker. status: as it says under `/ready`, or `down`. working: its connections that had
     asked for something, WebSockets among them, when it said so last; received: how many it had been
-    given by then. silence: seconds since then, as far as the parent was awake."""
+    given by then; is_full: whether it would have refused another session. silence: seconds since
+    then, as far as the parent was awake."""
 
     number: int
     status: str = DOWN
     working: int = 0
     received: int = 0
+    is_full: bool = False
     given: int = 0
     latest: int = 0  # of all connections that were given to anybody: its last one
     silence: float = 0.0
@@ -33,28 +35,31 @@ class Member:
         """Connections at work, and those of which it has not told yet what they are."""
         return self.working + self.given - self.received
 
-    def said(self, status: str, working: int, received: int) -> None:
+    def said(self, status: str, working: int, received: int, is_full: bool = False) -> None:
         """Its report."""
         self.status, self.working, self.received = status, working, received
+        self.is_full = is_full
         self.silence = 0.0
         self.was_ready = self.was_ready or status == READY
 
     def ended(self) -> None:
         """The next process of this number has nothing of it."""
-        self.status = DOWN
+        self.status, self.is_full = DOWN, False
         self.working = self.received = self.given = 0
         self.silence = 0.0
 
 
 def in_order(members: Iterable[Member]) -> list[Member]:
-    """Who should get a connection, the best first: those that are ready before others, those that
-    answer before those that are silent, then the one with the least to do, and among those alike
-    the one that has not been given any for longest. Without those that are down."""
-    up = [member for member in members if member.status != DOWN]
-    return sorted(
-        up,
-        key=lambda m: (m.silence > PATIENCE_SECONDS, m.status != READY, m.load, m.latest),
-    )
+    """Who should get a connection, the best first: those that answer before those that are silent,
+    those that are ready before others, those with places before those without, then the one with
+    the least to do, and among those alike the one that has not been given any for longest. Without
+    those that are down."""
+
+    def preference(member: Member) -> tuple[bool, bool, bool, int, int]:
+        is_silent = member.silence > PATIENCE_SECONDS
+        return is_silent, member.status != READY, member.is_full, member.load, member.latest
+
+    return sorted((member for member in members if member.status != DOWN), key=preference)
 
 
 class Deaths:

@@ -188,7 +188,7 @@ class Supervisor:
     def _heard(self, member: Member, told: Message) -> None:
         """A worker's report."""
         before = member.status
-        member.said(told["status"], told["working"], told["received"])
+        member.said(told["status"], told["working"], told["received"], told["is_full"])
         if member.status != before:
             self._tell_states()
         if member.was_ready and member is self._members[0]:

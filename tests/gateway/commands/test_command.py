@@ -189,6 +189,8 @@ def test_a_taken_port_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
         (["--media-memory-bytes", "1000"], ["media-memory-bytes: expected at least 268435456"]),
         (["--video-fps", "2000"], ["video-fps: expected at most 1000"]),
         (["--max-sessions", "0"], ["max-sessions: expected", "0"]),
+        (["--workers", "65"], ["workers: expected 1 to 64, got 65"]),
+        (["--workers", "3", "--max-sessions", "2"], ["max-sessions: expected at least 3", "got 2"]),
         (["--ssl-certfile", "/nowhere"], ["ssl-certfile: expected a readable file"]),
         (
             ["--ssl-certfile", __file__, "--ssl-keyfile", __file__],

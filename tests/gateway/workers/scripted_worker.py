@@ -24,7 +24,7 @@ def main() -> int:
 
     def report() -> None:
         told = {"status": "ready", "working": len(held), "received": len(held)}
-        control.send(json.dumps(told).encode())
+        control.send(json.dumps({**told, "is_full": False}).encode())
 
     hang_ups: list[int] = []
     signal.signal(signal.SIGHUP, lambda number, _: hang_ups.append(number))

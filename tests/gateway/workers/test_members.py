@@ -79,12 +79,13 @@ def test_short_requests_go_round() -> None:
 
 
 def test_who_is_better_comes_first() -> None:
-    silent, starting, busy, idle, down = members = ready(5)
+    silent, starting, full, busy, idle, down = members = ready(6)
     silent.silence = PATIENCE_SECONDS + 0.1
     starting.said("starting", 0, 0)
+    full.said(READY, 1, 0, is_full=True)
     busy.said(READY, 7, 0)
     down.ended()
-    assert in_order(members) == [idle, busy, starting, silent]
+    assert in_order(members) == [idle, busy, full, starting, silent]
     assert down.status == DOWN
 
 
