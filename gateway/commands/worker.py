@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import logging
 import pickle
 import socket
 import sys
-from collections.abc import Sequence
 
 from rich.console import Console
 
 from lookhear.engine.config.log import logging_to_stderr
-from lookhear.engine.messages import ModelCard
 from lookhear.gateway.app.server import compute_alone, run
 from lookhear.gateway.commands.serving import Gateway
 from lookhear.gateway.commands.startup import tell_served
@@ -27,7 +26,9 @@ from lookhear.gateway.workers.supervisor import CONNECTION, STATES, Setup
 
 log = logging.getLogger(__name__)
 
-REPORT_SECONDS = 0.5  # between two reports: the parent counts what it has given since
+# Between two looks at what there is to report, and between two reports at most: the parent counts
+# what it has given since, but not what has ended.
+LOOK_SECONDS, REPORT_LOOKS = 0.1, 5
 
 
 class Worker:
@@ -42,7 +43,7 @@ class Worker:
         self._gateway = Gateway(
             setup.config,
             setup.engines,
-            self._loaded,
+            lambda models: None,  # it is reported
             self._console if setup.greets else None,
             siblings=setup.siblings,
             accept=self._came.get,
@@ -59,24 +60,21 @@ class Worker:
             self._control.close()
 
     async def _report_on(self) -> None:
-        while True:
-            self._report()
-            self._gateway.services.see_engines()  # for whichever worker is asked for its numbers
-            await asyncio.sleep(REPORT_SECONDS)
-
-    def _report(self) -> None:
-        services = self._gateway.services
-        self._control.send(
-            {
+        services, said = self._gateway.services, None
+        for look in itertools.count():
+            is_due = look % REPORT_LOOKS == 0
+            if is_due:
+                services.see_engines()  # for whichever worker is asked for its numbers
+            report = {
                 "status": services.status,
                 "working": services.connections.working,
                 "received": self._received,
                 "is_full": services.is_full,
             }
-        )
-
-    def _loaded(self, _: Sequence[ModelCard]) -> None:
-        self._report()
+            if is_due or report != said:
+                self._control.send(report)
+                said = report
+            await asyncio.sleep(LOOK_SECONDS)
 
     def _heard(self, told: Message, connection: socket.socket | None) -> None:
         if told["kind"] == CONNECTION and connection is not None:
