@@ -21,9 +21,10 @@ def main() -> int:
     if script.startswith("fail"):
         return int(script.removeprefix("fail"))
     held: list[socket.socket] = []
+    received = 0
 
     def report() -> None:
-        told = {"status": "ready", "working": len(held), "received": len(held)}
+        told = {"status": "ready", "working": len(held), "received": received}
         control.send(json.dumps({**told, "is_full": False}).encode())
 
     hang_ups: list[int] = []
@@ -41,10 +42,14 @@ def main() -> int:
             states = told["states"]
         else:
             assert told["kind"] == CONNECTION
-            held.append(socket.socket(fileno=descriptors[0]))
+            connection, received = socket.socket(fileno=descriptors[0]), received + 1
             says = {"number": siblings.number, "pid": os.getpid(), "states": states}
             says["hang_ups"] = len(hang_ups)
-            held[-1].sendall(json.dumps(says).encode() + b"\n")
+            connection.sendall(json.dumps(says).encode() + b"\n")
+            if script == "hold":
+                held.append(connection)
+            else:
+                connection.close()
             report()
 
 

@@ -25,22 +25,22 @@ WORKER = "tests.gateway.workers.scripted_worker"
 
 
 class Led:
-    """Workers that are led. heard: what the parent told of them, in order."""
+    """Workers that are led. heard: what the parent told of them, in order; is_ready: whether that
+    they are ready."""
 
     def __init__(self, port: int, ended: asyncio.Task[int], heard: list[str]) -> None:
         self.port, self.ended, self.heard = port, ended, heard
-        self._writers: list[asyncio.StreamWriter] = []
+        self.is_ready = asyncio.Event()
 
     async def connect(self) -> dict[str, Any]:
-        """What the worker says that got the connection, which stays open."""
+        """What the worker says that got the connection."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        self._writers.append(writer)
-        said: dict[str, Any] = json.loads(await reader.readline())
-        return said
-
-    def close(self) -> None:
-        for writer in self._writers:
+        try:
+            line = await reader.readline()
+        finally:
             writer.close()
+        # Who is killed may have taken it, and said nothing.
+        return json.loads(line) if line else {"number": 0, "states": {}}
 
 
 Lead = Callable[..., contextlib.AbstractAsyncContextManager[Led]]
@@ -54,6 +54,11 @@ def lead(tmp_path: Path) -> Lead:
     async def leading(scripts: Sequence[str]) -> AsyncIterator[Led]:
         heard: list[str] = []
         setups = []
+
+        def ready() -> None:
+            heard.append("ready")
+            led.is_ready.set()
+
         for number, script in enumerate(scripts, 1):
             (tmp_path / f"script-{number}").write_text(script)
             own = Siblings(number, tmp_path)
@@ -65,7 +70,7 @@ def lead(tmp_path: Path) -> Lead:
                 tmp_path,
                 WORKER,
                 is_reloadable=True,
-                on_ready=lambda: heard.append("ready"),
+                on_ready=ready,
                 on_end=lambda: heard.append("end"),
             )
             ended = asyncio.create_task(supervisor.run())
@@ -75,7 +80,6 @@ def lead(tmp_path: Path) -> Lead:
                 async with asyncio.timeout(PATIENCE):
                     yield led
             finally:
-                led.close()
                 if not ended.done():
                     os.kill(os.getpid(), signal.SIGTERM)
                 await asyncio.wait_for(ended, PATIENCE)
@@ -84,14 +88,13 @@ def lead(tmp_path: Path) -> Lead:
 
 
 async def test_connections_are_dealt_out_and_all_end_with_the_parent(lead: Lead) -> None:
-    async with lead(["serve"] * 3) as led:
-        # As soon as there is one; the others come later, and then get more.
-        numbers = [(await led.connect())["number"] for _ in range(30)]
-        while len({*numbers[-3:]}) < 3:
-            numbers.append((await led.connect())["number"])
-        while len(numbers) % 3 or len({*Counter(numbers).values()}) > 1:
-            numbers.append((await led.connect())["number"])
-        assert led.heard == ["ready"]
+    async with lead(["hold"] * 3) as led:
+        assert (await led.connect())["number"] == 1  # as soon as there is one
+        await led.is_ready.wait()
+        counts = Counter([1])
+        for _ in range(29):
+            counts[(await led.connect())["number"]] += 1
+        assert counts == {1: 10, 2: 10, 3: 10}
         os.kill(os.getpid(), signal.SIGTERM)
         assert await led.ended == 0
         assert led.heard == ["ready", "end"]
@@ -99,24 +102,22 @@ async def test_connections_are_dealt_out_and_all_end_with_the_parent(lead: Lead)
 
 async def test_one_that_is_killed_is_started_again_and_the_other_serves(lead: Lead) -> None:
     async with lead(["serve"] * 2) as led:
-        first = await led.connect()
-        while (second := await led.connect())["number"] == first["number"]:
+        await led.is_ready.wait()
+        first, second = await led.connect(), await led.connect()
+        assert first["states"] == second["states"] == {"1": "ready", "2": "ready"}
+        by_number = {said["number"]: said["pid"] for said in (first, second)}
+        os.kill(by_number[1], signal.SIGKILL)
+        while (await led.connect())["states"].get("1") != "down":
             pass
-        while second["states"] != {"1": "ready", "2": "ready"}:
-            second = await led.connect()
-        os.kill(first["pid"], signal.SIGKILL)
-        while (said := await led.connect())["states"].get("1") != "down":
-            assert said["number"] == 2 or said["pid"] == first["pid"]
         while (said := await led.connect())["number"] != 1:
-            assert said["pid"] == second["pid"]
-        assert said["pid"] != first["pid"]
+            assert said["pid"] == by_number[2]
+        assert said["pid"] != by_number[1]
         assert led.heard == ["ready"]
 
 
 async def test_all_hear_that_files_are_to_be_read_again(lead: Lead) -> None:
     async with lead(["serve"] * 2) as led:
-        while (await led.connect())["states"] != {"1": "ready", "2": "ready"}:
-            pass
+        await led.is_ready.wait()
         os.kill(os.getpid(), signal.SIGHUP)
         told: set[int] = set()
         while told != {1, 2}:
