@@ -90,7 +90,8 @@ def main(argv: list[str]) -> int:
     arguments = parser.parse_args(argv)
     config = EngineConfig(**json.loads(arguments.config))
     channel = Channel(socket.socket(fileno=arguments.fd))
-    with logging_to_stderr(config.log_level, config.log_format, engine=config.name):
+    whose = {"worker": str(config.worker)} if config.workers > 1 else {}
+    with logging_to_stderr(config.log_level, config.log_format, engine=config.name, **whose):
         try:
             return serve(config, channel)
         except Exception as error:

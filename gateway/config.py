@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -73,6 +74,7 @@ class GatewayConfig:
     turn_model: str = "off"  # that hears whether a turn is over: auto, off or a file
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
+    workers: int = 1  # processes that share the port, and the limits on what is held in all
     otlp_endpoint: str = ""  # base URL of a collector of traces; empty: what OTEL_* say
 
     def __post_init__(self) -> None:
@@ -126,6 +128,9 @@ class GatewayConfig:
             ("ssl-keyfile", self.ssl_keyfile),
         ):
             _require(path is None or path.is_file(), option, str(path), "a readable file")
+        _require(1 <= self.workers <= 64, "workers", self.workers, "1 to 64")
+        can_share = self.workers == 1 or hasattr(socket, "SOCK_SEQPACKET")
+        _require(can_share, "workers", self.workers, "1 on this system")
         model = self.turn_model
         is_known = model in ("auto", "off") or Path(model).is_file()
         _require(is_known, "turn-model", model, "auto, off or a readable file")

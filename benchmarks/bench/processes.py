@@ -13,6 +13,8 @@ from typing import Any
 
 import psutil
 
+WORKER = "lookhear.gateway.commands.worker"  # in the command line of one of several gateways
+
 
 @dataclass(slots=True)
 class Usage:
@@ -158,11 +160,10 @@ class Watch:
             usage.samples.append((now, memory, times.user + times.system))
 
     def _name(self, process: psutil.Process) -> str:
-        if process.pid == self._root.pid:
+        command = " ".join(process.cmdline())
+        if process.pid == self._root.pid or WORKER in command:
             return "gateway"
-        return (
-            "engine" if "lookhear.engine.process" in " ".join(process.cmdline()) else process.name()
-        )
+        return "engine" if "lookhear.engine.process" in command else process.name()
 
     def __enter__(self) -> Watch:
         self._began = time.monotonic()

@@ -20,8 +20,8 @@ class Pool:
     there are to be, where that may change. card: of the model, once it was ready."""
 
     def __init__(self, config: EngineConfig, make: Callable[[EngineConfig], Replica]) -> None:
-        """config: several devices, parted by commas, are dealt out in turn. Each engine is told
-        how many share its device."""
+        """config: several devices, parted by commas, are dealt out in turn, to the engines of all
+        workers. Each engine is told how many share its device."""
         self._config, self._make = config, make
         most = max(config.replicas, config.max_replicas)
         self.scaling = Scaling(config.replicas, most) if config.can_grow else None
@@ -38,16 +38,19 @@ class Pool:
 
     def add(self) -> Replica:
         """One more, to be started."""
-        devices = self._config.device.split(",")
-        most = max(self._config.replicas, self._config.max_replicas)
+        config = self._config
+        devices = config.device.split(",")
+        most = max(config.replicas, config.max_replicas)
+        before = most * (config.worker - 1)  # engines of the workers before this one
         taken = {replica.number for replica in self.replicas}
-        number = next(n for n in range(1, most + 2) if n not in taken)
+        number = next(n for n in range(before + 1, before + most + 2) if n not in taken)
         replica = self._make(
             dataclasses.replace(
-                self._config,
-                model=self.replicas[0].config.model if self.replicas else self._config.model,
+                config,
+                model=self.replicas[0].config.model if self.replicas else config.model,
                 device=devices[(number - 1) % len(devices)],
-                replicas=-(-most // len(devices)),
+                replicas=-(-most * config.workers // len(devices)),
+                max_replicas=0,
             )
         )
         replica.number = number

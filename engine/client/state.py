@@ -18,7 +18,8 @@ class Availability(StrEnum):
 @dataclass(frozen=True, slots=True)
 class EngineState:
     """How one engine of a model is. stage: what a start is doing, in words, "" if ready. progress:
-    the share of the stage that is done, 0 to 1. replica: which of the model's engines, from 1."""
+    the share of the stage that is done, 0 to 1. replica: which of the model's engines, from 1, over
+    all workers."""
 
     model: str
     state: Availability

@@ -38,6 +38,9 @@ class EngineConfig:
     # many share its device.
     replicas: int = 1
     max_replicas: int = 0  # as many as speakers need, up to this; 0: no more than `replicas`
+    # Gateway processes on one port, each with engines of its own; whose this one is, from 1.
+    workers: int = 1
+    worker: int = 1
     # A Ray cluster whose nodes run the engines: HOST:PORT of its head, or "auto"; "": this machine.
     ray: str = ""
     # How long sessions wait for an engine, after theirs has died, before they are told; 0: not.
@@ -101,6 +104,8 @@ class EngineConfig:
                 self.max_replicas == 0 or within(self.replicas, self.max_replicas, 64),
                 f"0, or replicas ({self.replicas}) to 64",
             ),
+            ("workers", within(1, self.workers, 64), "1 to 64"),
+            ("worker", within(1, self.worker, self.workers), f"1 to {self.workers}"),
             ("threads", self.threads >= 0, "0 or more"),
             ("max_live_turns", self.max_live_turns >= 0, "0 or more"),
             ("max_rows", self.max_rows >= 0, "0 or more"),

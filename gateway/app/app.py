@@ -38,6 +38,7 @@ from lookhear.gateway.realtime.openai.client_secrets import client_secrets
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.realtime.session.endpoint import serve
 from lookhear.gateway.services.services import LAG_INTERVAL, Engine, Services
+from lookhear.gateway.services.siblings import Siblings
 from lookhear.gateway.services.turn_model import turn_model
 from lookhear.gateway.telemetry.lag import LoopLag
 from lookhear.gateway.telemetry.metrics import Metrics
@@ -60,9 +61,12 @@ def create_app(
     on_load_failure: Callable[[Exception], None] | None = None,
     dialects: Sequence[type[Dialect]] = DIALECTS,
     traces: TracerProvider | None = None,
+    siblings: Siblings | None = None,
 ) -> Starlette:
     """The gateway. If `load` fails, `on_load_failure` decides what becomes of it. dialects: of
-    realtime sessions; of those on one path the first greets. traces: where spans go."""
+    realtime sessions; of those on one path the first greets. traces: where spans go. siblings: if
+    it is one of several workers."""
+    siblings = siblings or Siblings()
     middleware: list[Middleware] = []
     if traces is not None:
         # An extra: nothing of it is imported where nobody asked for it.
@@ -76,18 +80,19 @@ def create_app(
             OpenTelemetryMiddleware, tracer_provider=traces, exclude_spans=["receive", "send"]
         )
         middleware.append(traced)
-    metrics = Metrics()
+    metrics = Metrics(siblings.metrics)
     limits = Limits(config.media_memory_bytes, config.media_seconds)
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="gateway")
     services = Services(
         config=config,
         engine=engine,
-        access=Access(config),
+        access=Access(config, siblings.signer),
         metrics=metrics,
         silero=SileroModel(),
         decoders=Decoders(config.media_workers, limits, metrics, threads),
         hearing=ThreadPoolExecutor(1, thread_name_prefix="hearing"),
         threads=threads,
+        siblings=siblings,
     )
 
     async def load_models() -> None:

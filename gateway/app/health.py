@@ -19,22 +19,15 @@ async def health(_: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """200 only while an engine of every model is up: what a load balancer asks."""
+    """200 only while an engine of every model is up, in every worker: what a load balancer asks."""
     gateway = services(request)
-    states = gateway.engine.states
+    states, siblings = gateway.engine.states, gateway.siblings
     several = {state.model for state in states if state.replica > 1}
-    if gateway.closing:
-        status = "closing"
-    elif gateway.draining:
-        status = "draining"
-    elif not gateway.engine.models:
-        status = "starting"
-    elif all(gateway.engine.is_ready(state.model) for state in states):
-        status = "ready"
-    else:
-        status = "engine_down"
+    status = siblings.status(gateway.status)
+    workers = [{"worker": n, "status": siblings.states[n]} for n in sorted(siblings.states)]
     body = {
         "status": status,
+        **({"workers": workers} if workers else {}),
         "models": [
             {
                 "name": state.model,
@@ -68,10 +61,7 @@ def _live(load: LiveLoad | None) -> dict[str, Any]:
 async def metrics(request: Request) -> Response:
     """Prometheus reads these numbers."""
     gateway = services(request)
-    engine = gateway.engine
-    loads = {state.model: engine.live_load(state.model) for state in engine.states}
-    known = {model: load for model, load in loads.items() if load is not None}
-    gateway.metrics.see_engines(engine.states, engine.stats, known, engine.recovery)
+    gateway.see_engines()
     return Response(gateway.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -31,7 +31,8 @@ from lookhear.gateway.app.spare import SpareApp
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.frames import PacedProtocol
-from lookhear.gateway.sockets.handshakes import Listener
+from lookhear.gateway.sockets.handshakes import Accept, Listener, accepting
+from lookhear.gateway.sockets.relay import Arrival, Keepers, door
 from lookhear.gateway.sockets.requests import Doors, WatchedProtocol
 from lookhear.gateway.sockets.unfinished import Unfinished
 from lookhear.gateway.telemetry.log import log_event
@@ -47,7 +48,8 @@ KEEP_ALIVE = 75  # seconds
 
 class GatewayServer(uvicorn.Server):
     """Serves one app on sockets that are already bound. context: of its connections, if they are
-    encrypted. Handlers of signals only take a note, which is read ten times a second."""
+    encrypted. accept: where connections come from besides, accepted already. Handlers of signals
+    only take a note, which is read ten times a second."""
 
     def __init__(
         self,
@@ -55,8 +57,10 @@ class GatewayServer(uvicorn.Server):
         services: Services,
         doors: Doors,
         context: ssl.SSLContext | None,
+        accept: Accept | None = None,
     ) -> None:
         super().__init__(config)
+        self._accept = accept
         self._doors = doors
         self._context = context
         self._services = services
@@ -64,20 +68,39 @@ class GatewayServer(uvicorn.Server):
         self._draining: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen. Encrypted connections are accepted by us."""
+        """Listen. Encrypted connections are accepted by us, and so are those that come from other
+        processes."""
         if self._context is None:
             await super().startup(sockets)
-            return
-        await super().startup([])
+        else:
+            await super().startup([])
         make = partial(
             cast(Callable[..., WatchedProtocol], self.config.http_protocol_class),
             config=self.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,
         )
-        for sock in sockets or ():
-            listener = Listener(sock, make, self._context, self._doors)
+        sources = [] if self._context is None else [accepting(sock) for sock in sockets or ()]
+        for source in [*sources, *([] if self._accept is None else [self._accept])]:
+            listener = Listener(source, make, self._context, self._doors)
             self.servers.append(cast(asyncio.base_events.Server, listener))  # only to be closed
+        if self._doors.keepers is not None:
+            self.servers.append(await self._open_door(self._doors.keepers, make))
+
+    @staticmethod
+    async def _open_door(
+        keepers: Keepers, make: Callable[[], WatchedProtocol]
+    ) -> asyncio.base_events.Server:
+        """For connections that other workers pass on."""
+
+        def relayed() -> WatchedProtocol:
+            protocol = make()
+            protocol.relayed()
+            return protocol
+
+        # What a dead worker of that number has left there is taken away first, by asyncio.
+        path = str(door(keepers.folder, keepers.own))
+        return await asyncio.get_running_loop().create_unix_server(lambda: Arrival(relayed), path)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -160,19 +183,24 @@ def compute_alone() -> None:
     threadpool_limits(limits=1, user_api="blas")
 
 
-def make_server(app: Starlette) -> GatewayServer:
-    """The server of `app` with our limits. Logging is the caller's. Raises ConfigError: its
-    certificate cannot be used."""
+def make_server(app: Starlette, accept: Accept | None = None) -> GatewayServer:
+    """The server of `app` with our limits. accept: where connections come from, if not from bound
+    sockets alone. Logging is the caller's. Raises ConfigError: its certificate cannot be used."""
     services: Services = app.state.services
-    config = services.config
+    config, siblings = services.config, services.siblings
+    keepers = None
+    if siblings.folder is not None:
+        keepers = Keepers(siblings.folder, siblings.number, services.relays.one)
     doors = Doors(
         services.connections,
         Unfinished(config.max_unfinished_bytes, services.refusals.add),
         config.head_seconds,
         SpareApp(app, services),
         services.refusals.add,
+        keepers,
     )
-    return GatewayServer(uvicorn_config(app, config, doors), services, doors, certified(config))
+    own = uvicorn_config(app, config, doors)
+    return GatewayServer(own, services, doors, certified(config), accept)
 
 
 def uvicorn_config(app: ASGIApp, config: GatewayConfig, doors: Doors) -> uvicorn.Config:

@@ -51,6 +51,8 @@ def serve_parser() -> argparse.ArgumentParser:
         help="refuse names that no served model has; else the first that can is asked")  # fmt: skip
     add("--host", default=gateway.host, help="address to listen on (default: %(default)s)")
     add("--port", type=int, default=gateway.port, help="0: any free one (default: %(default)s)")
+    _number(add, gateway, "--workers", "N", "processes that share the port and the limits, each "
+        "with engines of its own: N times the memory")  # fmt: skip
     add("--log-level", choices=LEVELS, default=engine.log_level, help="the least that is logged; "
         "debug shows what users say and send (default: %(default)s)")  # fmt: skip
     add("--log-format", choices=FORMATS, default=engine.log_format,
@@ -151,7 +153,9 @@ def serve_parser() -> argparse.ArgumentParser:
     add = models.add_argument
     add("--device", default=engine.device, help="cpu, cuda, cuda:1, auto; several for --replicas: "
         "cuda:0,cuda:1 (default: %(default)s)")  # fmt: skip
-    _number(add, engine, "--replicas", "N", "engines that share the sessions of a model")
+    _number(
+        add, engine, "--replicas", "N", "engines of a model that share its sessions; of each worker"
+    )
     _number(add, engine, "--max-replicas", "N", "engines of a model as its speakers need them, up "
         "to so many; 0: no more than --replicas")  # fmt: skip
     add("--ray", default=engine.ray, metavar="HOST:PORT|auto", help="run the engines on the nodes "

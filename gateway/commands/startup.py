@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from lookhear.engine.config import AUTO_MODEL, DEFAULT_REAL, DEFAULT_TOY, EngineConfig
 from lookhear.engine.messages import ModelCard, Starting
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.telemetry.log import log_event
 
 # What is instead of a toy for people, by what the toy knows a little of.
 REAL_MODELS = {
@@ -132,3 +133,16 @@ def tell_ready(
     lines.append("  Ctrl-C ends it")
     for line in lines:
         _say(console, line)
+
+
+def tell_served(
+    console: Console, config: GatewayConfig, port: int, models: Sequence[ModelCard]
+) -> None:
+    """People are told, and the log."""
+    tell_ready(console, config, port, models)
+    log_event("server.ready", models=[card.id for card in models], url=url(config, port))
+
+
+def tell_workers(console: Console, count: int) -> None:
+    """Before loading: that there are several."""
+    _say(console, f"  {count} workers, each with engines of its own; the first one loads first")

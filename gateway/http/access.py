@@ -53,10 +53,11 @@ def leaving() -> Denied:
 
 
 class Access:
-    """The rules of one gateway. Each check raises Denied."""
+    """The rules of one gateway. Each check raises Denied. signer: signs client secrets where there
+    are no keys; None: nobody else takes them."""
 
-    def __init__(self, config: GatewayConfig) -> None:
-        self._own_signer = secrets.token_bytes(32)
+    def __init__(self, config: GatewayConfig, signer: bytes | None = None) -> None:
+        self._own_signer = signer or secrets.token_bytes(32)
         self._secrets: deque[float] = deque()  # when the newest ones expire
         self.set_keys(config.read_keys())
         self._origins = {origin.lower() for origin in config.allow_origins}

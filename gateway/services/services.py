@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from starlette.requests import HTTPConnection
 
@@ -29,6 +29,7 @@ from lookhear.gateway.fetching.fetcher import Fetcher
 from lookhear.gateway.fetching.pictures import Pictures
 from lookhear.gateway.http.access import Access
 from lookhear.gateway.http.errors import ApiError, wrong
+from lookhear.gateway.services.siblings import Siblings
 from lookhear.gateway.services.turn_ends import TurnEnds
 from lookhear.gateway.services.under_way import UnderWay
 from lookhear.gateway.services.vad_batcher import VadBatcher
@@ -152,6 +153,8 @@ class Services:
     file_slots: Slots = field(default_factory=lambda: Slots(FILES_AT_ONCE, FILES_OF_ONE, 1))
     sessions: set[OpenSession] = field(default_factory=set)
     requests: UnderWay = field(default_factory=UnderWay)
+    relays: UnderWay = field(default_factory=UnderWay)  # connections to other workers' sessions
+    siblings: Siblings = field(default_factory=Siblings)
     gathering: Gathering = field(default_factory=lambda: Gathering(LAG_INTERVAL))
     shares: Shares = field(init=False)
     memory: Memory = field(default_factory=Memory)
@@ -181,6 +184,25 @@ class Services:
         """How late the event loop was just now."""
         self.metrics.loop_lag.observe(seconds)
         self.gathering.observe(seconds)
+
+    def see_engines(self) -> None:
+        """What they last said becomes numbers of ours."""
+        engine = self.engine
+        loads = {state.model: engine.live_load(state.model) for state in engine.states}
+        known = {model: load for model, load in loads.items() if load is not None}
+        self.metrics.see_engines(engine.states, engine.stats, known, engine.recovery)
+
+    @property
+    def status(self) -> str:
+        """How this process is: `ready` only while all of its engines are up."""
+        if self.closing:
+            return "closing"
+        if self.draining:
+            return "draining"
+        if not self.engine.models:
+            return "starting"
+        up = all(self.engine.is_ready(state.model) for state in self.engine.states)
+        return "ready" if up else "engine_down"
 
     @property
     def models(self) -> list[ModelCard]:
@@ -245,6 +267,14 @@ class Services:
                 return False
         return len(self.sessions) < most or self.make_room(self.sessions, client)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a newcomer would have to be refused, or somebody else to make room for it."""
+        if len(self.sessions) >= self.config.max_sessions:
+            return True
+        loads = (self.engine.live_load(card.id) for card in self.engine.models)
+        return any(load is not None and not load.places for load in loads)
+
     def make_room(self, sessions: Collection[OpenSession], newcomer: str | None = None) -> bool:
         """Close the one of them whose client has been away longest; if none is, the one that has
         been silent longest -> whether there was such a one.
@@ -278,10 +308,11 @@ class Services:
 
     async def _over(self, seconds: float, *, requests: bool = True) -> bool:
         """Whether the sessions and requests of now end within so many seconds."""
-        ends = [session.ended.wait() for session in self.sessions]
+        ends: list[Coroutine[Any, Any, object]] = [s.ended.wait() for s in self.sessions]
+        ends += [self.relays.over()] + ([self.requests.over()] if requests else [])
         try:
             async with asyncio.timeout(seconds):
-                await asyncio.gather(*ends, *([self.requests.over()] if requests else []))
+                await asyncio.gather(*ends)
         except TimeoutError:
             return False
         return True

@@ -56,6 +56,11 @@ class Connections:
     def __len__(self) -> int:
         return len(self._places) + len(self._spare)
 
+    @property
+    def working(self) -> int:
+        """How many are at work."""
+        return len(self) - len(self._waiting)
+
     def enter(self, host: str, close: Callable[[], object]) -> Place | None:
         """A place for a new connection from that host, which waits now. None: there is not even a
         spare one."""

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 import h11
@@ -20,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lookhear.gateway.sockets.connections import Connections, Place
 from lookhear.gateway.sockets.frames import PacedProtocol
+from lookhear.gateway.sockets.relay import Keepers
 from lookhear.gateway.sockets.unfinished import Unfinished
 
 HEAD_TIMEOUT = "head_timeout"
@@ -46,13 +48,15 @@ class Stage(Enum):
 @dataclass(frozen=True, slots=True)
 class Doors:
     """What all connections of one server share. head_seconds: for the head of a request. spare:
-    answers who has a spare place only. refused: hears why one is turned away."""
+    answers who has a spare place only. refused: hears why one is turned away. keepers: of sessions,
+    if there are other workers."""
 
     connections: Connections
     unfinished: Unfinished
     head_seconds: float
     spare: ASGIApp
     refused: Callable[[str], None]
+    keepers: Keepers | None = None
 
 
 class WatchedProtocol(H11Protocol):
@@ -66,6 +70,7 @@ class WatchedProtocol(H11Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._bytes_came = False
         self._taking: asyncio.TimerHandle | None = None
+        self._is_relayed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A newcomer, if there is room for it. Its first head is due from now on."""
@@ -86,6 +91,10 @@ class WatchedProtocol(H11Protocol):
     def keep(self, place: Place) -> None:
         """It has that place before it is connected."""
         self._place = place
+
+    def relayed(self) -> None:
+        """Another worker passes it on, and knows why: it is not passed on again."""
+        self._is_relayed = True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Somebody else may have its place."""
@@ -123,17 +132,27 @@ class WatchedProtocol(H11Protocol):
             + [b"\r\n"]
         )
         behind, _ = self.conn.trailing_data
+        place, keepers = self._place, self._doors.keepers
+        self._place = None
+        upgrade = partial(self._upgrade, place, head + behind)
+        leave = partial(self._doors.connections.leave, place)
+        if keepers is None or self._is_relayed:
+            upgrade()
+        elif not keepers.take(self.transport, event.target, head + behind, upgrade, leave):
+            upgrade()
+
+    def _upgrade(self, place: Place, first: bytes) -> None:
+        """It is a WebSocket of ours. first: what came of it."""
         protocol = self.ws_protocol_class(  # type: ignore[call-arg, misc]
             config=self.config, server_state=self.server_state, app_state=self.app_state
         )
         assert isinstance(protocol, PacedProtocol)
-        place, doors = self._place, self._doors
-        self._place = None
+        doors = self._doors
         protocol.unfinished = doors.unfinished
         protocol.on_lost = lambda: doors.connections.leave(place)
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)
-        protocol.data_received(head + behind)
+        protocol.data_received(first)
 
     def _should_upgrade(self) -> bool:
         return self._place is not None and not self._place.spare and super()._should_upgrade()

@@ -1,10 +1,14 @@
-"""Prometheus metrics of one gateway, in a registry of its own."""
+"""Prometheus metrics of one gateway, in a registry of its own; of several workers together, in the
+files of prometheus_client's multiprocess mode, which outlive whoever wrote them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from lookhear.engine.client.client import EngineState, Recovery
 from lookhear.engine.messages import LiveLoad, Pong
@@ -12,20 +16,36 @@ from lookhear.engine.messages import LiveLoad, Pong
 _SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 _LAGS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _WAITS = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+Together = Literal["livesum", "livemax", "sum"]
+_RECOVERY: tuple[tuple[str, str, Together], ...] = (
+    ("moved", "Sessions that went on with another engine since the start", "sum"),
+    ("lost", "Sessions that were told of their engine's death since the start", "sum"),
+    ("held_bytes", "Audio and pictures kept now, should an engine die", "livesum"),
+    ("forgotten_seconds", "Audio that was not kept, being too much, since the start", "sum"),
+)
 CLOSE_CODES = (1000, 1001, 1005, 1006, 1009, 1011, 1012, 1013)
 
 
-class Metrics:
-    """Names are `lookhear_*`; times are seconds."""
+# Where prometheus_client looks, when it is imported, for the folder that processes share.
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
-    def __init__(self) -> None:
+
+class Metrics:
+    """Names are `lookhear_*`; times are seconds. folder: that all workers share, named by
+    `FOLDER_VARIABLE`; None: this process is alone."""
+
+    def __init__(self, folder: Path | None = None) -> None:
         self.registry = CollectorRegistry()
+        self._folder = folder
+        self._shown: set[tuple[Gauge, tuple[str, ...]]] = set()  # of engines, with their labels
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"lookhear_{name}", text, labels, registry=self.registry)
 
-        def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(f"lookhear_{name}", text, labels, registry=self.registry)
+        def gauge(name: str, text: str, *labels: str, together: Together = "livesum") -> Gauge:
+            """together: what it is of several workers; of those that are alive, if it is `live`."""
+            name = f"lookhear_{name}"
+            return Gauge(name, text, labels, registry=self.registry, multiprocess_mode=together)
 
         def seconds(name: str, text: str, buckets: Sequence[float] = _SECONDS) -> Histogram:
             name = f"lookhear_{name}_seconds"
@@ -71,7 +91,10 @@ class Metrics:
         speakers = "Sessions with a place to speak to the model"
         self._speakers = gauge("live_speakers", speakers, "model")
         lag = "p95 of the commit lag that the load would make with one speaker more"
-        self._predicted_lag = gauge("predicted_commit_lag_seconds", lag, "model")
+        # Connections are given to workers without a look at it.
+        self._predicted_lag = gauge(
+            "predicted_commit_lag_seconds", lag, "model", together="livemax"
+        )
         self._engines: dict[str, Gauge] = {
             name: gauge(f"engine_{name}", text, "model", "replica")
             for name, text in (
@@ -95,13 +118,8 @@ class Metrics:
             )
         }
         self._recovery: dict[str, Gauge] = {
-            name: gauge(f"recovery_{name}", text)
-            for name, text in (
-                ("moved", "Sessions that went on with another engine since the start"),
-                ("lost", "Sessions that were told of their engine's death since the start"),
-                ("held_bytes", "Audio and pictures kept now, should an engine die"),
-                ("forgotten_seconds", "Audio that was not kept, being too much, since the start"),
-            )
+            name: gauge(f"recovery_{name}", text, together=together)
+            for name, text, together in _RECOVERY
         }
 
     def heard(self, seconds: float) -> None:
@@ -117,23 +135,36 @@ class Metrics:
     ) -> None:
         """Take over how the engines are, what each last said of its work, by its label, what more
         speakers would do, by model, and what came of engines that died."""
-        bounded = (self._places, self._speakers, self._predicted_lag)
-        for gauge in (self.engine_ready, *self._engines.values(), *bounded):
-            gauge.clear()  # an engine that ended has no numbers
+        self._forget_engines()
         for model, load in loads.items():
-            self._places.labels(model).set(load.places)
-            self._speakers.labels(model).set(load.speakers)
-            self._predicted_lag.labels(model).set(load.lag)
+            self._show(self._places, load.places, model)
+            self._show(self._speakers, load.speakers, model)
+            self._show(self._predicted_lag, load.lag, model)
         for state in states:
             own = (state.model, str(state.replica))
-            self.engine_ready.labels(*own).set(state.state == "ready")
+            self._show(self.engine_ready, state.state == "ready", *own)
             if (pong := stats.get(state.label)) is None:
                 continue
             for name, value in {**pong.counters, "busy_seconds": pong.busy_seconds}.items():
                 if name in self._engines:
-                    self._engines[name].labels(*own).set(value)
+                    self._show(self._engines[name], value, *own)
         for name, gauge in self._recovery.items():
             gauge.set(getattr(recovery, name))
+
+    def _show(self, gauge: Gauge, value: float, *labels: str) -> None:
+        gauge.labels(*labels).set(value)
+        self._shown.add((gauge, labels))
+
+    def _forget_engines(self) -> None:
+        """One that ended has no numbers; in files, from which nothing can be taken out, it has
+        zeros."""
+        for gauge, labels in self._shown:
+            if self._folder is not None:
+                gauge.labels(*labels).set(0)
+            else:
+                gauge.remove(*labels)
+        if self._folder is None:
+            self._shown.clear()
 
     def count_session(self, close_code: int) -> None:
         """Clients may close with any code; the unusual ones share a label."""
@@ -142,4 +173,13 @@ class Metrics:
 
     def render(self) -> bytes:
         """The text format that Prometheus scrapes."""
-        return generate_latest(self.registry)
+        if self._folder is None:
+            return generate_latest(self.registry)
+        whole = CollectorRegistry()
+        MultiProcessCollector(whole, str(self._folder))  # type: ignore[no-untyped-call]
+        return generate_latest(whole)
+
+
+def worker_ended(pid: int, folder: Path) -> None:
+    """What was true of that process only while it lived is taken out; what it counted stays."""
+    mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]

@@ -25,16 +25,13 @@ def tracer_provider(
 ) -> TracerProvider | None:
     """endpoint: base URL of a collector; "": as the environment says, and None if it says nothing.
 
-    ConfigError if it is wanted by option and the libraries are not installed.
+    ConfigError: see `check_tracing`.
     """
     if not endpoint and not any(environ.get(name) for name in VARIABLES):
         return None
-    if not _is_installed():
-        if not endpoint:  # the variables may be meant for somebody else
-            return None
-        raise ConfigError(
-            'otlp-endpoint: traces need pip install "lookhear[telemetry]", which is not installed'
-        )
+    check_tracing(endpoint)
+    if not _is_installed():  # the variables may be meant for somebody else
+        return None
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -46,6 +43,14 @@ def tracer_provider(
     url = endpoint.rstrip("/") + TRACES_PATH if endpoint else None
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url)))
     return provider
+
+
+def check_tracing(endpoint: str) -> None:
+    """Raises ConfigError if it is wanted by option and the libraries are not installed."""
+    if endpoint and not _is_installed():
+        raise ConfigError(
+            'otlp-endpoint: traces need pip install "lookhear[telemetry]", which is not installed'
+        )
 
 
 def _is_installed() -> bool:

@@ -25,6 +25,7 @@ from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.realtime.dialects import DIALECTS
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.services.services import Services
+from lookhear.gateway.services.siblings import Siblings
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.strict import check
 from tests.media.audio.encoders import encode_pcm16
@@ -82,6 +83,7 @@ async def running(
     port: int = 0,
     dialects: Sequence[type[Dialect]] = DIALECTS,
     traces: TracerProvider | None = None,
+    siblings: Siblings | None = None,
 ) -> AsyncIterator[Running]:
     """port: 0 for one that is free."""
     engine = engine or FakeEngine()
@@ -91,7 +93,12 @@ async def running(
         started.set()
 
     app = create_app(
-        config or GatewayConfig(port=0), engine, load, dialects=dialects, traces=traces
+        config or GatewayConfig(port=0),
+        engine,
+        load,
+        dialects=dialects,
+        traces=traces,
+        siblings=siblings,
     )
     server = make_server(app)
     with bind("127.0.0.1", port) as listening:

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from rich.table import Table
 
-from lookhear.bench.chaos.faults import FAULTS, Chaos
+from lookhear.bench.chaos.faults import FAULTS, OF_WORKERS, Chaos
 from lookhear.bench.chaos.proxy import Proxy
 from lookhear.bench.numbers import Json
 from lookhear.bench.recordings.session import Session
@@ -112,6 +112,10 @@ async def measure(server: ServerProcess, options: argparse.Namespace) -> Json:
             raise LookhearError(f"undisturbed: {next(one.error for one in calm if one.error)}")
         chaos = Chaos(server, proxy, random.Random(options.seed))
         names = options.only or list(FAULTS)
+        if not chaos.workers:
+            if wrong := [name for name in options.only if name in OF_WORKERS]:
+                raise UsageError(f'{wrong[0]}: expected --serve "--workers N", got one process')
+            names = [name for name in names if name not in OF_WORKERS]
         inflicting = asyncio.create_task(chaos.inflict(options.faults, names))
         rows: list[Json] = []
         async for number, disturbed in until_done(sessions, proxy.port, options.pace, inflicting):
@@ -159,7 +163,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("only", nargs="*", metavar="FAULT", help="default: all of them")
+    add("only", nargs="*", metavar="FAULT", help="default: all that can be")
     add("--model", metavar="ID", help="what our server loads")
     add("--serve", default="", metavar="ARGS", help="for our `lookhear serve`")
     add("--faults", type=int, default=200, metavar="N", help="default: 200")

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 import psutil
 
 from lookhear.bench.chaos.proxy import Proxy
+from lookhear.bench.processes import WORKER
 from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess
 from lookhear.errors import LookhearError
@@ -69,6 +70,20 @@ class Chaos:
         """It stands still, and goes on."""
         await self._freeze([self._server.pid])
 
+    @property
+    def workers(self) -> list[int]:
+        """Process ids, if the gateway has several."""
+        return self._children(WORKER)
+
+    async def kill_worker(self) -> None:
+        """One of several, which their parent starts again."""
+        for pid in self._one_of(self.workers):
+            _signal(pid, signal.SIGKILL)
+
+    async def freeze_worker(self) -> None:
+        """One of several stands still, and goes on."""
+        await self._freeze(self._one_of(self.workers))
+
     async def kill_engine(self) -> None:
         """The gateway starts another one."""
         for pid in self._children("lookhear.engine.process"):
@@ -100,6 +115,10 @@ class Chaos:
             for pid in pids:
                 _signal(pid, signal.SIGCONT)
 
+    def _one_of(self, pids: list[int]) -> list[int]:
+        """None if there are none just now."""
+        return [self._draw.choice(pids)] if pids else []
+
     async def _wait(self) -> None:
         await asyncio.sleep(self._draw.uniform(SHORTEST, LONGEST))
 
@@ -122,7 +141,10 @@ FAULTS: dict[str, Callable[[Chaos], Awaitable[None]]] = {
     "kill-gateway": Chaos.kill_gateway,
     "freeze-gateway": Chaos.freeze_gateway,
     "kill-decoders": Chaos.kill_decoders,
+    "kill-worker": Chaos.kill_worker,
+    "freeze-worker": Chaos.freeze_worker,
 }
+OF_WORKERS = ("kill-worker", "freeze-worker")  # with `--serve "--workers N"`
 
 
 def _recording() -> bytes:

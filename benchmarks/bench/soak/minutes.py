@@ -9,6 +9,7 @@ import psutil
 
 from lookhear.bench.measures import metrics
 from lookhear.bench.numbers import Json
+from lookhear.bench.processes import WORKER
 from lookhear.bench.soak.load import Tally
 
 WARM_UP = 0.25  # of the rows: they do not count for the memory's slope
@@ -31,13 +32,14 @@ def footprint(pid: int) -> tuple[dict[str, float], dict[str, int]]:
     engines = 0
     for process in sorted(processes, key=lambda process: process.pid):
         try:
-            is_engine = "lookhear.engine.process" in " ".join(process.cmdline())
+            command = " ".join(process.cmdline())
+            is_engine = "lookhear.engine.process" in command
             held, opened = process.memory_info().rss / 2**20, process.num_fds()
         except psutil.NoSuchProcess:
             continue
         engines += is_engine
         name = f"engine {engines}" if is_engine else "decoders"
-        name = "gateway" if process.pid == pid else name
+        name = "gateway" if process.pid == pid or WORKER in command else name
         memory[name] = round(memory.get(name, 0.0) + held, 1)
         descriptors[name] = descriptors.get(name, 0) + opened
     return memory, descriptors

@@ -25,7 +25,8 @@ _POLL_SECONDS = 0.1
 _OUR_PORTS = range(20_000, 32_000)  # below those that systems choose from
 # Settings that are of a server for others: where it listens, what its models are called.
 _NOT_OURS = [
-    f"LOOKHEAR_{name}" for name in ("CONFIG", "SSL_CERTFILE", "SSL_KEYFILE", "SERVED_NAME")
+    f"LOOKHEAR_{name}"
+    for name in ("CONFIG", "SSL_CERTFILE", "SSL_KEYFILE", "SERVED_NAME", "WORKERS")
 ]
 _SERVER_PACKAGES = ("starlette", "uvicorn", "torch")  # what `lookhear[server]` brings
 

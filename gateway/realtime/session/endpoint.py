@@ -26,10 +26,11 @@ from lookhear.gateway.realtime.session.machine import SHUT_DOWN
 from lookhear.gateway.realtime.session.session import RealtimeSession
 from lookhear.gateway.services.services import GRACE, services
 from lookhear.gateway.sockets.connections import network
+from lookhear.gateway.sockets.relay import TOKEN
 from lookhear.gateway.telemetry.log import address, log_event
 
-# In the URL of a client that comes back: its token, and the last event that it got.
-TOKEN, AFTER = "lookhear_resume", "lookhear_after"
+# In the URL of a client that comes back: the last event that it got, beside its token.
+AFTER = "lookhear_after"
 LOADING_RETRY_AFTER = 1  # seconds; as over HTTP
 FULL_RETRY_AFTER = math.ceil(GRACE)  # seconds: by then who never said anything may be closed
 

@@ -5,34 +5,29 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-import time
 from collections.abc import Callable, Sequence
 
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.protocol.commands import Append, ClientCommand
 from lookhear.gateway.realtime.protocol.events import ResumeOffer, SessionResumed
-from lookhear.gateway.telemetry.metrics import Metrics
+from lookhear.gateway.services.services import Services
+from lookhear.gateway.sockets.relay import token_of
 
 # Characters of sent frames that a session keeps. Text for people is some hundred a second.
 KEPT = 256 * 1024
 
 
 class Resumption:
-    """Of one session. seconds: that it waits for its client; 0: none. expire: called when they are
-    over. clock: seconds, monotonic."""
+    """Of one session. expire: called when the seconds are over that it waits for its client."""
 
-    def __init__(
-        self,
-        metrics: Metrics,
-        seconds: float,
-        expire: Callable[[], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.offer = ResumeOffer(secrets.token_urlsafe(32), seconds) if seconds else None
+    def __init__(self, services: Services, expire: Callable[[], None]) -> None:
+        seconds = services.config.resume_seconds
+        token = token_of(services.siblings.number, secrets.token_urlsafe(32))
+        self.offer = ResumeOffer(token, seconds) if seconds else None
         self.count = 0  # of times that the client came back
-        self._metrics = metrics
+        self._metrics = services.metrics
         self._expire = expire
-        self._clock = clock
+        self._clock = services.clock
         self._messages = 0
         self._audio_bytes = 0
         self._since: float | None = None  # when the client went away

@@ -78,9 +78,7 @@ class RealtimeSession:
         self._query = websocket.query_params
         self._dialect = dialects[0](self._query, services.ids)
         self._others = dialects[1:]  # until the first frame has come
-        self._resumption = Resumption(
-            services.metrics, config.resume_seconds, self._end, services.clock
-        )
+        self._resumption = Resumption(services, self._end)
         self._protocol = RealtimeProtocol(
             session=self.id,
             models=services.models,

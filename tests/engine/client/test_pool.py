@@ -60,6 +60,23 @@ def pool_of(replicas: int, device: str = "cpu") -> tuple[Pool, list[Listening]]:
     return pool, cast(list[Listening], pool.replicas)
 
 
+@given(st.integers(1, 6), st.integers(1, 4), st.integers(0, 4))
+def test_engines_of_all_workers_are_those_of_one_gateway_with_as_many(
+    workers: int, replicas: int, cards: int
+) -> None:
+    """By number, device, and how many share it."""
+    device = ",".join(f"cuda:{card}" for card in range(cards)) or "cpu"
+
+    def engines(config: EngineConfig) -> list[tuple[int, str, int]]:
+        pool = Pool(config, lambda own: Listening(own, lambda _, event: None))
+        return [(r.number, r.config.device, r.config.replicas) for r in pool.replicas]
+
+    whole = EngineConfig(model="m", replicas=workers * replicas, device=device)
+    part = EngineConfig(model="m", replicas=replicas, device=device, workers=workers)
+    parts = [dataclasses.replace(part, worker=number) for number in range(1, workers + 1)]
+    assert [one for own in parts for one in engines(own)] == engines(whole)
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=4),
     st.integers(0, 12),

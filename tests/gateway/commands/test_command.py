@@ -22,7 +22,7 @@ from lookhear.engine.client.client import EngineStartError
 from lookhear.engine.config import ConfigError, EngineConfig
 from lookhear.engine.messages import Starting
 from lookhear.gateway import catalogue
-from lookhear.gateway.commands import command
+from lookhear.gateway.commands import command, serving
 from lookhear.gateway.commands.arguments import engine_configs, gateway_config
 from lookhear.gateway.commands.settings import read_settings
 from lookhear.gateway.commands.startup import tell_ready
@@ -52,7 +52,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
         fake.configs = configs
         return fake
 
-    monkeypatch.setattr(command, "EngineClient", create)
+    monkeypatch.setattr(serving, "EngineClient", create)
     return fake
 
 
@@ -189,6 +189,8 @@ def test_a_taken_port_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
         (["--media-memory-bytes", "1000"], ["media-memory-bytes: expected at least 268435456"]),
         (["--video-fps", "2000"], ["video-fps: expected at most 1000"]),
         (["--max-sessions", "0"], ["max-sessions: expected", "0"]),
+        (["--workers", "65"], ["workers: expected 1 to 64, got 65"]),
+        (["--workers", "3", "--max-sessions", "2"], ["max-sessions: expected at least 3", "got 2"]),
         (["--ssl-certfile", "/nowhere"], ["ssl-certfile: expected a readable file"]),
         (
             ["--ssl-certfile", __file__, "--ssl-keyfile", __file__],
@@ -222,7 +224,7 @@ def test_a_model_that_cannot_be_loaded_is_one_line(
         async def load(self, on_progress: object) -> None:
             raise EngineStartError("cannot load /nowhere: no such folder")
 
-    monkeypatch.setattr(command, "EngineClient", lambda configs: Broken())
+    monkeypatch.setattr(serving, "EngineClient", lambda configs: Broken())
     line = refusal(["--port", "0", "--model", "/nowhere", "--log-level", "error"], capfd)
     assert line == "lookhear serve: cannot load /nowhere: no such folder\n"
 
@@ -235,7 +237,7 @@ def test_a_misspelt_model_is_told_the_nearest(
             raise EngineStartError("cannot load it")
 
     tiny = catalogue.Row("openai/whisper-tiny", "whisper", "150 MB", "downloaded")
-    monkeypatch.setattr(command, "EngineClient", lambda configs: Broken())
+    monkeypatch.setattr(serving, "EngineClient", lambda configs: Broken())
     monkeypatch.setattr(catalogue, "downloaded", lambda: [tiny])
     for model, hint in {
         "demo-wisper": ". Did you mean demo-whisper?",
