@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_comes_last(): ...
 """
 
 
-def checked(tmp_path: Path, suite: str, *options: str) -> tuple[int, dict[str, dict[str, str]]]:
+def checked(tmp_path: Path, suite: str, *options: str) -> tuple[int, dict[str, dict[str, Any]]]:
     (tmp_path / "test_suite.py").write_text(suite)
     output = tmp_path / "gpu-check.json"
     status = gpu_check.main(
