@@ -15,7 +15,7 @@ from tools import slim
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("slim") / "copy"
-    assert slim.copy(folder) < 58_000_000
+    assert slim.copy(folder) < 42_000_000
     return folder
 
 
