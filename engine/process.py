@@ -19,7 +19,7 @@ import time
 from lookhear.engine.client.channel import Channel
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.config.log import logging_to_stderr
-from lookhear.engine.device.allocator import keep_freed_memory
+from lookhear.engine.device.allocator import keep_fewer_products, keep_freed_memory
 from lookhear.engine.messages import EngineFailed, Pong, Ready, Shutdown, Starting
 
 log = logging.getLogger("lookhear.engine.process")  # its __name__ is __main__
@@ -33,6 +33,7 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     what nothing can be done about."""
     # Imported here: torch takes seconds, and the gateway wants to show that something happens.
     channel.send(Starting("loading torch", 0.0))
+    keep_fewer_products()
     from lookhear.engine.admission.rehearsal import rehearse
     from lookhear.engine.checkpoints.loader import CheckpointError
     from lookhear.engine.families.build import build_core

@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lookhear.kernels import (
     default_cpu_dtype,
@@ -11,7 +13,7 @@ from lookhear.kernels import (
     pack_linear,
     supports_half_weights,
 )
-from lookhear.kernels.linear import FEW_ROWS
+from lookhear.kernels.linear import FEW_ROWS, PACK_ROWS, padded_rows
 
 
 @pytest.mark.parametrize("pack", [True, False])
@@ -47,6 +49,27 @@ def test_few_rows_are_multiplied_plainly_by_small_weights() -> None:
     x = torch.randn(2 * FEW_ROWS, 20, generator=generator)
     few = torch.cat([linear(x[:FEW_ROWS], weights), linear(x[FEW_ROWS:], weights)])
     torch.testing.assert_close(few, linear(x, weights), atol=1e-5, rtol=1e-5)
+
+
+@given(st.integers(1, 100_000))
+def test_a_product_has_few_sizes_and_little_padding(rows: int) -> None:
+    assert rows <= padded_rows(rows) <= max(PACK_ROWS, rows * 9 / 8 + 1)
+    assert padded_rows(padded_rows(rows)) == padded_rows(rows)
+    assert padded_rows(rows) <= padded_rows(rows + 1)
+
+
+def test_sizes_up_to_a_minute_of_sound_are_few() -> None:
+    assert len({padded_rows(rows) for rows in range(1, 3001)}) < 150
+
+
+@pytest.mark.parametrize("rows", [17, 33, 101, 1499])
+def test_padding_changes_no_row(rows: int) -> None:
+    generator = torch.Generator().manual_seed(rows)
+    weight, bias = torch.randn(48, 40, generator=generator), torch.randn(48, generator=generator)
+    x = torch.randn(1, rows, 40, generator=generator)
+    out = linear(x, pack_linear(weight, bias, pack=True), "gelu")
+    assert out.shape == (1, rows, 48) and out.is_contiguous()
+    torch.testing.assert_close(out, F.gelu(F.linear(x, weight, bias)), atol=1e-5, rtol=1e-5)
 
 
 def test_bfloat16() -> None:

@@ -1,4 +1,4 @@
-"""Memory that was freed is there again without the kernel's help."""
+"""Memory that was freed is there again without the kernel's help, and few products are kept."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 import pytest
+
+from lookhear.engine.device.allocator import CAPACITIES, PRODUCTS, keep_fewer_products
 
 # Where the C library puts a block depends on the heap's random place, so a round now and then needs
 # new pages in any process: the round with the fewest counts.
@@ -49,3 +51,17 @@ def test_freed_memory_is_used_again_without_page_faults() -> None:
     num_pages = NUM_BYTES // PAGE_BYTES
     assert faults("keep") < num_pages // 20
     assert faults("give back") > num_pages // 2
+
+
+def test_few_products_are_kept_unless_the_environment_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, *others = CAPACITIES
+    monkeypatch.setenv(first, "7")
+    for name in others:
+        monkeypatch.setenv(name, "")  # so that it is as it was after the test
+        monkeypatch.delenv(name)
+    keep_fewer_products()
+    assert os.environ[first] == "7"
+    for name in others:
+        assert os.environ[name] == str(PRODUCTS)
