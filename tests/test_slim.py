@@ -56,6 +56,19 @@ def test_every_test_of_the_device_finds_what_it_imports(copied: Path) -> None:
     assert found.returncode == 0, found.stdout + found.stderr
 
 
+def test_the_documented_commands_start_from_it(copied: Path) -> None:
+    page = (slim.ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
+    script = next(part for part in page.split("```sh\n") if "OUT=$PWD" in part).partition("```")[0]
+    places = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    said = subprocess.run(
+        ["bash", "-c", script], cwd=copied, env={**os.environ, "PATH": places},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    lines = said.stdout.splitlines()
+    assert len(lines) == script.count("python -m") == 7
+    assert all(line.endswith("expected a CUDA device, torch sees none") for line in lines), lines
+
+
 def test_nothing_is_overwritten(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert slim.main([str(copied)]) == 1
     assert "expected a new or empty folder" in capsys.readouterr().err
