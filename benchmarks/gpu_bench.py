@@ -2,9 +2,10 @@
 
     python -m benchmarks.gpu_bench            (or: make gpu-bench)
 
-Random weights at true geometry, made on the device. Every section stands for itself: one that fails
-or has no time left says so, and what is measured is written as it comes. Needs torch, triton,
-transformers, numpy; and a GPU, or --device cpu --geometry tiny to try the program.
+Random weights at true geometry, made on the device. Every model has a process of its own,
+every section stands for itself: one that fails or has no time left says so, and what is measured is
+printed and written as it comes, to the folder in the variable OUT where it is set. Needs torch,
+triton, transformers, numpy; and a GPU, or --device cpu --geometry tiny to try the program.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import torch
 
 from benchmarks.gpu import load as gpu_load
 from benchmarks.gpu import peers as gpu_peers
+from benchmarks.gpu import program
 from benchmarks.gpu.load import Client
 from benchmarks.gpu.models import (
     GEOMETRIES,
@@ -36,14 +38,13 @@ from benchmarks.gpu.models import (
     random_weights,
     write_folder,
 )
+from benchmarks.gpu.output import write_json
 from benchmarks.gpu.peers import synchronize
 from benchmarks.gpu.tables import table
 from benchmarks.gpu_check import device as describe_device
 from lookhear.bench.machine import describe
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
-RESULT = Path(__file__).resolve().parent / "results" / "gpu-bench.json"
-SECONDS = 900.0
 BATCHES = (1, 8, 64)
 PROMPT = 400  # tokens in front of a decoded answer: a minute of speech and its text
 LIVE_ROWS = 192
@@ -69,6 +70,7 @@ class Bench:
         self._end = time.monotonic() + options.seconds
         self._model_end = self._end
         self._folder = Path()
+        self._current = ""  # section
         self.result: dict[str, Any] = {
             **describe(["benchmarks.gpu_bench", *argv]),
             "device": describe_device(),
@@ -92,20 +94,27 @@ class Bench:
         left = self._model_end - time.monotonic()
         key = name.rpartition(": ")[2]
         began = time.monotonic()
-        if left < share:
+        self._current = name
+        if left < (0.0 if self.is_tiny else share):
             self.result["failures"].append(f"{name}: no time left")
         else:
             try:
                 into[key] = run()
+                print(f"{name}: {json.dumps(into[key])}")
             except Exception as error:  # a section that fails is a result too
                 traceback.print_exc()
                 self.result["failures"].append(f"{name}: {type(error).__name__}: {error}")
+        self._current = ""
         took = time.monotonic() - began
         print(f"{name}: {took:.1f} s, {max(0.0, self._end - time.monotonic()):.0f} s left")
-        if self._output is not None:
-            self._output.parent.mkdir(parents=True, exist_ok=True)
-            self._output.write_text(json.dumps(self.result, indent=1) + "\n", encoding="utf-8")
+        write_json(self._output, self.result)
         sys.stdout.flush()
+
+    def last_words(self) -> None:
+        """What is known of a run that is cut off here."""
+        self.result["failures"].append(f"{self._current or 'between sections'}: cut off")
+        write_json(self._output, self.result)
+        print(f"{self._current}: cut off, no time left", flush=True)
 
     # --- the device ------------------------------------------------------------------------------
 
@@ -356,31 +365,11 @@ def _quantiles(latencies: Sequence[float]) -> dict[str, float]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 measured (failures are in the result), 1 no device."""
+    """Exit status: 0 measured (failures are in the result), 1 no device, 124 cut off."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    options = _parser().parse_args(arguments)
-    if options.device != "cpu" and not torch.cuda.is_available():
-        print("gpu-bench: expected a CUDA device, torch sees none")
-        return 1
-    if options.output is None and options.device != "cpu":
-        options.output = RESULT
-    bench = Bench(options, arguments)
-    bench.run(options.model or list(GEOMETRIES))
-    print(table(bench.result))
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="gpu-bench", description="Measure the engine on this machine's GPU."
-    )
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--geometry", choices=("true", "tiny"), default="true")
-    parser.add_argument("--model", action="append", choices=tuple(GEOMETRIES))
-    parser.add_argument("--section", action="append", default=[], help="part of a section's name")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="in all (default: 900)")
-    parser.add_argument("--output", type=Path, metavar="FILE", help=f"default: {RESULT.name}")
-    return parser
+    parser = program.parser("gpu-bench", "Measure the engine on this machine's GPU.")
+    options = parser.parse_args(arguments)
+    return program.measure(options, arguments, __name__, list(GEOMETRIES), Bench, table)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,11 @@
 
     python -m benchmarks.gpu_check            (or: make gpu-check)
 
-Runs tests/gpu and writes what came of it, with the largest error of every test, as JSON and as a
-table. Needs torch, triton, transformers, numpy and pytest; and a GPU, or --dry-run.
+Carries out tests/gpu, the simplest first, in several processes, and writes a line of JSON for every
+test as it ends (gpu-check.jsonl); at the end everything with the largest error of every test, as
+JSON and as a table. A test that takes too long is ended with its process, and another goes on; what
+no time was left for is named. Needs torch, triton, transformers, numpy and pytest; and a GPU, or
+--dry-run. Writes to the folder in the variable OUT where it is set.
 """
 
 from __future__ import annotations
@@ -11,60 +14,80 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import torch
 
+from benchmarks.gpu.output import CUT_OFF, output_path, write_json
+from benchmarks.gpu.pool import TestPool
 from lookhear.bench.machine import describe
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULT = ROOT / "benchmarks" / "results" / "gpu-check.json"
+NAME = "gpu-check.json"
 TESTS = ROOT / "tests" / "gpu"
-SECONDS = 480  # of the whole suite, at most
+# Each needs what those before it have shown; others come last.
+ORDER = ("choices", "tokens", "attention", "early_launch", "models", "overlap", "graphs")
+SECONDS = 480.0  # of the whole suite, at most
+TEST_SECONDS = 120.0  # of one test, what it compiles included
+WORKERS = 8  # on a card: what takes the time is Python and the compiler
+BAD = ("failed", "timeout", "died")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 all passed (or no device, and that was allowed), 1 not."""
+    """Exit status: 0 all passed (or no device, and that was allowed), 1 not, 124 cut off."""
     options = _parser().parse_args(argv)
     if not torch.cuda.is_available() and not options.dry_run:
         print("gpu-check: expected a CUDA device, torch sees none")
         return 0 if options.allow_missing else 1
     began = time.monotonic()
-    status, tests = 0, []
-    # File by file: should one hang, the others still have a result.
-    for path in options.tests or sorted(map(str, TESTS.glob("test_*.py"))):
-        with tempfile.TemporaryDirectory() as scratch:
-            report = Path(scratch) / "report.xml"
-            left = began + options.seconds - time.monotonic()
-            status = _run(report, path, options.dry_run, left) or status
-            tests += _read(report)
-    seconds = time.monotonic() - began
-    failed = [test for test in tests if test["outcome"] in ("failed", "error")]
-    result = {
+    output = output_path(NAME, options.output, is_trial=options.dry_run)
+    result: dict[str, Any] = {
         **describe(["benchmarks.gpu_check", *(argv or [])]),
         "device": device(),
         "dry_run": options.dry_run,
-        "seconds": round(seconds, 1),
-        "exit_status": status,
-        "passed": sum(test["outcome"] == "passed" for test in tests),
-        "failed": len(failed),
-        "skipped": sum(test["outcome"] == "skipped" for test in tests),
-        "tests": tests,
     }
-    output = options.output or (None if options.dry_run else RESULT)
+    lines = None
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        lines = output.with_suffix(".jsonl").open("w", encoding="utf-8", buffering=1)
+        lines.write(json.dumps(result) + "\n")
+
+    def ended(test: dict[str, Any]) -> None:
+        if lines is not None:
+            lines.write(json.dumps(test) + "\n")
+        print(f"{test['outcome']:8} {test['seconds']:6.1f} s  {test['name']}", flush=True)
+        if test["outcome"] in BAD:
+            print(test["text"] or test["message"], flush=True)
+
+    pool = TestPool(
+        ROOT, options.tests or _files(), _environment(options.dry_run), ended,
+        workers=options.workers or (1 if options.dry_run else WORKERS),
+        seconds=options.seconds, test_seconds=options.test_seconds,
+    )  # fmt: skip
+    try:
+        tests = pool.run()
+    finally:
+        if lines is not None:
+            lines.close()
+    result |= {
+        "seconds": round(time.monotonic() - began, 1),
+        "passed": sum(test["outcome"] == "passed" for test in tests),
+        "failed": sum(test["outcome"] in BAD for test in tests),
+        "skipped": sum(test["outcome"] == "skipped" for test in tests),
+        "left_out": pool.left_out,
+        "failures": pool.failures,
+        "tests": tests,
+    }
+    write_json(output, result)
     print(table(result))
-    return 0 if status == 0 and not failed else 1
+    if pool.left_out:
+        return CUT_OFF
+    return 1 if result["failed"] or pool.failures or not tests else 0
 
 
 def device() -> dict[str, Any]:
@@ -86,7 +109,7 @@ def table(result: dict[str, Any]) -> str:
     """A line per test function, over all of its parameters."""
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for test in result["tests"]:
-        groups[test["name"].partition("[")[0]].append(test)
+        groups[test["name"].partition("[")[0].rpartition("/")[2]].append(test)
     width = max([40, *map(len, groups)])
     lines = [
         f"{result['device']['name']}, torch {result['torch']}: {result['passed']} passed, "
@@ -95,7 +118,7 @@ def table(result: dict[str, Any]) -> str:
     ]
     for name, tests in groups.items():
         passed = sum(test["outcome"] == "passed" for test in tests)
-        failed = sum(test["outcome"] in ("failed", "error") for test in tests)
+        failed = sum(test["outcome"] in BAD for test in tests)
         errors = [
             float(t["properties"]["max_error"]) for t in tests if "max_error" in t["properties"]
         ]
@@ -103,21 +126,27 @@ def table(result: dict[str, Any]) -> str:
         seconds = sum(test["seconds"] for test in tests)
         lines.append(f"{name:{width}} {passed:8} {failed:7} {seconds:8.1f} {worst:>14}")
     for test in result["tests"]:
-        if test["outcome"] in ("failed", "error"):
-            lines.append(f"FAILED {test['name']}: {test['message'][:300]}")
+        if test["outcome"] in BAD:
+            lines.append(f"{test['outcome'].upper()} {test['name']}: {test['message'][:300]}")
+    lines += result["failures"]
+    if result["left_out"]:
+        lines.append(f"no time left for {len(result['left_out'])}:")
+        lines += [f"  {name}" for name in result["left_out"]]
     return "\n".join(lines)
 
 
-def _run(report: Path, path: str, is_dry: bool, seconds: float) -> int:
-    """pytest's exit status, or 124 if it took too long."""
-    if seconds <= 0:
-        print(f"gpu-check: no time left for {path}", file=sys.stderr)
-        return 124
-    command = [
-        sys.executable, "-m", "pytest", "-c", "tests/gpu/pytest.ini", "--rootdir", ".", "-q",
-        "-p", "no:cacheprovider", f"--junitxml={report}", "-o", "junit_family=xunit1", path,
-    ]  # fmt: skip
-    environment = {
+def _files() -> list[str]:
+    """The tests, the simplest first."""
+
+    def place(path: Path) -> tuple[int, str]:
+        name = path.stem.removeprefix("test_")
+        return (ORDER.index(name) if name in ORDER else len(ORDER), name)
+
+    return [str(path.relative_to(ROOT)) for path in sorted(TESTS.glob("test_*.py"), key=place)]
+
+
+def _environment(is_dry: bool) -> dict[str, str]:
+    return {
         **os.environ,
         # Compiled kernels; products and sums may be one instruction, as they are when serving.
         "TRITON_INTERPRET": "1" if is_dry else "0",
@@ -125,37 +154,8 @@ def _run(report: Path, path: str, is_dry: bool, seconds: float) -> int:
         "LOOKHEAR_GPU_DRY_RUN": "1" if is_dry else "0",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "2"),
     }
-    try:
-        return subprocess.run(command, cwd=ROOT, env=environment, timeout=seconds).returncode
-    except subprocess.TimeoutExpired:
-        print(f"gpu-check: expected {path} to end within {seconds:.0f} s, stopped", file=sys.stderr)
-        return 124
-
-
-def _read(report: Path) -> list[dict[str, Any]]:
-    """Outcome, seconds and properties of every test."""
-    if not report.is_file():
-        return []
-    found = []
-    for case in ElementTree.parse(report).iter("testcase"):
-        outcome, message = "passed", ""
-        for kind, name in (("failure", "failed"), ("error", "error"), ("skipped", "skipped")):
-            node = case.find(kind)
-            if node is not None:
-                outcome, message = name, node.get("message", "")
-        properties = {p.get("name", ""): p.get("value", "") for p in case.iter("property")}
-        module = case.get("classname", "").rpartition(".")[2]
-        found.append(
-            {
-                "name": f"{module}.{case.get('name')}",
-                "outcome": outcome,
-                "seconds": round(float(case.get("time", 0)), 2),
-                "properties": properties,
-                "message": message,
-            }
-        )
-    return found
 
 
 def _triton() -> str | None:
@@ -175,8 +175,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--dry-run", action="store_true", help="on the CPU, small, under Triton's interpreter"
     )
-    parser.add_argument("--output", type=Path, metavar="FILE", help=f"default: {RESULT.name}")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="at most (default: 480)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help=f"default: {NAME}")
+    parser.add_argument(
+        "-n", "--workers", type=int, default=0, help=f"processes (default: {WORKERS}; dry: 1)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help=f"in all, at most (default: {SECONDS:.0f})"
+    )
+    parser.add_argument(
+        "--test-seconds", type=float, default=TEST_SECONDS,
+        help=f"of a test, at most (default: {TEST_SECONDS:.0f})",
+    )  # fmt: skip
     return parser
 
 

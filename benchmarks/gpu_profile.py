@@ -24,12 +24,12 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks import gpu_bench
 from benchmarks.gpu import load as gpu_load
+from benchmarks.gpu import program
 from benchmarks.gpu.load import Client
 from benchmarks.gpu.models import Geometry
 from benchmarks.gpu.peers import synchronize
 from benchmarks.gpu_bench import Bench
 
-RESULT = Path(__file__).resolve().parent / "results" / "gpu-profile.json"
 MODELS = ("whisper-large-v3-turbo", "qwen3-asr-0.6b")
 SECTIONS = ("encoder", "graphs + overlap: decode 1", "sessions")
 KERNELS = 25  # of each section
@@ -122,23 +122,13 @@ def table(result: dict[str, Any]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 measured (failures are in the result), 1 no device."""
+    """Exit status: 0 measured (failures are in the result), 1 no device, 124 cut off."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = gpu_bench._parser()
-    parser.prog, parser.description = "gpu-profile", "Where the GPU's time goes, by kernel."
+    parser = program.parser("gpu-profile", "Where the GPU's time goes, by kernel.")
     parser.add_argument("--sessions", type=int, default=128, help="live ones (default: 128)")
-    parser.set_defaults(seconds=300.0, model=None)
     options = parser.parse_args(arguments)
-    if options.device != "cpu" and not torch.cuda.is_available():
-        print("gpu-profile: expected a CUDA device, torch sees none")
-        return 1
     options.section = options.section or list(SECTIONS)
-    if options.output is None and options.device != "cpu":
-        options.output = RESULT
-    bench = Profiler(options, arguments)
-    bench.run(options.model or MODELS)
-    print(table(bench.result))
-    return 0
+    return program.measure(options, arguments, __name__, MODELS, Profiler, table)
 
 
 if __name__ == "__main__":

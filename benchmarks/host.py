@@ -7,8 +7,9 @@ encoders and decoders answer at once. Text is made up: three words a second, the
 heard. So what is measured is the host's part, in seconds of this thread's processor time, without
 the driver's share of a launch; how many operations are launched outside of graphs is counted apart.
 
-    ticks   the clients of `gpu/load.py`, one tick a second each, in random phase
-    live    turns that are fed in pieces as the gateway does, ticking as they please
+    ticks   the clients of `gpu/load.py`, a tick every --every seconds, in random phase; each with
+            a second of audio more, so that what is less than one a second is dearer than served
+    live    turns that are fed in pieces as the gateway does, ticking at --every at the most often
     decode  as many answers side by side, a token of each a step
 
 The clock is made up: a step takes --step seconds of it, as on a card.
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import cProfile
 import heapq
+import os
 import pstats
 import statistics
 import sys
@@ -66,11 +68,11 @@ STAGES = {
     "schedule": ("core.py", "_schedule"),
     "schedule: request": ("live.py", "make_request"),
     "schedule: log-mel": ("features.py", "update"),
-    "schedule: place": ("paged_runner.py", "place"),
+    "schedule: place": ("paged/runner.py", "place"),
     "launch": ("core.py", "_launch"),
-    "launch: encode": ("paged_runner.py", "_encode"),
-    "launch: encode (whisper)": ("whisper_runner.py", "_encode"),
-    "launch: integers": ("paged_passes.py", "_integers"),
+    "launch: encode": ("paged/runner.py", "_encode"),
+    "launch: encode (whisper)": ("whisper/runner.py", "_encode"),
+    "launch: integers": ("paged/passes.py", "_integers"),
     "launch: choice": ("sampler.py", "launch"),
     "wait": ("core.py", "_wait"),
     "commit": ("core.py", "_commit"),
@@ -150,17 +152,17 @@ class Load:
         return found
 
 
-def ticking(load: Load, core: EngineCore, clients: Sequence[Client]) -> None:
-    """Every client wants something once a second."""
-    phases = np.random.default_rng(0).uniform(0.0, 1.0, len(clients)).tolist()
+def ticking(load: Load, core: EngineCore, clients: Sequence[Client], every: float) -> None:
+    """Every client wants something every so many seconds."""
+    phases = np.random.default_rng(0).uniform(0.0, every, len(clients)).tolist()
 
     def tick(number: int, when: float) -> None:
         client = clients[number]
         assert not client.failure, client.failure
-        if client.due is None:  # else it has waited for a second
+        if client.due is None:  # else it has waited since the last one
             client.due = when
             core.changed(client.key)
-        load.at(when + 1.0, number, partial(tick, number, when + 1.0))
+        load.at(when + every, number, partial(tick, number, when + every))
 
     for number, client in enumerate(clients):
         client.now = load.now
@@ -218,7 +220,7 @@ def build(family: str, folder: Path, options: argparse.Namespace) -> EngineCore:
         max_rows=options.rows, max_context_tokens=1024, token_budget=2048, max_live_turns=2048,
         kv_cache_gigabytes=8.0, window_step_seconds=8.0, min_window_seconds=8.0,
         max_segment_seconds=24.0 if family == "qwen3-asr" else 0.0,
-        tick_seconds=1.0, overlap=options.overlap,
+        tick_seconds=options.every, overlap=options.overlap,
     )  # fmt: skip
     core = build_core(config, lambda stage, share: None).core
     runner: Any = core._runner
@@ -239,7 +241,7 @@ def measured(
         core = build(family, folder, options)
         runner: Any = core._runner
         load = Load(core, options.step)
-        warm, seconds = 3.0, options.seconds
+        warm, seconds = 3.0, options.clock
         clients: list[Client] = []
         if load_name == "decode":
             decoding(core, family, count)
@@ -251,7 +253,7 @@ def measured(
             else:
                 tokenizer = QwenTokenizer.from_folder(folder)
                 clients = asr_sessions(tokenizer, runner._model.encoder, count)
-            ticking(load, core, clients)
+            ticking(load, core, clients, options.every)
         else:
             warm = 12.0
             script = Script(family, folder)
@@ -329,7 +331,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--load", action="append", choices=("ticks", "live", "decode"))
     parser.add_argument("--sessions", type=int, action="append")
     parser.add_argument("--step", type=float, default=0.01, help="seconds of the device")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of the made-up clock")
+    parser.add_argument("--clock", type=float, default=4.0, help="seconds of the made-up clock")
+    parser.add_argument("--every", type=float, default=1.0, help="seconds from tick to tick")
+    parser.add_argument("--seconds", type=float, default=540.0, help="in all; no run begins later")
     parser.add_argument("--rows", type=int, default=64, help="requests at once")
     parser.add_argument("--window", type=int, default=30, help="of a Whisper's ticks, seconds")
     parser.add_argument("--overlap", type=int, default=0)
@@ -340,14 +344,24 @@ def main(argv: list[str]) -> int:
     about = machine.describe(["benchmarks.host", *argv])
     keep_freed_memory()  # as the engine's process does
     console = Console(highlight=False, width=200)
-    rows = []
+    if options.out is None and os.environ.get("OUT"):
+        options.out = Path(os.environ["OUT"])
+    end = time.monotonic() + options.seconds
+    runs: list[dict[str, Any]] = []
+    result = {"scenario": "host", **about, "runs": runs, "left_out": []}
     for family in options.family or GEOMETRY:
         for load in options.load or ("ticks", "live", "decode"):
             for count in options.sessions or ((8, 16, 64) if load == "decode" else SESSIONS):
-                rows.append(measured(family, load, count, options))
-                console.print(rows[-1])
-    result = {"scenario": "host", **about, "runs": rows}
-    console.print(f"written to {write_result(options, 'host', result)}", style="dim")
+                if time.monotonic() > end:
+                    result["left_out"].append(f"{family}, {load}, {count}")
+                    continue
+                runs.append(measured(family, load, count, options))
+                console.print(runs[-1])
+                written = write_result(options, "host", result)  # as it comes
+    if result["left_out"]:
+        console.print(f"no time left for: {'; '.join(result['left_out'])}")
+    if runs:
+        console.print(f"written to {written}", style="dim")
     return 0
 
 

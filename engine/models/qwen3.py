@@ -86,6 +86,9 @@ class Qwen3Model:
         """
         x = self.embed(inputs) if inputs.dim() == 1 else inputs.to(self.dtype)
         dims, weights = self.dims, self.weights
+        # Not launched early, as embed is not: it begins when what wrote the step's integers has
+        # ended, and decode attention reads past_lengths relying on that. One such kernel has to
+        # stand before layer 0.
         angles = rope_angles(
             batch.positions, self._frequencies, self.dtype, sections=dims.rope_sections
         )

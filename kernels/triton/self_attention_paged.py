@@ -159,6 +159,10 @@ def _decode_kernel(
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     split = tl.program_id(2)
+    # Before the wait, so it must not be written by anything that may still run now. Kernels that
+    # are launched early let the next one begin before they have waited themselves: a chain of them
+    # reaches back to the last kernel that is not one, and only what that one follows has surely
+    # ended. In a decoder such a kernel stands before layer 0 (`Qwen3Model.forward`).
     past = tl.load(past_ptr + row).to(tl.int32)
     if EARLY:
         tl.extra.cuda.gdc_launch_dependents()

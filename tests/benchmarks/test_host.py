@@ -12,7 +12,8 @@ from benchmarks.host import measured
 def options(**changes: object) -> argparse.Namespace:
     values: dict[str, object] = {
         "step": 0.02,
-        "seconds": 1.0,
+        "clock": 1.0,
+        "every": 1.0,
         "rows": 8,
         "window": 8,
         "overlap": 1,
@@ -29,5 +30,12 @@ def test_everybody_ticks_once_a_second(family: str, load: str) -> None:
     assert 4.0 <= found["ticks_per_second"] <= 6.0
     assert found["us_per_tick"] > 0.0 and found["launches_per_step"] > 0.0
     assert set(found["profiled_us_per_tick"]) >= {"schedule", "launch", "wait", "commit"}
+    named = {"launch: encode (whisper)"} if family == "whisper" else {"launch: integers"}
+    assert set(found["profiled_us_per_tick"]) >= named
     if load == "ticks":
         assert 20.0 <= found["p95_ms"] < 1000.0
+
+
+def test_ticks_come_as_often_as_they_are_served() -> None:
+    found = measured("qwen3-asr", "ticks", 3, options(every=0.25, profile=False, step=0.01))
+    assert 9.0 <= found["ticks_per_second"] <= 15.0

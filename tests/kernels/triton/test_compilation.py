@@ -61,3 +61,11 @@ def test_products_of_few_rows_fetch_weights_while_the_kernel_before_still_runs(
     products = [line for line in early if line[0] == "_few_rows_kernel"][:3]
     assert min(int(line[3]) for line in products) >= 16
     assert {line[5] for line in products} == {"0"}
+
+
+def test_products_of_few_rows_spill_no_more_than_is_known(compiled: list[list[str]]) -> None:
+    """Bytes of a thread: with a norm in front, that and gated, alone; of one, two, four rows."""
+    products = [line for line in compiled if line[0] == "_few_rows_kernel" and "early" in line][:9]
+    most = (0, 0, 0, 0, 64, 0, 176, 32, 0)
+    spilled = [int(line[5]) for line in products]
+    assert all(got <= limit for got, limit in zip(spilled, most, strict=True)), spilled

@@ -26,6 +26,9 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Network, Path]:
     folder = tmp_path_factory.mktemp("run")
     write_tokenizer(folder / "tokenizer", 0, 400, 400)
     network = Network(SMALL, 408, 5)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.copy_(weight.half())  # as the folder will hold it
     write_folder(network, folder / "tokenizer", folder / "model")
     return network, folder / "model"
 
@@ -35,7 +38,7 @@ def test_transformers_computes_the_same(exported: tuple[Network, Path]) -> None:
 
     network, folder = exported
     reader: Any = Qwen3ASRForConditionalGeneration
-    theirs = reader.from_pretrained(folder)
+    theirs = reader.from_pretrained(folder, dtype=torch.float32)
     tokenizer = QwenTokenizer.from_folder(folder)
     frames = torch.tensor([1737])
     mel = torch.randn(1, 128, 1800)

@@ -38,6 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Network, Path]:
                 weight.add_(0.1 * torch.randn_like(weight))
             else:
                 weight.mul_(1.5)
+            weight.copy_(weight.half())  # as the folder will hold it
     write_folder(net, folder / "tokenizer", folder / "checkpoint")
     return net, folder / "checkpoint"
 

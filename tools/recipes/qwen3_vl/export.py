@@ -35,7 +35,7 @@ def configuration(size: Size, vocabulary: int, tokenizer: QwenTokenizer) -> dict
     text = size.text
     return {
         "architectures": ["Qwen3VLForConditionalGeneration"],
-        "dtype": "float32",
+        "dtype": "float16",
         "eos_token_id": ends,
         "image_token_id": tokenizer.token(IMAGE_PAD),
         "model_type": "qwen3_vl",
@@ -43,7 +43,7 @@ def configuration(size: Size, vocabulary: int, tokenizer: QwenTokenizer) -> dict
         "text_config": {
             "attention_bias": False,
             "attention_dropout": 0.0,
-            "dtype": "float32",
+            "dtype": "float16",
             "eos_token_id": ends,
             "head_dim": text.head_width,
             "hidden_act": "silu",
@@ -71,7 +71,7 @@ def configuration(size: Size, vocabulary: int, tokenizer: QwenTokenizer) -> dict
         "vision_config": {
             "deepstack_visual_indexes": list(size.deepstack),
             "depth": size.layers,
-            "dtype": "float32",
+            "dtype": "float16",
             "hidden_act": "gelu_pytorch_tanh",
             "hidden_size": size.width,
             "in_channels": CHANNELS,
@@ -132,8 +132,11 @@ def write_folder(net: Network, tokenizer_folder: Path, folder: Path) -> None:
         write_json(draft / "video_preprocessor_config.json", videos)
         (draft / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
         weights = model_weights(net)
-        weights[PATCH_BIAS] = net.model.visual.patch_embed.standard_bias().detach().contiguous()
-        save_file(weights, str(draft / "model.safetensors"), metadata={"format": "pt"})
+        # Half the size, and the same tokens: what is computed is float32 all the same.
+        halves = {name: weight.half() for name, weight in weights.items()}
+        # Of sums over weights: as exact as they are.
+        halves[PATCH_BIAS] = net.model.visual.patch_embed.standard_bias().detach().contiguous()
+        save_file(halves, str(draft / "model.safetensors"), metadata={"format": "pt"})
         # Read by our engine alone: a camera's frames have no total to share.
         write_json(draft / "lookhear.json", {"toy": True, "frame_tokens": LIVE_FRAME_TOKENS})
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks import gpu_bench
+from benchmarks.gpu import program
 from benchmarks.gpu.load import tick_latencies
 from benchmarks.gpu.models import GEOMETRIES, build, random_weights, write_folder
 from lookhear.engine.core.core import EngineCore
@@ -57,7 +58,7 @@ def test_at_true_size_every_pass_of_live_sessions_is_captured_and_compiled(
     write_folder(geometry, tmp_path)
     config = tmp_path / "config.json"
     config.write_text(json.dumps(cut(json.loads(config.read_text()))))
-    bench = gpu_bench.Bench(gpu_bench._parser().parse_args([]), [])
+    bench = gpu_bench.Bench(program.parser("gpu-bench", "").parse_args([]), [])
     bench._folder = tmp_path
     limits = {"max_rows": 4, "max_context_tokens": 1024, "kv_cache_gigabytes": 0.1}
     windows = {"window_step_seconds": 8.0, "min_window_seconds": 8.0}
