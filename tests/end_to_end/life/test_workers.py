@@ -107,7 +107,9 @@ async def test_who_spoke_to_one_that_dies_goes_on_and_the_others_do_not_notice(
     for (text, was_cut), (reference, _) in zip(disturbed, undisturbed, strict=True):
         # What is said again is said all at once: a closing full stop may come of it, or not.
         assert text == reference or (was_cut and word_errors(reference, text).rate == 0.0), text
-    assert sum(was_cut for _, was_cut in disturbed) == len(speeches) // 2
+    # Both had some of them. How evenly they are dealt out depends on when a worker has told of the
+    # connections that ended.
+    assert 0 < sum(was_cut for _, was_cut in disturbed) < len(speeches)
     # What the dead one has counted is not lost, whoever is asked.
     await ended(several, 2 * len(speeches))
     assert {counted(several, "sessions_total") for _ in range(4)} == {2 * len(speeches)}
