@@ -28,6 +28,7 @@ CAUTION = Caution(
     evidence=0.25, doubt=0.75, shares=((0.98, 0.0), (0.8, 1 / 3), (0.5, 2 / 3), (0.0, 1.0))
 )
 EARLIER_SECONDS = 14  # of what was said before, heard again with what is said now
+ROLL_SECONDS = 6.0  # of a segment; beyond it any pause of 0.7 s begins another
 MAX_CARRIED = 64  # tokens of earlier text in a prompt
 MAX_CAPTURED_WINDOWS = 32  # of the encoder
 
@@ -66,7 +67,7 @@ def build(
         traits,
         replace(CAUTION, doubt=0.0) if traits.short_windows else CAUTION,
         cap=min(config.max_segment_seconds or 14.0, room),
-        roll=0.0,
+        roll=0.0 if traits.short_windows else ROLL_SECONDS,
     )
     # Timestamps are said by those who learned to hear full windows.
     cap = window.longest - window.margin if is_short and not pads else None

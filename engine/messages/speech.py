@@ -234,11 +234,17 @@ class TurnSettled:
 
 @dataclass(frozen=True, slots=True)
 class TextProvisional:
-    """The model's present guess of what follows the committed text; replaces the last one."""
+    """The model's present guess of what follows the committed text; replaces the last one.
+
+    heard: samples of the turn that it is of. ended: how probably a sentence ends behind all that
+    was said, by the model's choice of its last sign.
+    """
 
     session: str
     turn: str
     text: str
+    heard: int = 0
+    ended: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

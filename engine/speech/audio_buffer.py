@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.speech.live_config import LiveConfig
 
 Samples = NDArray[np.float32]
 
@@ -62,3 +63,15 @@ def quietest(samples: Samples, width: int = SAMPLE_RATE // 10) -> int:
     energy = np.concatenate([[0.0], np.cumsum(np.square(samples, dtype=np.float64))])
     stretch = energy[width:] - energy[:-width]
     return int(np.argmin(stretch)) + width // 2
+
+
+def cut(samples: Samples, settled: int, config: LiveConfig) -> int:
+    """Where a segment is cut: nowhere while it is no longer than `cap`, or if there is too little
+    to find a gap in; else at the quietest place among `search` samples that lie in its second half,
+    and behind the first `settled`."""
+    count, cap = len(samples), config.cap
+    if count <= cap:
+        return count
+    low = max(settled, cap // 2)
+    high = min(count, max(cap, low + config.search))
+    return count if high - low < config.search else low + quietest(samples[low:high])

@@ -35,13 +35,14 @@ from lookhear.engine.messages import (
     TurnSettled,
     TurnState,
 )
-from lookhear.engine.speech.audio_buffer import AudioBuffer, quietest
+from lookhear.engine.speech.audio_buffer import AudioBuffer, cut
 from lookhear.engine.speech.earlier import Earlier, EarlierSegment, EarlierSpeech
 from lookhear.engine.speech.evidence import num_sure
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.looks import Looks
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
+from lookhear.engine.speech.sentences import without_signs
 from lookhear.engine.speech.session_language import SURE, SessionLanguage
 from lookhear.engine.speech.turn_text import TurnText
 
@@ -186,17 +187,9 @@ class LiveTurn:
 
     def _plan_end(self) -> int:
         """Where the next tick's audio ends: all there is, or a quiet place if that is too much.
-
-        Committed words end before _commit_end, so a cut beyond it cannot repeat or lose them.
-        """
-        config, start = self._config, self.segment_start
-        if self.num_samples - start <= config.cap:
-            return self.num_samples
-        low = max(self._commit_end, start + config.cap // 2)
-        high = min(self.num_samples, max(start + config.cap, low + config.search))
-        if high - low < config.search:
-            return self.num_samples  # wait for more audio to find a gap in
-        return low + quietest(self._audio.samples[low - start : high - start])
+        Behind _commit_end a cut cannot repeat or lose committed words."""
+        settled = self._commit_end - self.segment_start
+        return self.segment_start + cut(self._audio.samples, settled, self._config)
 
     def make_request(self) -> Any:
         """The next tick: the open segment up to now."""
@@ -298,12 +291,19 @@ class LiveTurn:
                 events += self._told(rest)
             return [*events, self._completed()]
         silence = self.num_samples - self.voiced_until
-        is_long = self.voiced_until - self.segment_start >= self._config.roll
-        is_pause = silence >= (self._config.pause if is_long else self._config.long_pause)
-        if is_pause and self._has_voice():
-            return [*self._close(), *self._provisional()]
+        if silence >= self._config.pause and self._has_voice():
+            if silence >= self._config.long_pause or self._is_complete():
+                return [*self._close(), *self._provisional()]
+            words = without_signs(self._hypothesis.tokens, self._recognizer.token_bytes)
+            if words:
+                return [*self._commit(words), *self._provisional()]
         is_far = self.segment_start - self._told_start >= SAMPLE_RATE
         return self._told([]) if is_far else []  # so much silence is not needed any more
+
+    def _is_complete(self) -> bool:
+        """Whether a pause is a good place to begin anew: behind a sentence, or behind much."""
+        is_long = self.voiced_until - self.segment_start >= self._config.roll
+        return is_long or self._text.end_probability(self._hypothesis) >= self._config.ended
 
     def fail(self, code: str, message: str) -> list[Event]:
         """The turn is over."""
@@ -378,7 +378,7 @@ class LiveTurn:
         )
 
     def _provisional(self) -> list[Event]:
-        return [] if self.is_done else self._text.provisional(self._hypothesis.tokens)
+        return [] if self.is_done else self._text.provisional(self._hypothesis, self._tick_end)
 
     def _completed(self) -> TurnCompleted:
         return TurnCompleted(

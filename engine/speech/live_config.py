@@ -26,7 +26,10 @@ class LiveConfig:
     tail: int = SAMPLE_RATE * 3 // 20
     # Silence that closes a segment which is at least `roll` long.
     pause: int = SAMPLE_RATE * 7 // 10
-    roll: int = 0  # length from which on a pause is a good place to begin anew
+    roll: int = 0  # length from which on any pause is a good place to begin anew
+    # Probability of the end of a sentence from which on a shorter segment is complete, too. Parts
+    # of a sentence that are heard apart lose words and signs at their edges.
+    ended: float = 0.5
     long_pause: int = SAMPLE_RATE * 3  # silence that closes any segment
     # Longest open segment; beyond it the segment is cut at a quiet place.
     cap: int = SAMPLE_RATE * 14

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from lookhear.engine.speech.words import group_words
 
 CLOSING = "\"'”’)]}»"
 ENDS = ".!?。！？…"
+TRAILING = ("...", "…")
+TAIL = 12  # tokens that surely hold the last word
 LONGEST_ABBREVIATION = 3  # letters: "Mr.", "U.S." begin with a capital and end no sentence
 
 
@@ -18,7 +21,7 @@ def sentences(
     found = []
     first = 0
     for text, _, end in group_words(tokens, decode_bytes, language):
-        if _ends_sentence(text.strip()):
+        if ends_sentence(text.strip()):
             found.append((first, end))
             first = end
     if first < len(tokens):
@@ -26,7 +29,34 @@ def sentences(
     return found
 
 
-def _ends_sentence(word: str) -> bool:
+def end_probability(
+    tokens: Sequence[int], logprobs: Sequence[float], decode_bytes: Callable[[Sequence[int]], bytes]
+) -> float:
+    """How probable the sign was that ends the sentence at the end of a text; 0 where none does, or
+    where the text trails off. logprobs: natural logarithms, one per token."""
+    tail = decode_bytes(tokens[-TAIL:]).decode("utf-8", errors="replace").rstrip()
+    bare = tail.rstrip(CLOSING)
+    if not bare or bare.endswith(TRAILING) or not ends_sentence(tail.rsplit(None, 1)[-1]):
+        return 0.0
+    for token, logprob in zip(reversed(tokens), reversed(logprobs), strict=True):
+        if any(sign in ENDS for sign in decode_bytes([token]).decode("utf-8", errors="replace")):
+            return math.exp(logprob)
+    return 0.0  # a sign of several tokens
+
+
+def without_signs(tokens: Sequence[int], token_bytes: Callable[[int], bytes]) -> int:
+    """How many tokens a text has in front of the signs that it ends with."""
+    count = len(tokens)
+    while count:
+        text = token_bytes(tokens[count - 1]).decode("utf-8", errors="replace")
+        if text.strip(ENDS + CLOSING):
+            break
+        count -= 1
+    return count
+
+
+def ends_sentence(word: str) -> bool:
+    """Whether a word, with the signs behind it, is the last of a sentence."""
     bare = word.rstrip(CLOSING)
     if not bare or bare[-1] not in ENDS:
         return False

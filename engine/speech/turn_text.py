@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from lookhear.engine.messages import (
     Event,
     TextCommitted,
@@ -13,6 +11,7 @@ from lookhear.engine.messages import (
 )
 from lookhear.engine.speech.hypothesis import Hypothesis, told_logprobs
 from lookhear.engine.speech.recognizer import Recognizer
+from lookhear.engine.speech.sentences import end_probability
 from lookhear.engine.speech.words import UNSPACED_LANGUAGES
 from lookhear.engine.tokenizers.detokenizer import IncrementalDetokenizer
 
@@ -35,7 +34,8 @@ class TurnText:
         self._settings = settings
         self._recognizer = recognizer
         self._detokenizer = IncrementalDetokenizer(recognizer.token_bytes, resume.unfinished)
-        self._shown = ""  # provisional text the client sees
+        self._guess: TextProvisional | None = None  # as it was told last
+        self._ended = 0.0  # how probably a sentence ends behind the committed text
         self._is_apart = resume.is_apart  # the next text wants a space in front
         self._untold = list(resume.untold)  # of characters that are not complete
         self.text = resume.text
@@ -57,6 +57,7 @@ class TurnText:
         if self.language is None:
             self.language = said.language
         self.num_tokens += len(said.tokens)
+        self._ended = self.end_probability(said)
         return self._emit(self._detokenizer.push(said.tokens), said)
 
     def end_segment(self) -> None:
@@ -67,15 +68,24 @@ class TurnText:
         """No more tokens: what is left of an unfinished character."""
         return self._emit(self._detokenizer.flush())
 
-    def provisional(self, tokens: Sequence[int]) -> list[Event]:
-        """The present guess of what follows, if it is wanted, and another than before."""
+    def provisional(self, guess: Hypothesis, heard: int) -> list[Event]:
+        """The present guess of what follows, if it is wanted, and another than before. heard:
+        samples of the turn that it is of."""
         if not self._settings.provisional:
             return []
-        text = self._joined(self._detokenizer.preview(tokens))
-        if text == self._shown:
+        text = self._joined(self._detokenizer.preview(guess.tokens))
+        ended = self.end_probability(guess)
+        told = TextProvisional(self._session, self._turn, text, heard, ended)
+        if told == self._guess:
             return []
-        self._shown = text
-        return [TextProvisional(self._session, self._turn, text)]
+        self._guess = told
+        return [told]
+
+    def end_probability(self, guess: Hypothesis) -> float:
+        """How probably a sentence ends behind all that was said, and this guess of what follows."""
+        if not guess.tokens:
+            return self._ended
+        return end_probability(guess.tokens, guess.logprobs, self._recognizer.decode_bytes)
 
     def _emit(self, text: str, said: Hypothesis | None = None) -> list[TextCommitted]:
         text = self._joined(text)

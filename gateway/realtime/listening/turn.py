@@ -12,6 +12,8 @@ from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, TurnFailed
 from lookhear.gateway.realtime.settings import SessionSettings
 
 Samples = NDArray[np.float32]
+# Silence behind speech that the engine must have heard to know its last words.
+HEARD = SAMPLE_RATE // 10
 _NOTHING: Samples = np.zeros(0, dtype=np.float32)
 
 
@@ -39,8 +41,11 @@ class Turn:
     text: list[str] = field(default_factory=list)
     characters: int = 0  # of it
     provisional: str = ""  # what the engine guesses behind it
+    heard: int = 0  # samples that the guess is of
+    ended: float = 0.0  # how probably a sentence ends behind it
+    shown: str = ""  # the guess as the client has it
     logprobs: list[TokenLogprob] = field(default_factory=list)
-    over: float | None = None  # by its sound at the last pause, if somebody said so
+    sound: float | None = None  # how probably it is over by it, if somebody said so
     guess: str | None = None  # all that it says, if it is probably over; kept when it is committed
 
     def __post_init__(self) -> None:
@@ -65,6 +70,10 @@ class Turn:
     def committed_text(self) -> str:
         """What it says for sure."""
         return "".join(self.text)
+
+    def is_heard(self, voiced_until: int) -> bool:
+        """Whether the guess is of all the speech so far. voiced_until: on the session's clock."""
+        return self.start + self.heard >= voiced_until + HEARD
 
     @property
     def seconds(self) -> float:

@@ -25,7 +25,14 @@ from lookhear.engine.messages import (
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.listening.audio_intake import Heard
 from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn
-from lookhear.gateway.realtime.patience import FIRST_PAUSE_MS, MAX_LAG, PATIENCE, may_be_over
+from lookhear.gateway.realtime.patience import (
+    FIRST_PAUSE_MS,
+    MAX_LAG,
+    PATIENCE,
+    Signs,
+    may_be_over,
+    probability,
+)
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
@@ -85,6 +92,7 @@ class Turns:
         self._floor = 0  # no turn may begin before this sample: it was committed or cleared
         self._turn: Turn | None = None  # the open one
         self._turns: dict[str, Turn] = {}  # all that the engine knows, by name
+        self._signs = Signs()
         self._lag = 0.0  # seconds that the last transcript took
 
     @property
@@ -159,18 +167,24 @@ class Turns:
         detection = self._settings.turn_detection
         if self._turn is None or not self._turn.announced or detection is None:
             return False
-        self._turn.over = over
+        self._turn.sound = over
         patience = PATIENCE[detection.eagerness]
-        return patience.is_over(event.milliseconds, over, self._turn.hypothesis)
+        return patience.is_over(event.milliseconds, self._over(self._turn))
+
+    def _over(self, turn: Turn) -> float | None:
+        """How probably all is said, by the sound of the pause and the words before it."""
+        is_known = self._signs.are_written and turn.is_heard(self._voiced_until)
+        return probability(turn.sound, turn.ended if is_known else None)
 
     def _guess(self, turn: Turn) -> None:
         """Whether the open turn is probably over, as far as it is heard."""
         silence = self._recent.end - max(self._voiced_until, turn.start)
         if silence == 0:
-            turn.over = None  # it was another pause's
+            turn.sound = None  # it was another pause's
         pause_ms = silence * 1000 // SAMPLE_RATE
         is_long = pause_ms >= FIRST_PAUSE_MS and self._lag <= MAX_LAG
-        is_over = is_long and may_be_over(turn.over, turn.hypothesis)
+        has_words = bool(turn.hypothesis.strip())
+        is_over = is_long and has_words and may_be_over(self._over(turn))
         turn.guess = turn.hypothesis if is_over else None
 
     def _speech_started(self, sample: int) -> None:
@@ -321,8 +335,9 @@ class Turns:
                 if turn is self._turn:
                     self._guess(turn)
             case TextProvisional():
-                turn.provisional = event.text
-                if turn.settings.provisional:
+                turn.provisional, turn.heard, turn.ended = event.text, event.heard, event.ended
+                if turn.settings.provisional and turn.shown != event.text:
+                    turn.shown = event.text
                     self._emitter.send(events.TranscriptProvisional(*turn.place, event.text))
                 if turn is self._turn:
                     self._guess(turn)
@@ -354,6 +369,7 @@ class Turns:
         assert turn.committed_at is not None, "the engine completed a turn that was not ended"
         del self._turns[turn.name]
         self._lag = now - turn.committed_at
+        self._signs.read(transcript)
         if (part := self._part(turn)) is not None:
             part.transcript = transcript
         logprobs = turn.logprobs if turn.settings.logprobs else None

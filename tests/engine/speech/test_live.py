@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookhear.engine.core.request import Result, StopReason
-from lookhear.engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings, TurnFailed
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    TextCommitted,
+    TextProvisional,
+    TranscriptionSettings,
+    TurnFailed,
+)
 from lookhear.engine.speech.audio_buffer import quietest
 from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.live_config import LiveConfig
@@ -183,3 +191,43 @@ def test_a_full_stop_that_comes_late_is_no_word() -> None:
     said = [e for e in run.events if isinstance(e, TextCommitted)]
     assert "".join(e.text for e in said) == "stop."
     assert [w.word.rstrip(".") for e in said for w in e.words or []] == ["stop"]
+
+
+@pytest.mark.parametrize("sign", ["", ",", "."])
+def test_a_short_segment_is_complete_behind_a_sentence(sign: str) -> None:
+    words = [" one", " two" + sign, " three"]
+    speech = Speech(words, [(0.2, 0.6), (0.7, 1.1), (2.2, 2.6)])
+    run = driver(speech, LiveConfig(roll=4 * SAMPLE_RATE), provisional=True)
+    while run.position < 2 * SAMPLE_RATE:
+        run.feed(0.02)
+    assert run.committed == "one two" + sign, "said for good in any pause"
+    [*_, last] = [e for e in run.events if isinstance(e, TextProvisional)]
+    assert last.ended == (pytest.approx(math.exp(-0.1)) if sign == "." else 0.0)
+    assert last.heard > 1.2 * SAMPLE_RATE and last.text == ""
+    is_open = run.turn.segment_start < SAMPLE_RATE
+    assert is_open is (sign != ".")
+    while run.position < 4 * SAMPLE_RATE:
+        run.feed(0.02)
+    assert run.finish().text == "".join(words).strip()
+
+
+def test_an_unsure_sign_waits_for_what_follows() -> None:
+    speech = Speech(
+        [" one", " two", ".", " three"], [(0.2, 0.6), (0.7, 1.1), (1.1, 1.11), (2.2, 2.6)]
+    )
+    run = driver(speech, LiveConfig(roll=4 * SAMPLE_RATE, ended=0.95))
+    while run.position < 2 * SAMPLE_RATE:
+        run.feed(0.02)
+    assert run.committed == "one two"
+    assert run.turn.segment_start < SAMPLE_RATE
+
+
+def test_a_long_pause_completes_what_is_no_sentence() -> None:
+    speech = Speech([" one", " two"], [(0.2, 0.6), (6.0, 6.4)])
+    run = driver(speech, LiveConfig(roll=10 * SAMPLE_RATE))
+    while run.position < 5 * SAMPLE_RATE:
+        run.feed(0.1)
+    assert run.turn.segment_start > 0.6 * SAMPLE_RATE
+    while run.position < 7 * SAMPLE_RATE:
+        run.feed(0.1)
+    assert run.finish().text == "one two"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.condensed import NEAR, CondensedAudio
 from lookhear.engine.speech.hypothesis import token_logprob, told_logprobs
-from lookhear.engine.speech.sentences import sentences
+from lookhear.engine.speech.sentences import end_probability, sentences, without_signs
 
 PIECES = [" a", " Mr", ".", "?", " log", "in", "!", '"', " ", "。", "好", " U.S", " 3", ".5"]
 
@@ -38,6 +40,36 @@ def test_where_sentences_end() -> None:
     assert split('Stop! "Who is it?" Mr. John of the U.S. army. He has 3.5 or so') == [
         "Stop!", '"Who is it?"', "Mr. John of the U.S. army.", "He has 3.5 or so",
     ]  # fmt: skip
+
+
+def ended(*pieces: str) -> float:
+    """How probably a sentence ends behind the pieces, of which the last ones are less sure."""
+    logprobs = [-0.1 * i for i in range(len(pieces))]
+    return end_probability(
+        range(len(pieces)), logprobs, lambda ts: b"".join(pieces[t].encode() for t in ts)
+    )
+
+
+def test_how_probably_a_sentence_ends_is_how_sure_its_sign_is() -> None:
+    assert ended(" It", " is", ".") == pytest.approx(math.exp(-0.2))
+    assert ended(" Is", " it", "?", '"') == pytest.approx(math.exp(-0.2))
+    assert ended("好", "。") == pytest.approx(math.exp(-0.1))
+    assert ended(" so", " 3.") == pytest.approx(math.exp(-0.1))
+
+
+@pytest.mark.parametrize("text", ["", " and", " and,", " and...", " and…", " Mr.", " a. b"])
+def test_where_none_ends(text: str) -> None:
+    assert ended(*text.split("|")) == 0.0
+
+
+@given(st.lists(st.integers(0, len(PIECES) - 1), max_size=30))
+def test_what_stands_in_front_of_the_last_signs(tokens: list[int]) -> None:
+    count = without_signs(tokens, lambda token: decode([token]))
+    rest = decode(tokens[count:]).decode()
+    assert not rest.strip('.?!"。')
+    assert not count or PIECES[tokens[count - 1]].strip('.?!"。')
+    logprobs = [-1.0] * len(tokens)
+    assert end_probability(tokens, logprobs, decode) in (0.0, math.exp(-1.0))
 
 
 def test_a_sentence_ends_in_the_pause_that_is_near() -> None:

@@ -2,69 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.gateway.realtime.patience import FIRST_PAUSE_MS, PATIENCE, Patience, is_open
+from lookhear.gateway.realtime.patience import (
+    BARE_TRANSCRIPTS,
+    FIRST_PAUSE_MS,
+    PATIENCE,
+    Patience,
+    Signs,
+    probability,
+)
 from lookhear.gateway.realtime.settings import SessionSettings, TurnDetection
 
 patiences = st.sampled_from(list(PATIENCE.values()))
 probabilities = st.none() | st.floats(0, 1)
-texts = st.sampled_from(["", "Well", "And so,", "It is done.", "to the…", "¿Qué?"])
 
 
-def ends_at(patience: Patience, over: float | None, text: str) -> int:
+def ends_at(patience: Patience, over: float | None) -> int:
     """The silence that ends a turn, in milliseconds."""
-    told = (ms for ms in patience.pauses_ms if patience.is_over(ms, over, text))
+    told = (ms for ms in patience.pauses_ms if patience.is_over(ms, over))
     return next(told, patience.cap_ms)
 
 
-@given(patiences, st.floats(0, 1), st.floats(0, 1), texts)
-def test_who_sounds_more_finished_is_not_waited_for_longer(
-    patience: Patience, one: float, other: float, text: str
+@given(patiences, st.floats(0, 1), st.floats(0, 1))
+def test_what_is_more_probably_over_is_not_waited_for_longer(
+    patience: Patience, one: float, other: float
 ) -> None:
     low, high = sorted((one, other))
-    assert ends_at(patience, high, text) <= ends_at(patience, low, text)
+    assert ends_at(patience, high) <= ends_at(patience, low)
 
 
-@given(probabilities, texts)
-def test_the_eager_wait_no_longer(over: float | None, text: str) -> None:
-    waits = [ends_at(PATIENCE[name], over, text) for name in ("high", "auto", "low")]
+@given(probabilities)
+def test_the_eager_wait_no_longer(over: float | None) -> None:
+    waits = [ends_at(PATIENCE[name], over) for name in ("high", "auto", "low")]
     assert waits == sorted(waits)
-    assert ends_at(PATIENCE["medium"], over, text) == waits[1]
+    assert ends_at(PATIENCE["medium"], over) == waits[1]
 
 
-@given(patiences, probabilities, texts)
-def test_a_pause_that_is_the_end_stays_it(
-    patience: Patience, over: float | None, text: str
-) -> None:
-    told = [patience.is_over(ms, over, text) for ms in range(0, patience.cap_ms, 100)]
+@given(patiences, probabilities)
+def test_a_pause_that_is_the_end_stays_it(patience: Patience, over: float | None) -> None:
+    told = [patience.is_over(ms, over) for ms in range(0, patience.cap_ms, 100)]
     assert told == sorted(told)
 
 
-@given(patiences, texts)
-def test_without_a_judgement_silence_decides(patience: Patience, text: str) -> None:
-    assert ends_at(patience, None, text) == patience.silence_ms
-
-
 @given(patiences)
-def test_an_open_phrase_is_waited_for(patience: Patience) -> None:
-    assert ends_at(patience, 1.0, "It is done.") == FIRST_PAUSE_MS
-    assert ends_at(patience, 1.0, "It is done, ") == patience.likely_ms
+def test_without_a_judgement_silence_decides(patience: Patience) -> None:
+    assert ends_at(patience, None) == patience.silence_ms
 
 
-def test_words_without_an_end_have_to_sound_surer() -> None:
-    usual = PATIENCE["auto"]
-    assert usual.is_over(FIRST_PAUSE_MS, 0.9, "Followed by the pound key.")
-    assert usual.is_over(FIRST_PAUSE_MS, 0.9, "")
-    assert not usual.is_over(FIRST_PAUSE_MS, 0.9, "Followed by the")
-    assert usual.is_over(FIRST_PAUSE_MS, 0.96, "Followed by the")
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_a_better_sound_and_a_better_sentence_are_more_probably_over(
+    sound: float, one: float, other: float
+) -> None:
+    low, high = sorted((one, other))
+
+    def known(sound: float, words: float | None) -> float:
+        found = probability(sound, words)
+        assert found is not None and 0.0 < found < 1.0
+        return found
+
+    assert known(sound, low) <= known(sound, high)
+    assert known(low, sound) <= known(high, sound)
+    assert known(low, None) <= known(high, None)
+    assert probability(None, one) is None
 
 
-@pytest.mark.parametrize("text", ["so, ", "namely:", "I thought…", "well...", "然后，"])
-def test_open(text: str) -> None:
-    assert is_open(text) and not is_open(text + " end.")
+@pytest.mark.parametrize(
+    ("sound", "words", "waits"),
+    [
+        (0.95, 0.9, FIRST_PAUSE_MS),  # "It is done."
+        (0.95, 0.0, 1400),  # "followed by"
+        (0.03, 0.9, 1400),  # "The code. | for today"
+        (0.03, 0.0, 2000),
+        (0.97, None, FIRST_PAUSE_MS),
+    ],
+)
+def test_neither_is_enough_without_the_other(sound: float, words: float | None, waits: int) -> None:
+    assert ends_at(PATIENCE["auto"], probability(sound, words)) == waits
+
+
+@given(st.lists(st.sampled_from(["one two", "one. two", "", "¿Qué?", "好。"]), max_size=6))
+def test_a_model_that_writes_no_signs_is_found_out(transcripts: Sequence[str]) -> None:
+    signs = Signs()
+    for transcript in transcripts:
+        signs.read(transcript)
+    said = [transcript for transcript in transcripts if transcript]
+    last = said[-BARE_TRANSCRIPTS:]
+    is_bare = len(last) == BARE_TRANSCRIPTS and all(text == "one two" for text in last)
+    assert signs.are_written is not is_bare
 
 
 def test_what_the_detector_is_told() -> None:

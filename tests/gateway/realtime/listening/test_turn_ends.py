@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from lookhear.engine.messages import StartTurn, TextProvisional
 from lookhear.gateway.realtime.listening.audio_intake import Heard
-from lookhear.gateway.realtime.protocol.outputs import ResetIntake
+from lookhear.gateway.realtime.listening.turn import HEARD
+from lookhear.gateway.realtime.protocol.outputs import Output, ResetIntake, Submit
 from lookhear.media.voice.vad import SpeechPaused, SpeechStarted
-from tests.gateway.scripted import Script
+from tests.gateway.scripted import SESSION, Script
 
 SECOND = 16_000
 
@@ -32,34 +35,73 @@ def listening(eagerness: str = "auto", *, hears_ends: bool = True) -> Script:
     return script
 
 
-def pauses(script: Script, over: float | None, milliseconds: int = 200) -> list[str]:
-    """Somebody speaks for a second and pauses. -> kinds of frames about it."""
+def pauses(
+    script: Script, sound: float | None, milliseconds: int = 200, words: float | None = None
+) -> list[str]:
+    """Somebody speaks for a second and pauses. words: how probably a sentence ends there, as the
+    engine has told by then. -> kinds of frames about it."""
     protocol = script.protocol
     one = np.zeros(SECOND, np.float32)
-    protocol.hear(Heard(one, [SpeechStarted(0)], SECOND, True), now=1.0)
-    pause = SpeechPaused(SECOND + 16 * milliseconds, milliseconds)
+    outputs = protocol.hear(Heard(one, [SpeechStarted(0)], SECOND, True), now=1.0)
+    turn = started(outputs)
+    end = SECOND + 16 * milliseconds
+    if words is not None:
+        heard = SECOND + HEARD
+        protocol.engine(TextProvisional(SESSION, turn, "It is", heard, words), now=1.1)
+    pause = SpeechPaused(end, milliseconds)
     quiet = np.zeros(16 * milliseconds + 100, np.float32)
-    outputs = protocol.hear(Heard(quiet, [pause], SECOND, True, over=over), now=1.2)
+    outputs = protocol.hear(Heard(quiet, [pause], SECOND, True, over=sound), now=1.2)
     resets = [output for output in outputs if isinstance(output, ResetIntake)]
     assert resets in ([], [ResetIntake(pause.sample)])
     assert bool(resets) == (protocol.turns_committed == 1)
     return ["ended"] if resets else []
 
 
+def started(outputs: Sequence[Output]) -> str:
+    """The turn that the engine was told of."""
+    [turn] = [
+        output.message.turn
+        for output in outputs
+        if isinstance(output, Submit) and isinstance(output.message, StartTurn)
+    ]
+    return turn
+
+
 def test_what_surely_is_over_ends_at_once() -> None:
-    assert pauses(listening(), 0.9) == ["ended"]
+    assert pauses(listening(), 0.97) == ["ended"]
+    assert pauses(listening(), 0.9, words=0.8) == ["ended"]
 
 
 def test_what_is_in_doubt_waits() -> None:
-    assert pauses(listening(), 0.6) == []
-    assert pauses(listening(), 0.6, 1000) == ["ended"]
-    assert pauses(listening(), 0.1, 1000) == []
-    assert pauses(listening("low"), 0.9) == []
+    assert pauses(listening(), 0.5) == []
+    assert pauses(listening(), 0.5, 1400) == ["ended"]
+    assert pauses(listening(), 0.1, 1400) == []
+    assert pauses(listening("low"), 0.97) == []
+
+
+def test_words_that_go_on_are_waited_for() -> None:
+    assert pauses(listening(), 0.95, words=0.0) == []
+    assert pauses(listening(), 0.95, 1400, words=0.0) == ["ended"]
+    assert pauses(listening(), 0.2, 1400, words=0.0) == []
+
+
+def test_words_of_which_more_were_said_since_do_not_count() -> None:
+    script = listening()
+    protocol = script.protocol
+    one = np.zeros(SECOND, np.float32)
+    outputs = protocol.hear(Heard(one, [SpeechStarted(0)], SECOND, True), now=1.0)
+    turn = started(outputs)
+    protocol.engine(TextProvisional(SESSION, turn, "It is", SECOND - 1, 0.0), now=1.1)
+    pause = SpeechPaused(SECOND + 3200, 200)
+    quiet = np.zeros(3300, np.float32)
+    protocol.hear(Heard(quiet, [pause], SECOND, True, over=0.97), now=1.2)
+    assert protocol.turns_committed == 1
 
 
 def test_who_could_not_be_judged_is_ended_by_silence() -> None:
     assert pauses(listening(), None) == []
     assert pauses(listening(), None, 900) == ["ended"]
+    assert pauses(listening(), None, 800, words=0.9) == []
 
 
 def test_a_server_that_cannot_tell_says_so_and_ends_by_silence() -> None:
