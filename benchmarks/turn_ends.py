@@ -176,7 +176,7 @@ def measure(
             core,
             card,
             500 if eagerness is None else None,
-            one.language if "whisper" in card.id and not card.id.endswith(".en") else None,
+            told_language(card, one),
             eagerness=eagerness,
             turn_model=model if eagerness is not None else None,
         )
@@ -198,6 +198,11 @@ def measure(
         "questions_per_turn": round((model.asked - asked) / max(turns, 1), 2),
         "cpu_milliseconds_per_turn": round(1000 * (model.seconds - seconds) / max(turns, 1), 1),
     }
+
+
+def told_language(card: ModelCard, said: Prompt) -> str | None:
+    """What a client would tell of it: nothing to a model that knows just one."""
+    return said.language if said.language in card.languages else None
 
 
 def _speaks(one: Prompt, language: str) -> bool:
@@ -223,10 +228,10 @@ def main(argv: list[str]) -> int:
     said = prompts(options.data, options.limit, options.seed)
     said = [one for one in said if options.lang in (None, one.language)]
     if options.model is None:
-        card = replace(build_core(EngineConfig(model="demo-whisper"), _quiet).card, id="none")
+        card = replace(build_core(EngineConfig(model="demo-whisper"), quiet).card, id="none")
         core: EngineCore = Deaf()  # type: ignore[assignment]
     else:
-        built = build_core(EngineConfig(model=options.model, threads=1), _quiet)
+        built = build_core(EngineConfig(model=options.model, threads=1), quiet)
         core, card = built.core, built.card
     table = Table("", "prompts", "wrongly ended", "found p50", "p95", "questions", "CPU/turn")
     conditions: Json = {}
@@ -253,7 +258,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _quiet(stage: str, share: float) -> None:
+def quiet(stage: str, share: float) -> None:
     """Loading is not shown."""
 
 

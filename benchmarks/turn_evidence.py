@@ -1,7 +1,10 @@
-"""What Smart Turn says inside pauses and at true ends: `python -m benchmarks.turn_evidence`.
+"""What is known inside pauses and at true ends: `python -m benchmarks.turn_evidence`.
 
-The recordings of `benchmarks.turn_ends`. The classifier is asked in every silence as it grows; its
-answers are written to the result file, so that rules about them can be compared in seconds.
+The recordings of `benchmarks.turn_ends`. Smart Turn is asked in every silence as it grows. With
+--model, the engine hears them live as one turn each, and tells how probably a sentence ends there;
+then a logistic regression of both is fitted on one half and tried on the other: it is what
+`lookhear.gateway.realtime.patience` decides by. All is written to the result file, so that rules
+can be compared in seconds.
 """
 
 from __future__ import annotations
@@ -11,15 +14,24 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
+from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
-from benchmarks.turn_ends import Prompt, prompts
+from benchmarks.in_process.simulation import Simulation
+from benchmarks.turn_ends import Prompt, prompts, quiet, told_language
 from lookhear.bench import machine
 from lookhear.bench.measures.trace import RATE
 from lookhear.bench.numbers import Json
 from lookhear.bench.recordings.human import HUMAN
 from lookhear.bench.result_file import add_file_arguments, write_result
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.families.build import build_core
+from lookhear.engine.messages import Event, Message, ModelCard, TextProvisional
+from lookhear.gateway.realtime.listening.turn import HEARD
+from lookhear.gateway.realtime.patience import log_odds
 from lookhear.gateway.services.turn_model import AUTO, downloaded
 from lookhear.media.audio.resample import resample
 from lookhear.media.voice import smart_turn
@@ -33,14 +45,41 @@ from lookhear.media.voice.vad import (
 )
 
 SILENCES_MS = (200, 400, 600, 800, 1000, 1200)
+LONGEST_MS = 4400  # of silence: no pause ends a turn
 EARLY = 0.35  # seconds that silence may begin before the estimate of the last word's end
 TOLERANCE = 0.25  # the same, before the place of a pause
 
 
+class Overheard:
+    """An engine core, and what it guessed."""
+
+    def __init__(self, core: EngineCore) -> None:
+        self._core = core
+        self.guesses: list[TextProvisional] = []
+
+    @property
+    def has_work(self) -> bool:
+        """Of the core."""
+        return self._core.has_work
+
+    def submit(self, message: Message) -> None:
+        """To the core."""
+        self._core.submit(message)
+
+    def step(self) -> list[Event]:
+        """Of the core."""
+        events = self._core.step()
+        self.guesses += [event for event in events if isinstance(event, TextProvisional)]
+        return events
+
+
 def evidence(said: Prompt, voice: SileroModel, model: SmartTurn) -> list[Json]:
-    """Of each silence: what it is (`pause`, `end` or the speaker's `own`) and the answers in it."""
+    """Of each silence: what it is (`pause`, `end` or the speaker's `own`), where in the turn it
+    begins, in samples at 16 kHz, and the classifier's answers in it."""
     wave = resample(said.pcm.astype(np.float32) / 32768.0, RATE, smart_turn.RATE)
-    detector = VoiceDetector(voice, VadConfig(silence_duration_ms=4400, pauses_ms=SILENCES_MS))
+    detector = VoiceDetector(
+        voice, VadConfig(silence_duration_ms=LONGEST_MS, pauses_ms=SILENCES_MS)
+    )
     begun = 0
     found: list[Json] = []
     for event in detector.feed(wave):
@@ -49,8 +88,10 @@ def evidence(said: Prompt, voice: SileroModel, model: SmartTurn) -> list[Json]:
         if not isinstance(event, SpeechPaused):
             continue
         if event.milliseconds == SILENCES_MS[0]:
-            seconds = event.sample / smart_turn.RATE - event.milliseconds / 1000
-            found.append({"kind": _kind(said, seconds), "from": round(seconds, 3), "over": {}})
+            sample = event.sample - event.milliseconds * smart_turn.RATE // 1000
+            seconds = round(sample / smart_turn.RATE, 3)
+            kind, place = _kind(said, seconds), sample - begun
+            found.append({"kind": kind, "from": seconds, "turn_sample": place, "over": {}})
         [over] = model.judge([wave[begun : event.sample]])
         found[-1]["over"][str(event.milliseconds)] = round(over, 4)
     about = {"name": said.name, "language": said.language, "held_out": said.held_out}
@@ -63,17 +104,63 @@ def _kind(said: Prompt, seconds: float) -> str:
     return "end" if seconds > said.end - EARLY else "own"
 
 
+def add_words(said: Prompt, silences: list[Json], core: EngineCore, card: ModelCard) -> None:
+    """How probably a sentence ends in front of each silence, by the first guess that has heard it:
+    `ended`; where there is none, nothing."""
+    overheard = Overheard(core)
+    Simulation(
+        overheard,  # type: ignore[arg-type]
+        card,
+        LONGEST_MS,
+        told_language(card, said),
+    ).run(said.name, said.pcm)
+    for silence in silences:
+        wanted = silence["turn_sample"] + HEARD
+        heard = [guess for guess in overheard.guesses if guess.heard >= wanted]
+        if heard:
+            silence["ended"] = round(heard[0].ended, 4)
+
+
 def ranked(pauses: list[float], ends: list[float]) -> float:
     """How often a true end has more than a pause has; 0.5: it tells nothing."""
     above = np.subtract.outer(np.array(ends), np.array(pauses))
     return float(np.mean((above > 0) + 0.5 * (above == 0)))
 
 
+def regression(silences: list[Json]) -> Json:
+    """Of the end of a turn, on log odds of sound and words; fitted on what is not held out."""
+    known = [one for one in silences if one["kind"] != "own" and "ended" in one]
+    first = str(SILENCES_MS[0])
+    odds = np.array([[log_odds(one["over"][first]), log_odds(one["ended"])] for one in known])
+    ends = np.array([one["kind"] == "end" for one in known])
+    held_out = np.array([one["held_out"] for one in known])
+
+    def fitted(columns: slice) -> tuple[list[float], NDArray[np.float64]]:
+        model = LogisticRegression(C=10.0).fit(odds[~held_out, columns], ends[~held_out])
+        scores = model.decision_function(odds[:, columns])
+        return [round(float(x), 2) for x in (*model.intercept_, *model.coef_[0])], scores
+
+    found: Json = {"silences": len(known)}
+    for name, columns in (("by_sound", slice(1)), ("by_both", slice(2))):
+        weights, scores = fitted(columns)
+        pauses, true = scores[held_out & ~ends], scores[held_out & ends]
+        half = float(np.median(true)) if len(true) else 0.0
+        found[name] = {
+            "weights": weights,
+            "told_apart_held_out": round(ranked(list(pauses), list(true)), 3),
+            "pauses_percent_above_half_of_the_ends": round(float(100 * np.mean(pauses >= half)), 1),
+        }
+    return found
+
+
 def main(argv: list[str]) -> int:
     """Asks, prints and writes; exit status 0."""
     parser = argparse.ArgumentParser(prog="benchmarks.turn_evidence", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--turn-model", default=AUTO, metavar="auto|FILE")
+    parser.add_argument("--model", default=None, help="whose words are looked at (default: none)")
     parser.add_argument("--data", type=Path, default=HUMAN, help="recordings (default: people's)")
+    parser.add_argument("--lang", default=None, help="of the recordings, alone")
     parser.add_argument("--limit", type=int, default=None, help="recordings per language")
     parser.add_argument("--seed", type=int, default=0)
     add_file_arguments(parser)
@@ -82,28 +169,49 @@ def main(argv: list[str]) -> int:
     path = downloaded() if options.turn_model == AUTO else Path(options.turn_model)
     voice, model = SileroModel(), SmartTurn(path)
     said = prompts(options.data, options.limit, options.seed)
-    silences = [silence for one in said for silence in evidence(one, voice, model)]
+    said = [one for one in said if options.lang in (None, one.language)]
+    built = None
+    if options.model is not None:
+        built = build_core(EngineConfig(model=options.model, threads=1), quiet)
+    silences: list[Json] = []
+    for one in said:
+        found = evidence(one, voice, model)
+        if built is not None:
+            add_words(one, found, built.core, built.card)
+        silences += found
+    console = Console(highlight=False)
     table = Table("silence", "pauses", "median", "ends", "median", "told apart")
-    for silence in map(str, SILENCES_MS):
-        pauses, ends = (
-            [
-                one["over"][silence]
-                for one in silences
-                if one["kind"] == kind and silence in one["over"]
-            ]
-            for kind in ("pause", "end")
-        )
+    measures = [(f"{ms} ms", _sounds(silences, ms)) for ms in SILENCES_MS]
+    result: Json = {**about, "words_of": options.model, "silences": silences}
+    if built is not None:
+        measures.append(("words", _of(silences, "ended")))
+        result["regression"] = regression(silences)
+    for name, (pauses, ends) in measures:
         if pauses and ends:
             medians = [f"{np.median(values):.2f}" for values in (pauses, ends)]
             apart = f"{ranked(pauses, ends):.2f}"
-            table.add_row(
-                f"{silence} ms", str(len(pauses)), medians[0], str(len(ends)), medians[1], apart
-            )
-    console = Console(highlight=False)
+            table.add_row(name, str(len(pauses)), medians[0], str(len(ends)), medians[1], apart)
     console.print(table)
-    written = write_result(options, "turn_evidence", {**about, "silences": silences})
+    if "regression" in result:
+        console.print(result["regression"])
+    written = write_result(options, "turn_evidence", result)
     console.print(f"written to {written}", style="dim")
     return 0
+
+
+def _sounds(silences: list[Json], milliseconds: int) -> tuple[list[float], list[float]]:
+    key = str(milliseconds)
+    asked = [{**one, "sound": one["over"][key]} for one in silences if key in one["over"]]
+    return _of(asked, "sound")
+
+
+def _of(silences: list[Json], name: str) -> tuple[list[float], list[float]]:
+    """Of pauses, of ends."""
+    pauses, ends = (
+        [one[name] for one in silences if one["kind"] == kind and name in one]
+        for kind in ("pause", "end")
+    )
+    return pauses, ends
 
 
 if __name__ == "__main__":

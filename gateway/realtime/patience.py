@@ -15,6 +15,7 @@ Eagerness = Literal["low", "medium", "high", "auto"]
 
 FIRST_PAUSE_MS = 200  # of silence: then the sound is judged
 PAUSE_MS = 100  # between two looks at a pause
+WORDS_MS = 500  # for which the words are waited for; then the sound has to do
 
 LIKELY = 0.3  # then an answer may be begun that may have to be thrown away
 MAX_LAG = 1.0  # seconds that a transcript may take: what is slower has no time for guesses
@@ -59,9 +60,9 @@ def probability(sound: float | None, words: float | None) -> float | None:
         return None
     if words is None:
         constant, weight = BY_SOUND
-        return _logistic(constant + weight * _log_odds(sound))
+        return _logistic(constant + weight * log_odds(sound))
     constant, of_sound, of_words = BY_BOTH
-    return _logistic(constant + of_sound * _log_odds(sound) + of_words * _log_odds(words))
+    return _logistic(constant + of_sound * log_odds(sound) + of_words * log_odds(words))
 
 
 class Signs:
@@ -88,7 +89,8 @@ def may_be_over(over: float | None) -> bool:
     return over is None or over >= LIKELY
 
 
-def _log_odds(probability: float) -> float:
+def log_odds(probability: float) -> float:
+    """Natural logarithm of the odds, within what anybody is sure of."""
     held = min(max(probability, FLOOR), 1.0 - FLOOR)
     return math.log(held / (1.0 - held))
 

@@ -24,15 +24,8 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.listening.audio_intake import Heard
+from lookhear.gateway.realtime.listening.pauses import Pauses
 from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn
-from lookhear.gateway.realtime.patience import (
-    FIRST_PAUSE_MS,
-    MAX_LAG,
-    PATIENCE,
-    Signs,
-    may_be_over,
-    probability,
-)
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
@@ -92,8 +85,7 @@ class Turns:
         self._floor = 0  # no turn may begin before this sample: it was committed or cleared
         self._turn: Turn | None = None  # the open one
         self._turns: dict[str, Turn] = {}  # all that the engine knows, by name
-        self._signs = Signs()
-        self._lag = 0.0  # seconds that the last transcript took
+        self._pauses = Pauses()
 
     @property
     def pending(self) -> int:
@@ -168,13 +160,9 @@ class Turns:
         if self._turn is None or not self._turn.announced or detection is None:
             return False
         self._turn.sound = over
-        patience = PATIENCE[detection.eagerness]
-        return patience.is_over(event.milliseconds, self._over(self._turn))
-
-    def _over(self, turn: Turn) -> float | None:
-        """How probably all is said, by the sound of the pause and the words before it."""
-        is_known = self._signs.are_written and turn.is_heard(self._voiced_until)
-        return probability(turn.sound, turn.ended if is_known else None)
+        return self._pauses.is_over(
+            self._turn, event.milliseconds, self._voiced_until, detection.eagerness
+        )
 
     def _guess(self, turn: Turn) -> None:
         """Whether the open turn is probably over, as far as it is heard."""
@@ -182,10 +170,7 @@ class Turns:
         if silence == 0:
             turn.sound = None  # it was another pause's
         pause_ms = silence * 1000 // SAMPLE_RATE
-        is_long = pause_ms >= FIRST_PAUSE_MS and self._lag <= MAX_LAG
-        has_words = bool(turn.hypothesis.strip())
-        is_over = is_long and has_words and may_be_over(self._over(turn))
-        turn.guess = turn.hypothesis if is_over else None
+        turn.guess = self._pauses.guess(turn, pause_ms, self._voiced_until)
 
     def _speech_started(self, sample: int) -> None:
         if self._turn is None:
@@ -368,8 +353,7 @@ class Turns:
         assert transcript == event.text, (transcript, event.text)
         assert turn.committed_at is not None, "the engine completed a turn that was not ended"
         del self._turns[turn.name]
-        self._lag = now - turn.committed_at
-        self._signs.read(transcript)
+        self._pauses.read(transcript, now - turn.committed_at)
         if (part := self._part(turn)) is not None:
             part.transcript = transcript
         logprobs = turn.logprobs if turn.settings.logprobs else None

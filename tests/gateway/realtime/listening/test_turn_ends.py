@@ -68,7 +68,7 @@ def started(outputs: Sequence[Output]) -> str:
 
 
 def test_what_surely_is_over_ends_at_once() -> None:
-    assert pauses(listening(), 0.97) == ["ended"]
+    assert pauses(listening(), 0.97, words=0.9) == ["ended"]
     assert pauses(listening(), 0.9, words=0.8) == ["ended"]
 
 
@@ -76,7 +76,12 @@ def test_what_is_in_doubt_waits() -> None:
     assert pauses(listening(), 0.5) == []
     assert pauses(listening(), 0.5, 1400) == ["ended"]
     assert pauses(listening(), 0.1, 1400) == []
-    assert pauses(listening("low"), 0.97) == []
+    assert pauses(listening("low"), 0.97, words=0.5) == []
+
+
+def test_words_are_waited_for_a_while() -> None:
+    assert pauses(listening(), 0.97, 400) == []
+    assert pauses(listening(), 0.97, 500) == ["ended"]
 
 
 def test_words_that_go_on_are_waited_for() -> None:
@@ -95,6 +100,10 @@ def test_words_of_which_more_were_said_since_do_not_count() -> None:
     pause = SpeechPaused(SECOND + 3200, 200)
     quiet = np.zeros(3300, np.float32)
     protocol.hear(Heard(quiet, [pause], SECOND, True, over=0.97), now=1.2)
+    assert protocol.turns_committed == 0
+    pause = SpeechPaused(SECOND + 8000, 500)
+    more = np.zeros(4800, np.float32)
+    protocol.hear(Heard(more, [pause], SECOND, True, over=0.97), now=1.5)
     assert protocol.turns_committed == 1
 
 
