@@ -27,6 +27,7 @@ from lookhear.engine.admission.admission import Admission
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import (
     SAMPLE_RATE,
+    CloseSession,
     Event,
     FileTranscribed,
     ModelCard,
@@ -117,6 +118,8 @@ class Simulation:
                 session = held.get(getattr(event, "session", ""))
                 if session is not None:
                     session.engine(event, free)
+        for name in held:  # or the next one of that name would be heard behind it
+            self._core.submit(CloseSession(name))
         return [session.trace for session in held.values()]
 
     def offline(self, pcm: Pcm) -> str:

@@ -34,14 +34,19 @@ def end_probability(
 ) -> float:
     """How probable the sign was that ends the sentence at the end of a text; 0 where none does, or
     where the text trails off. logprobs: natural logarithms, one per token."""
-    tail = decode_bytes(tokens[-TAIL:]).decode("utf-8", errors="replace").rstrip()
-    bare = tail.rstrip(CLOSING)
-    if not bare or bare.endswith(TRAILING) or not ends_sentence(tail.rsplit(None, 1)[-1]):
+    if not is_sentence(tokens, decode_bytes):
         return 0.0
     for token, logprob in zip(reversed(tokens), reversed(logprobs), strict=True):
         if any(sign in ENDS for sign in decode_bytes([token]).decode("utf-8", errors="replace")):
             return math.exp(logprob)
     return 0.0  # a sign of several tokens
+
+
+def is_sentence(tokens: Sequence[int], decode_bytes: Callable[[Sequence[int]], bytes]) -> bool:
+    """Whether a text ends as a sentence does, and does not trail off."""
+    tail = decode_bytes(tokens[-TAIL:]).decode("utf-8", errors="replace").rstrip()
+    bare = tail.rstrip(CLOSING)
+    return bool(bare) and not bare.endswith(TRAILING) and ends_sentence(tail.split()[-1])
 
 
 def without_signs(tokens: Sequence[int], token_bytes: Callable[[int], bytes]) -> int:

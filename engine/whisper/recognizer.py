@@ -12,6 +12,7 @@ from lookhear.engine.core.request import Cost, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.recognizer import Stretch, max_answer
+from lookhear.engine.speech.sentences import is_sentence
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.request import WhisperRequest
 
@@ -110,18 +111,24 @@ class WhisperRecognizer:
         )
 
     def _prefix(self, stretch: Stretch) -> tuple[int, ...]:
-        """Forced tokens: earlier text and its times, then the committed."""
+        """Forced tokens: earlier text and its times, then the committed. What goes on in the midst
+        of a sentence has no times in front: it would be written as another one."""
         if not stretch.before.segments:
             return stretch.committed
         stamp = self._prompter.timestamp
         tokens: list[int] = []
-        at = 0
+        at, is_apart = 0, True
         for held in stretch.before.segments:
-            tokens.append(stamp((at + held.start) / SAMPLE_RATE))
+            if is_apart:
+                tokens.append(stamp((at + held.start) / SAMPLE_RATE))
             tokens.extend(held.tokens)
-            tokens.append(stamp((at + held.end) / SAMPLE_RATE))
+            is_apart = is_sentence(held.tokens, self.decode_bytes)
+            if is_apart:
+                tokens.append(stamp((at + held.end) / SAMPLE_RATE))
             at += len(held.samples)
-        return (*tokens, stamp((at + stretch.voiced_from) / SAMPLE_RATE), *stretch.committed)
+        if is_apart:
+            tokens.append(stamp((at + stretch.voiced_from) / SAMPLE_RATE))
+        return (*tokens, *stretch.committed)
 
     def _end_tokens(self, stretch: Stretch) -> frozenset[int]:
         """Timestamps that end the text: behind them nobody speaks, as far as there is audio."""

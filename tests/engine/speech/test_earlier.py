@@ -129,7 +129,7 @@ def test_every_word_of_a_session_is_said_once(turns: list[Speech], told: bool) -
 
 def test_what_was_said_before_is_forced_between_its_times() -> None:
     earlier = EarlierSpeech("s", LONGEST, KEPT, STEP)
-    first = Speech([" a", " b"], [(0.3, 0.7), (0.8, 1.2)])
+    first = Speech([" a", " b."], [(0.3, 0.7), (0.8, 1.2)])
     take_turn(first, earlier, language="en").finish()
     second = Speech([" c"], [(0.3, 0.8)], first)
     run = take_turn(second, earlier, language="en")
@@ -146,6 +146,20 @@ def test_what_was_said_before_is_forced_between_its_times() -> None:
     voiced = request.settled_samples / SAMPLE_RATE + lead + 0.8
     assert FIRST_STAMP + round((voiced + 0.1) / 0.02) in run.requests[-1].end_tokens
     assert FIRST_STAMP + round((voiced - 0.8) / 0.02) not in run.requests[-1].end_tokens
+
+
+def test_a_sentence_that_goes_on_is_forced_in_one_piece() -> None:
+    earlier = EarlierSpeech("s", LONGEST, KEPT, STEP)
+    first = Speech([" a."], [(0.3, 0.7)])
+    second = Speech([" b"], [(0.3, 0.7)], first)
+    third = Speech([" c", " d."], [(0.3, 0.7), (0.8, 1.2)], second)
+    for speech in (first, second):
+        take_turn(speech, earlier, language="en").finish()
+    run = take_turn(third, earlier, language="en")
+    assert run.finish().text == "c d."
+    start, a, end, own, b, *committed = run.requests[0].prefix
+    assert (a, b, committed) == (0, 1, [])
+    assert start < end < own and min(start, end, own) >= FIRST_STAMP
 
 
 class Deaf(Speech):
