@@ -53,6 +53,7 @@ FILES_AT_ONCE, FILES_OF_ONE = 4, 3
 GOODBYE_SECONDS = 2.0  # how long a shutdown waits for its sessions
 # After the time that a drain has: for the text of what came in it.
 LAST_WORDS_SECONDS = 5.0
+SESSION_BYTES = 256 * 1024  # about what one takes
 GRACE = 5.0  # seconds for a session's first message while others want its place
 LAG_INTERVAL = 0.05  # seconds between two looks at the event loop
 
@@ -298,6 +299,11 @@ class Services:
         self.sessions.discard(session)
         session.give_way()
         return True
+
+    def forget(self, session: OpenSession) -> None:
+        """It is over, and what it took is given back."""
+        self.sessions.discard(session)
+        self.memory.freed(SESSION_BYTES)
 
     async def close_sessions(self) -> None:
         """Say goodbye (1001) to every session and wait until they are gone."""

@@ -64,6 +64,10 @@ class Reading(Enum):
     DISCARDING = auto()  # the client sent something wrong: all the rest is thrown away
 
 
+def _drop(frame: WireFrame) -> None:
+    """Of a session that let its socket go."""
+
+
 class PacedProtocol(WebSocketsSansIOProtocol):
     """One connection. Before `attach` messages go uvicorn's own way to the application."""
 
@@ -143,6 +147,8 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             self.was_cut = True
         self.on_lost()
         super().connection_lost(exc)
+        if self._take is not None:
+            self._take = _drop  # the session is let go: it is no garbage that has to be found
 
     def data_received(self, data: bytes) -> None:
         """What the socket brought; see `Reading`."""

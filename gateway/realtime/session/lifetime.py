@@ -25,7 +25,7 @@ class Lifetime:
         self._idleness = Idleness(config.first_message_seconds, config.idle_seconds, clock())
         self._most = config.max_session_seconds
         self._clock = clock
-        self._end = end
+        self._end: Callable[[ProtocolError, Close], None] | None = end
         self._timers: list[asyncio.TimerHandle | None] = [None, None]
 
     def begin(self) -> None:
@@ -36,7 +36,8 @@ class Lifetime:
         self._watch()
 
     def cancel(self) -> None:
-        """It is over by itself."""
+        """It is over by itself; and it is let go, so that it is no garbage that has to be found."""
+        self._end = None
         for timer in self._timers:
             if timer is not None:
                 timer.cancel()
@@ -57,7 +58,7 @@ class Lifetime:
     def end_idle(self, seconds: float, what: str) -> None:
         """Nothing was said for so many seconds."""
         message = f"session: expected a message, got {seconds:.3g} seconds {what}; connect again"
-        self._end(ProtocolError(message, code="session_idle"), Close(1001, "session idle"))
+        self._say(ProtocolError(message, code="session_idle"), Close(1001, "session idle"))
 
     def _watch(self) -> None:
         now = self._clock()
@@ -67,4 +68,8 @@ class Lifetime:
             self._timers[1] = asyncio.get_running_loop().call_later(seconds, self._watch)
 
     def _expire(self) -> None:
-        self._end(expired(self._most), Close(1001, "session expired"))
+        self._say(expired(self._most), Close(1001, "session expired"))
+
+    def _say(self, why: ProtocolError, close: Close) -> None:
+        if self._end is not None:
+            self._end(why, close)

@@ -18,15 +18,14 @@ KEPT = 256 * 1024
 
 
 class Resumption:
-    """Of one session. expire: called when the seconds are over that it waits for its client."""
+    """Of one session."""
 
-    def __init__(self, services: Services, expire: Callable[[], None]) -> None:
+    def __init__(self, services: Services) -> None:
         seconds = services.config.resume_seconds
         token = token_of(services.siblings.number, secrets.token_urlsafe(32))
         self.offer = ResumeOffer(token, seconds) if seconds else None
         self.count = 0  # of times that the client came back
         self._metrics = services.metrics
-        self._expire = expire
         self._clock = services.clock
         self._messages = 0
         self._audio_bytes = 0
@@ -54,14 +53,15 @@ class Resumption:
         """Seconds; 0.0 while the client is there."""
         return 0.0 if self._since is None else now - self._since
 
-    def detached(self) -> bool:
-        """The client's socket was cut -> whether the session waits for it."""
+    def detached(self, expire: Callable[[], None]) -> bool:
+        """The client's socket was cut -> whether the session waits for it; then `expire` is called
+        when the time is over."""
         if self.offer is None:
             return False
         self._since = self._clock()
         self._metrics.sessions_detached.inc()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self.offer.seconds, self._expire)
+        self._timer = loop.call_later(self.offer.seconds, expire)
         return True
 
     def attached(self) -> None:

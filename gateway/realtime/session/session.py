@@ -78,7 +78,7 @@ class RealtimeSession:
         self._query = websocket.query_params
         self._dialect = dialects[0](self._query, services.ids)
         self._others = dialects[1:]  # until the first frame has come
-        self._resumption = Resumption(services, self._end)
+        self._resumption = Resumption(services)
         self._protocol = RealtimeProtocol(
             session=self.id,
             models=services.models,
@@ -135,7 +135,7 @@ class RealtimeSession:
             self._outbox.state = State.ENDED
             self._end()
             self._resumption.close()
-            services.sessions.discard(self)
+            services.forget(self)
             with contextlib.suppress(EngineUnavailable):  # then it has forgotten us anyway
                 self._engine.close_session(self.id)
             services.metrics.sessions_active.dec()
@@ -143,6 +143,8 @@ class RealtimeSession:
             if worker is not None:
                 worker.cancel()
                 await asyncio.gather(worker, return_exceptions=True)
+            self._inbox.clear()
+            self._intake.end_turn()  # its filters are large, and we are no garbage for a while yet
             self.ended.set()
 
     # --- its sockets -----------------------------------------------------------------------------
@@ -166,7 +168,7 @@ class RealtimeSession:
                 self._attachment = None
                 kept = ending is Ending.CUT and not self._services.is_leaving
                 # Who has never said anything has nothing to lose.
-                if not (kept and not self.silent_for and self._resumption.detached()):
+                if not (kept and not self.silent_for and self._resumption.detached(self._end)):
                     self._end()
         if self._over.is_set():
             await self.ended.wait()

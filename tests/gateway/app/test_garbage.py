@@ -6,7 +6,7 @@ import asyncio
 import gc
 import weakref
 
-from lookhear.gateway.app.garbage import THRESHOLDS, tended
+from lookhear.gateway.app.garbage import MUCH, THRESHOLDS, tended
 
 
 class Session:
@@ -22,6 +22,16 @@ async def test_what_refers_to_itself_is_found_by_the_timer() -> None:
         weakref.finalize(Session(), gone.set)
         async with asyncio.timeout(60):
             await gone.wait()
+
+
+async def test_memory_of_much_garbage_goes_back() -> None:
+    loop, trimmed = asyncio.get_running_loop(), asyncio.Event()
+    with tended(loop, full_every=0.01, trim=lambda: loop.call_soon_threadsafe(trimmed.set)):
+        sessions = [Session() for _ in range(MUCH)]
+        gc.collect()  # they are old, as those of a flood that lasts
+        sessions.clear()
+        async with asyncio.timeout(60):
+            await trimmed.wait()
 
 
 async def test_the_settings_are_those_of_before_afterwards() -> None:
