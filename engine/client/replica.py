@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable
 
 from lookhear.engine.client.errors import EngineUnavailable, WireError
 from lookhear.engine.client.local_process import EngineProcess, LocalProcess
+from lookhear.engine.client.outgoing import Outgoing
 from lookhear.engine.client.ray_process import RayProcess
 from lookhear.engine.client.state import labelled
 from lookhear.engine.client.wire import PREFIX, Codec
@@ -20,7 +20,6 @@ log = logging.getLogger(__name__)
 
 # Bytes waiting for an engine that does not read. When full: refuse, with `EngineUnavailable`.
 BACKLOG_LIMIT = 256 << 20
-JOINED = 1 << 16  # bytes of a payload that is joined to its header: one write costs less than two
 _FROM_NOTHING = Starting("starting a process", 0.0)
 # An engine that is silent for longer than this, or than so many of its longest step so far, is
 # taken for hung: nobody new is let in until it answers. It answers between two steps only.
@@ -51,13 +50,14 @@ class Replica:
         self._codec = Codec()
         made = RayProcess if config.ray else LocalProcess
         self._process: EngineProcess = made(module)
-        self._writer: asyncio.StreamWriter | None = None
+        self._outgoing: Outgoing | None = None
 
     async def run(self, started: asyncio.Event) -> int:
         """Start the process and read its events until it ends; returns its exit status."""
         self.failure = None
         try:
-            reader, self._writer = await self._process.start(self.config)
+            reader, writer = await self._process.start(self.config)
+            self._outgoing = Outgoing(writer)
         except EngineUnavailable as error:
             self.failure = EngineFailed("model_not_loaded", str(error))
             started.set()
@@ -92,8 +92,8 @@ class Replica:
         finally:
             self.ready, self.starting = None, _FROM_NOTHING
             self.silence = self.longest_step = 0.0
-            self._writer.close()
-            self._writer = None
+            self._outgoing.close()
+            self._outgoing = None
             self.status = await self._process.end()
         started.set()
         return self.status
@@ -101,24 +101,18 @@ class Replica:
     def send(self, message: Message) -> None:
         """Never waits. Raises EngineUnavailable if the process is not up, or BACKLOG_LIMIT is
         exceeded."""
-        if self._writer is None or not self.is_running:
+        if self._outgoing is None or not self.is_running:
             raise EngineUnavailable(f"the engine of {self.config.name} is not running")
-        if self._writer.transport.get_write_buffer_size() > BACKLOG_LIMIT:
+        if self._outgoing.backlog > BACKLOG_LIMIT:
             raise EngineUnavailable(f"the engine of {self.config.name} does not keep up")
         if isinstance(message, Ping):
             self.last_ping = message.number
-        *head, payload = self._codec.encode(message)
-        if len(payload) <= JOINED:
-            self._writer.writelines([*head, payload])
-        else:  # asyncio would join them, and so copy it
-            self._writer.writelines(head)
-            self._writer.write(payload)
+        self._outgoing.send(self._codec.encode(message))
 
     async def drain(self) -> None:
         """Until most of what was sent is with the engine, or it is gone."""
-        if self._writer is not None:
-            with contextlib.suppress(ConnectionError):
-                await self._writer.drain()
+        if self._outgoing is not None:
+            await self._outgoing.drain()
 
     @property
     def label(self) -> str:
@@ -127,13 +121,9 @@ class Replica:
 
     @property
     def is_running(self) -> bool:
-        """Whether what is sent may reach it. A transport that is closing knows before `run` does
-        that the process is gone."""
-        return (
-            self._writer is not None
-            and self.ready is not None
-            and not self._writer.transport.is_closing()
-        )
+        """Whether what is sent may reach it."""
+        outgoing = self._outgoing
+        return outgoing is not None and self.ready is not None and not outgoing.is_closing
 
     @property
     def is_answering(self) -> bool:
@@ -147,8 +137,8 @@ class Replica:
 
     def hang_up(self) -> None:
         """Close the socket; the process ends by itself (or is killed after some seconds)."""
-        if self._writer is not None:
-            self._writer.close()
+        if self._outgoing is not None:
+            self._outgoing.close()
 
     def kill(self) -> None:
         """End the process at once; if it is being started, as soon as it is there."""
