@@ -180,6 +180,11 @@ class EngineClient:
         """The session's turns to come are for this model."""
         self._listeners[session].model = model
 
+    def serves(self, session: str, model: str) -> bool:
+        """Whether that model's engine knows the session: it speaks, is to speak, or has asked."""
+        listener = self._listeners.get(session)
+        return listener is not None and self._fleet.pool(model) in listener.seats
+
     def close_session(self, session: str) -> None:
         """Drop the session and all its turns. Idempotent."""
         listener = self._listeners.pop(session, None)

@@ -83,6 +83,9 @@ class Engine(Protocol):
     def live_load(self, model: str) -> LiveLoad | None:
         """Who speaks to that model, and how many more may. None: as many as like."""
 
+    def serves(self, session: str, model: str) -> bool:
+        """Whether that model's engine knows the session: it speaks, is to speak, or has asked."""
+
     def open_session(self, session: str, on_event: Callable[[Event], None]) -> None:
         """on_event hears on the event loop what the engine says to that session."""
 
@@ -104,6 +107,10 @@ class Engine(Protocol):
 
 class OpenSession(Protocol):
     """What the services hold of a realtime session."""
+
+    @property
+    def id(self) -> str:
+        """Its name, for the engines too."""
 
     @property
     def ended(self) -> asyncio.Event:
@@ -276,9 +283,15 @@ class Services:
         loads = (self.engine.live_load(card.id) for card in self.engine.models)
         return any(load is not None and not load.places for load in loads)
 
+    def make_place(self, model: str | None, newcomer: str) -> bool:
+        """As `make_room`, of those whom that model hears: somebody may speak instead."""
+        speakers = [s for s in self.sessions if self.engine.serves(s.id, model or "")]
+        return self.make_room(speakers, newcomer)
+
     def make_room(self, sessions: Collection[OpenSession], newcomer: str | None = None) -> bool:
-        """Close the one of them whose client has been away longest; if none is, the one that has
-        been silent longest -> whether there was such a one.
+        """Close one of them whose client is away: of a client that has most of them, the one that
+        has been away longest. If none is, the one that has been silent longest -> whether there was
+        such a one.
 
         newcomer: a client. Who holds more sessions than it would have is not given `GRACE`: else
         one that opens silent ones faster than they are closed would keep all others out.
@@ -290,10 +303,11 @@ class Services:
             grace = 0.0 if held[session.client] > own else GRACE
             return session.silent_for > 0.0 and session.silent_for >= grace
 
-        away = filter(lambda session: session.away_for > 0.0, sessions)
-        session = max(away, key=lambda session: session.away_for, default=None) or max(
-            filter(may_go, sessions), key=lambda session: session.silent_for, default=None
-        )
+        away = [session for session in sessions if session.away_for > 0.0]
+        # Else who leaves many behind would soon have those given up of all others.
+        longest = max(away, key=lambda s: (held[s.client], s.away_for), default=None)
+        silent = filter(may_go, sessions)
+        session = longest or max(silent, key=lambda s: s.silent_for, default=None)
         if session is None:
             return False
         self.sessions.discard(session)

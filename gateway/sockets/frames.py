@@ -147,8 +147,11 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             self.was_cut = True
         self.on_lost()
         super().connection_lost(exc)
+        # What is let go here is no garbage that has to be found.
         if self._take is not None:
-            self._take = _drop  # the session is let go: it is no garbage that has to be found
+            self._take = _drop
+        if hasattr(self, "scope"):
+            self.scope["extensions"].pop(EXTENSION, None)
 
     def data_received(self, data: bytes) -> None:
         """What the socket brought; see `Reading`."""

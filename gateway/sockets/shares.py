@@ -108,6 +108,7 @@ def _steps(
         except StopIteration:
             return
         finally:
+            argument = None  # an error knows this frame: as garbage they would have to be found
             share.charge(processor() - began)
         try:
             yield wanted

@@ -90,6 +90,10 @@ class TracedEngine:
         """As of the other."""
         return self._engine.live_load(model)
 
+    def serves(self, session: str, model: str) -> bool:
+        """As of the other."""
+        return self._engine.serves(session, model)
+
     def use_model(self, session: str, model: str) -> None:
         """As of the other."""
         self._engine.use_model(session, model)

@@ -131,6 +131,12 @@ class FakeEngine:
         places = max(0, load.places - inside)
         return dataclasses.replace(load, speakers=inside, places=places)
 
+    def serves(self, session: str, model: str) -> bool:
+        told = (m for m in self.messages if isinstance(m, ExpectSpeech))
+        return session in self.sessions and any(
+            message.session == session and message.model == model for message in told
+        )
+
     def open_session(self, session: str, on_event: Callable[[Event], None]) -> None:
         self.sessions[session] = on_event
         self._changed()

@@ -48,6 +48,7 @@ class Attachment:
         self._room = room
         self._services = services
         self._share = share
+        self._arrived = websocket.scope.get("extensions", {}).get(EXTENSION)
         self._connection: PacedProtocol | None = None
         self._was_cut = False
         self._is_over = asyncio.Event()  # whatever still comes is not the session's
@@ -100,7 +101,7 @@ class Attachment:
             self._connection.release()
 
     async def _read(self, outbox: Outbox) -> None:
-        connection = self._websocket.scope.get("extensions", {}).get(EXTENSION)
+        connection = self._arrived
         if isinstance(connection, PacedProtocol):  # else a server that is not ours
             self._connection = connection
             gathering, sessions = self._services.gathering, self._services.sessions

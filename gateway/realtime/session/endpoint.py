@@ -133,8 +133,7 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         return
     speaks_to = _speaks_to(dialect, gateway.models)
     load = None if speaks_to is None else gateway.engine.live_load(speaks_to)
-    if load is not None and not load.places:
-        gateway.make_room(gateway.sessions)  # for when it comes back: the engine counts its places
+    if load is not None and not load.places and not gateway.make_place(speaks_to, client):
         full = Denied(503, NO_PLACE, load.refusal, load.retry_after)
         await deny(full, Close(1013, "too many speakers") if is_page else None)
         return

@@ -22,6 +22,7 @@ class Open:
     silent_for: float
     away_for: float = 0.0
     gone: bool = False
+    id: str = ""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def give_way(self) -> None:
@@ -71,5 +72,19 @@ async def test_who_is_away_goes_first() -> None:
             assert gateway.services.has_room("new")
             assert sessions[expected].gone
             gateway.services.sessions.add(Open("x", 0.0))
+        for session in sessions:
+            session.ended.set()
+
+
+async def test_of_those_away_a_client_with_many_gives_way_first() -> None:
+    async with running(GatewayConfig(port=0, max_sessions=MOST)) as gateway:
+        away = [9.0, 1.0, 2.0, 3.0, 8.0, 0.0]
+        sessions = [Open("abbbcd"[n], 0.0, away[n]) for n in range(MOST)]
+        full(gateway.services, *sessions)
+        for expected in (3, 2, 0, 4, 1):
+            assert gateway.services.has_room("new")
+            assert sessions[expected].gone
+            gateway.services.sessions.add(Open("x", 0.0))
+        assert not gateway.services.has_room("new")
         for session in sessions:
             session.ended.set()

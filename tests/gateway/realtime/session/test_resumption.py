@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from lookhear.engine.messages import LiveLoad
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.fake_engine import FakeEngine, transcript
 from tests.gateway.running import MANUAL, PATIENCE, Client, Running, chunks, running, tone
@@ -194,6 +195,22 @@ async def test_who_is_away_makes_room_first() -> None:
             back = again(gateway, offer(client)["token"], last)
             assert await refusal(back) == (404, "session_not_found")
             assert len(gateway.engine.sessions) == 1
+
+
+async def test_who_is_away_gives_its_place_to_speak_to_somebody_who_is_there() -> None:
+    engine = FakeEngine()
+    load = LiveLoad(0, 1, lag=2.4, lag_beyond=2.4, bound=2.0, come_back=11.2)
+    engine.loads["fake/whisper"] = load
+    async with running(engine=engine) as gateway:
+        client = await spoken(gateway)
+        assert (await gateway.refused()).status == 503
+        last = await cut(gateway, client)
+        async with gateway.client() as newcomer:
+            await newcomer.until(CREATED)
+            back = again(gateway, offer(client)["token"], last)
+            assert await refusal(back) == (404, "session_not_found")
+            await engine.wait_for(lambda: len(engine.sessions) == 1)
+            assert (await gateway.refused()).status == 503  # who is there keeps its own
 
 
 async def test_who_never_spoke_has_nothing_to_come_back_to(gateway: Running) -> None:
