@@ -94,6 +94,7 @@ class ChatAnswer(Streamer):
             guard_loops=False,
             model_ends=False,
             grammar=self._grammar,
+            is_to_end=self._message.settings.max_tokens is None,
             salt=self._message.settings.cache_salt.encode(),
         )
 

@@ -82,6 +82,7 @@ class PagedRequest:
     that will be the same in the owner's next request; their blocks are kept for it (a soft pin).
     salt: separates tenants in the prefix cache. model_ends: whether the checkpoint's end tokens end
     it too, besides those of sampling. grammar: what the answer keeps to; then there is no draft.
+    is_to_end: it is ended before max_new_tokens are used up, where its grammar can.
     """
 
     key: str
@@ -96,6 +97,7 @@ class PagedRequest:
     guard_loops: bool = True
     model_ends: bool = True
     grammar: JsonGrammar | None = None
+    is_to_end: bool = False
 
     @property
     def lasting_tokens(self) -> float:
@@ -136,7 +138,8 @@ class PagedSequence(RequestProgress[PagedRequest]):
             self.positions = PromptPositions.of(len(request.tokens), grids)
         if request.grammar is not None:
             assert not request.draft
-            self.matcher = request.grammar.start()
+            budget = request.max_new_tokens if request.is_to_end else None
+            self.matcher = request.grammar.start(budget)
         self.context = list(request.tokens)
         self.generated = GeneratedTokens(
             end_tokens=(self.end_tokens if request.model_ends else frozenset())

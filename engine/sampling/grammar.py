@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from lookhear.engine.core.request import RequestError
 from lookhear.engine.markup.thinking import COMMON, ThinkingTags
+from lookhear.engine.sampling.brevity import EndingTokens, TokenBudget
 from lookhear.engine.sampling.call_rules import CallRules, ToolRule
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
@@ -87,8 +88,10 @@ Form = str | Pattern | Choices
 class GrammarMatcher:
     """Where one answer is in its grammar."""
 
-    def __init__(self, matcher: LLMatcher) -> None:
+    def __init__(self, matcher: LLMatcher, of: JsonGrammar, budget: TokenBudget | None) -> None:
         self._matcher = matcher
+        self._budget, self._endings = budget, of.endings
+        self._tags, self._is_thinking = of.tags, of.thinks_first
 
     def fill(self, bits: NDArray[np.int32]) -> None:
         """bits: [ceil(vocab / 32)] int32, written whole; that of token t is bit t % 32 of word
@@ -96,21 +99,39 @@ class GrammarMatcher:
         self._matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
         if self._matcher.is_error():  # the bits would be those of the end tokens
             raise RuntimeError(f"the answer's schema: {_shortened(self._matcher.get_error())}")
+        if self._budget is None or self._endings is None or self._is_thinking:
+            return
+        if self._budget.is_nearly_spent:
+            self._endings.keep(bits)
 
     def accept(self, token: int) -> None:
         """A token that `fill` has let through was chosen. Errors are those of the next `fill`."""
         self._matcher.consume_token(token)
+        if self._budget is None:
+            return
+        self._budget.used += 1
+        if token in self._tags:
+            self._is_thinking = token == self._tags[0]
+            self._budget.thought = self._budget.used
 
 
 @dataclass(frozen=True, slots=True)
 class JsonGrammar:
-    """A compiled schema. Immutable: every request has a matcher of its own."""
+    """A compiled schema. Immutable: every request has a matcher of its own.
+
+    endings: where the answer is JSON, which can be ended early. tags: the tokens that begin and end
+    its thinking, if it may think. thinks_first: it has begun to."""
 
     matcher: LLMatcher
+    endings: EndingTokens | None = None
+    tags: tuple[int, ...] = ()
+    thinks_first: bool = False
 
-    def start(self) -> GrammarMatcher:
-        """A matcher at the beginning of an answer."""
-        return GrammarMatcher(self.matcher.deep_copy())
+    def start(self, budget: int | None = None) -> GrammarMatcher:
+        """A matcher at the beginning of an answer. budget: tokens that it may have, where it is to
+        be ended before they are used up."""
+        own = None if budget is None else TokenBudget(budget)
+        return GrammarMatcher(self.matcher.deep_copy(), self, own)
 
 
 class GrammarCompiler:
@@ -132,6 +153,7 @@ class GrammarCompiler:
             OrderedDict()
         )  # schema -> what is wrong with it
         self._words: LLTokenizer | None = None
+        self._endings: EndingTokens | None = None
 
     @property
     def thinks(self) -> bool:
@@ -153,7 +175,7 @@ class GrammarCompiler:
                 return answer
             return {"start": {"lark_grammar": f"start: thinking_first @answer\n{thought}"}} | answer
 
-        return self._once((schema, thinking), parts)
+        return self._once((schema, thinking), parts, thinking, is_json=isinstance(schema, str))
 
     def compile_calls(
         self, rules: CallRules, schema: Form | None = None, thinking: Thinking = Thinking.NONE
@@ -174,7 +196,8 @@ class GrammarCompiler:
                 found["answer"] = _parsed(schema)
             return found | {f"arguments_{i}": _parsed(text) for i, text in enumerate(arguments)}
 
-        return self._once((rules, schema, thinking), parts)
+        is_json = isinstance(schema, str) or (schema is None and rules.is_forced)
+        return self._once((rules, schema, thinking), parts, thinking, is_json=is_json)
 
     def _arguments(self, tool: ToolRule) -> str:
         """The schema that the arguments of a tool keep to."""
@@ -194,16 +217,31 @@ class GrammarCompiler:
             raise RequestError("invalid_value", f"tools[{tool.index}].function.parameters: {wrong}")
         return ANY_OBJECT
 
-    def _once(self, key: object, parts: Callable[[], dict[str, dict[str, Any]]]) -> JsonGrammar:
+    def _once(
+        self,
+        key: object,
+        parts: Callable[[], dict[str, dict[str, Any]]],
+        thinking: Thinking,
+        *,
+        is_json: bool,
+    ) -> JsonGrammar:
         grammar = self._kept.get(key)
         if grammar is None:
-            grammar = self._kept[key] = self._compiled(parts())
+            matcher = self._compiled(parts())
+            may_think = thinking is not Thinking.NONE
+            tags = (self._tags.open, self._tags.close) if may_think else ()
+            grammar = self._kept[key] = JsonGrammar(
+                matcher,
+                self._endings if is_json else None,
+                tuple(self._tokenizer.added[tag] for tag in tags),
+                thinking is Thinking.OPEN,
+            )
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return grammar
 
-    def _compiled(self, parts: dict[str, dict[str, Any]]) -> JsonGrammar:
+    def _compiled(self, parts: dict[str, dict[str, Any]]) -> LLMatcher:
         """parts: grammars by name, the first of which is the start."""
         from llguidance import LLMatcher, LLParserLimits
 
@@ -214,7 +252,7 @@ class GrammarCompiler:
             matcher.compute_bitmask()  # some find out only now that nothing is left to write
         if matcher.is_error():
             raise _refused(f"a schema that answers can keep to; {_shortened(matcher.get_error())}")
-        return JsonGrammar(matcher)
+        return matcher
 
     def _thought(self, thinking: Thinking) -> str | None:
         """Rules of the thinking in front, None without any."""
@@ -240,6 +278,8 @@ class GrammarCompiler:
                     "none, this model's vocabulary cannot write every text: it has no token "
                     f"for the byte {min(words.missing):#04x}"
                 )
+            special = words.special_token_ids
+            self._endings = EndingTokens(words.tokens, special, self._end_tokens)
             self._words = LLTokenizer(
                 TokenizerWrapper(words),
                 n_vocab=self._vocab,

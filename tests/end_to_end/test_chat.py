@@ -12,7 +12,7 @@ import httpx
 import pydantic
 import pytest
 import pytest_asyncio
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, LengthFinishReasonError
 
 from lookhear.engine.client.client import EngineClient
 from lookhear.engine.messages import AnswerText, Event
@@ -130,6 +130,23 @@ async def test_the_openai_package_gets_what_it_has_a_type_for(seeing: Running) -
             streamed = await stream.get_final_completion()
         assert streamed.choices[0].message.parsed == whole.choices[0].message.parsed
         assert streamed.choices[0].message.content == whole.choices[0].message.content
+
+
+class Book(pydantic.BaseModel):
+    """Free texts, in which a toy never comes to an end."""
+
+    title: str
+    authors: list[str]
+    notes: dict[str, str] | None
+
+
+async def test_free_texts_end_where_nobody_says_how_long_they_may_be(seeing: Running) -> None:
+    asked: Any = {"model": "vl", "messages": [QUESTION], "response_format": Book, "seed": 1}
+    async with AsyncOpenAI(api_key="none", base_url=f"{seeing.http}/v1", max_retries=0) as sdk:
+        whole = await sdk.chat.completions.parse(**asked, temperature=1.5)
+        assert isinstance(whole.choices[0].message.parsed, Book)
+        with pytest.raises(LengthFinishReasonError, match="length limit"):
+            await sdk.chat.completions.parse(**asked, max_completion_tokens=5)
 
 
 async def test_any_object_and_several_choices(http: httpx.AsyncClient) -> None:
