@@ -16,10 +16,10 @@ from lookhear.gateway.chat.completions import Chunks, completion, heading
 from lookhear.gateway.chat.loading import Question, check_abilities, load
 from lookhear.gateway.chat.messages import Line, parse_messages, pointers
 from lookhear.gateway.chat.parameters import Parameters, parse_parameters, wrong_type
-from lookhear.gateway.checks.outline import TooMuchJson, parse_json
+from lookhear.gateway.checks.outline import Data, TooMuchJson, parse_json
 from lookhear.gateway.http.errors import ApiError, error_body
 from lookhear.gateway.http.notes import notes
-from lookhear.gateway.http.requests import done_with_body, limited, until_gone
+from lookhear.gateway.http.requests import body_of, done_with_body, until_gone
 from lookhear.gateway.services.services import Services, served, services
 
 HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -36,7 +36,7 @@ async def chat_completions(request: Request) -> Response:
 
 async def _prepared(request: Request, gateway: Services) -> tuple[Parameters, Question, ModelCard]:
     """The request, read and checked. Its body may be large: nothing here outlives the call."""
-    body = await limited(request, gateway.config.max_upload_bytes, "body").body()
+    body = await body_of(request, gateway.config.max_upload_bytes)
     most, max_media = gateway.config.max_json_bytes, gateway.config.max_pictures
     asked, lines = await gateway.in_thread(lambda: _parse(body, most, max_media))
     needed = {pointer.kind for pointer in pointers(lines)} - {"audio"}  # which becomes text
@@ -107,7 +107,7 @@ async def _all(answers: Answers) -> list[Any]:
     return [event async for event in answers.events()]
 
 
-def _parse(body: bytes, most: int, max_media: int) -> tuple[Parameters, list[Line]]:
+def _parse(body: Data, most: int, max_media: int) -> tuple[Parameters, list[Line]]:
     """In a thread: a body may be a hundred megabytes of base64."""
     try:
         data = parse_json(body, most)

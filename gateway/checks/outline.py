@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+Data = bytes | bytearray
+
 SMALL = 64 * 1024  # bytes: so much may be anything
 MAX_VALUES = 250_000  # an outline of nothing else takes some 20 ms and 20 MB
 LONG = 4096  # bytes of a string that is cut out
@@ -43,7 +45,7 @@ class Outline:
 
 
 def parse_json(
-    data: bytes, most: int | None = None, constant: Callable[[str], float] = float
+    data: Data, most: int | None = None, constant: Callable[[str], float] = float
 ) -> Any:
     """The value, as `json.loads` reads it. most: bytes of its outline; None: any number. constant:
     makes a number of the name of one that JSON does not have.
@@ -60,7 +62,7 @@ def parse_json(
     return json.loads(cut.text, parse_constant=filled)
 
 
-def outline(data: bytes, most: int | None = None) -> Outline:
+def outline(data: Data, most: int | None = None) -> Outline:
     """JSON text without its long strings, nothing else of it being checked. Errors: see
     `parse_json`."""
     encoding = json.detect_encoding(data)
@@ -72,7 +74,7 @@ def outline(data: bytes, most: int | None = None) -> Outline:
 class _Scan:
     """One pass over the text of one value."""
 
-    def __init__(self, data: bytes, most: int) -> None:
+    def __init__(self, data: Data, most: int) -> None:
         self._data = data
         self._most = most
         self._size = 0  # bytes of the outline so far
@@ -81,7 +83,7 @@ class _Scan:
 
     def outline(self) -> Outline:
         data, at, kept = self._data, 0, 0
-        pieces: list[bytes] = []
+        pieces: list[Data] = []
         strings: list[str] = []
         for start, end in self._strings():
             self._structure(at, start - 1)

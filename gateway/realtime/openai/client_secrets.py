@@ -10,10 +10,10 @@ from starlette.responses import JSONResponse, Response
 
 from lookhear.gateway.checks.checks import ProtocolError, WireModel, described, invalid
 from lookhear.gateway.checks.models import chat_models
-from lookhear.gateway.checks.outline import TooMuchJson, parse_json
+from lookhear.gateway.checks.outline import Data, TooMuchJson, parse_json
 from lookhear.gateway.http.access import Denied
 from lookhear.gateway.http.errors import ApiError, wrong
-from lookhear.gateway.http.requests import done_with_body, limited
+from lookhear.gateway.http.requests import body_of, done_with_body
 from lookhear.gateway.realtime.openai import objects
 from lookhear.gateway.realtime.openai.fixed_sessions import fixed_settings
 from lookhear.gateway.services.services import services
@@ -41,7 +41,7 @@ async def client_secrets(request: Request) -> Response:
     gateway = services(request)
     gateway.check_ready()
     models = gateway.models
-    asked = _parsed(await limited(request, MAX_BODY, "body").body())
+    asked = _parsed(await body_of(request, MAX_BODY))
     done_with_body(request)
     session = asked.session
     if session is None:
@@ -61,7 +61,7 @@ async def client_secrets(request: Request) -> Response:
     return JSONResponse(body, headers={"cache-control": "no-store"})
 
 
-def _parsed(body: bytes) -> Asked:
+def _parsed(body: Data) -> Asked:
     try:
         data = parse_json(body or b"{}", MAX_BODY)
     except (RecursionError, ValueError, TooMuchJson) as error:
