@@ -1,5 +1,6 @@
 """The agents SDKs of OpenAI and the AI SDK, told the server's URL and nothing else: neither their
-names of models nor what they set at first is in their way.
+names of models nor what they set at first is in their way. With one tool, which is forced, since
+the demo model is too small to choose one: it is called, and what it said is answered.
 
 They are not among the test's requirements: LOOKHEAR_AGENTS_PYTHON names an interpreter that has
 openai-agents, LOOKHEAR_NODE_FOLDER a folder with `npm install @openai/agents ai @ai-sdk/openai`.
@@ -25,6 +26,7 @@ RECORDING = Path(__file__).parents[2] / "tools/demo/lookhear_demo/recordings/que
 QUESTION = "What colour is the circle?"
 RULES = "Answer in one word."
 ANSWER = "I see no picture."
+CALLED = "called with a city that there is"
 
 AGENTS_PY = f"""
 import asyncio, sys
@@ -80,6 +82,108 @@ const audio = readFileSync(process.argv[3]);
 for (const name of ["whisper-1", "gpt-4o-mini-transcribe"])
   console.log((await experimental_transcribe({{ model: openai.transcription(name), audio }})).text);
 """
+AGENTS_PY_TOOL = f"""
+import asyncio, os, sys
+from typing import Literal
+os.environ |= {{"OPENAI_BASE_URL": sys.argv[1], "OPENAI_API_KEY": "unused"}}
+from agents import Agent, ModelSettings, Runner, function_tool, set_default_openai_api
+
+@function_tool
+def weather(city: Literal["Rome", "Oslo"]) -> str:
+    print("{CALLED}" if city in ("Rome", "Oslo") else city)
+    return f"Rain in {{city}}."
+
+set_default_openai_api("chat_completions")
+forced = ModelSettings(tool_choice="required", parallel_tool_calls=False)
+agent = Agent(name="A", instructions="{RULES}", tools=[weather], model_settings=forced)
+print(asyncio.run(Runner.run(agent, "{QUESTION}")).final_output)
+"""
+REALTIME_PY_TOOL = f"""
+import asyncio, sys
+from typing import Literal
+from agents import function_tool
+from agents.realtime import RealtimeAgent, RealtimeRunner
+from agents.realtime.model_inputs import RealtimeModelSendSessionUpdate
+
+async def main():
+    @function_tool
+    async def weather(city: Literal["Rome", "Oslo"]) -> str:
+        print("{CALLED}" if city in ("Rome", "Oslo") else city)
+        update = RealtimeModelSendSessionUpdate(session_settings={{"tool_choice": "none"}})
+        await session.model.send_event(update)
+        return f"Rain in {{city}}."
+
+    agent = RealtimeAgent(name="A", instructions="{RULES}", tools=[weather])
+    forced = {{"tool_choice": "required"}}
+    config = {{"url": sys.argv[1], "api_key": "unused", "initial_model_settings": forced}}
+    session = await RealtimeRunner(agent).run(model_config=config)
+    async with session:
+        await session.send_message("{QUESTION}")
+        async for event in session:
+            assert event.type != "error", event
+            if event.type != "raw_model_event" or event.data.type != "raw_server_event":
+                continue
+            told = event.data.data
+            if told["type"] == "session.updated":
+                print(told["session"]["instructions"])
+            elif told["type"] == "response.output_text.done":
+                print(told["text"])
+                return
+
+asyncio.run(main())
+"""
+REALTIME_JS_TOOL = f"""
+import {{
+  RealtimeAgent, RealtimeSession, OpenAIRealtimeWebSocket, tool,
+}} from "@openai/agents/realtime";
+import {{ z }} from "zod";
+const url = process.argv[2];
+const weather = tool({{
+  name: "weather",
+  description: "Tells the weather.",
+  parameters: z.object({{ city: z.enum(["Rome", "Oslo"]) }}),
+  execute: ({{ city }}) => {{
+    console.log(["Rome", "Oslo"].includes(city) ? "{CALLED}" : city);
+    transport.updateSessionConfig({{ toolChoice: "none" }});
+    return `Rain in ${{city}}.`;
+  }},
+}});
+const agent = new RealtimeAgent({{ name: "A", instructions: "{RULES}", tools: [weather] }});
+const transport = new OpenAIRealtimeWebSocket({{ url }});
+const session = new RealtimeSession(agent, {{ transport, config: {{ toolChoice: "required" }} }});
+session.on("error", (error) => {{ console.log(JSON.stringify(error)); process.exit(1); }});
+transport.on("*", (event) => {{
+  if (event.type === "session.updated") console.log(event.session.instructions);
+  if (event.type !== "response.output_text.done") return;
+  console.log(event.text);
+  session.close();
+}});
+await session.connect({{ apiKey: "unused", url }});
+session.sendMessage("{QUESTION}");
+"""
+AI_JS_TOOL = f"""
+import {{ createOpenAI }} from "@ai-sdk/openai";
+import {{ generateText, stepCountIs, tool }} from "ai";
+import {{ z }} from "zod";
+const openai = createOpenAI({{ baseURL: process.argv[2], apiKey: "unused" }});
+const weather = tool({{
+  description: "Tells the weather.",
+  inputSchema: z.object({{ city: z.enum(["Rome", "Oslo"]) }}),
+  execute: ({{ city }}) => {{
+    console.log(["Rome", "Oslo"].includes(city) ? "{CALLED}" : city);
+    return `Rain in ${{city}}.`;
+  }},
+}});
+const result = await generateText({{
+  model: openai.chat("gpt-4o"),
+  system: "{RULES}",
+  prompt: "{QUESTION}",
+  tools: {{ weather }},
+  stopWhen: stepCountIs(2),
+  prepareStep: ({{ stepNumber }}) => ({{ toolChoice: stepNumber === 0 ? "required" : "none" }}),
+}});
+console.log(result.text);
+"""
 
 
 @pytest.fixture(scope="module")
@@ -109,10 +213,21 @@ def needs_node(package: str) -> None:
         pytest.skip(f"{package} is not installed; LOOKHEAR_NODE_FOLDER names where it is")
 
 
-def test_openai_agents_in_python(port: int) -> None:
+def needs_agents() -> None:
     there = subprocess.run([PYTHON, "-c", "import agents.realtime"], capture_output=True)
     if there.returncode != 0:
         pytest.skip("openai-agents is not installed; LOOKHEAR_AGENTS_PYTHON names where it is")
+
+
+def called_and_answered(out: list[str]) -> bool:
+    """Whether the tool was called once, and something was said behind it."""
+    place = out.index(CALLED)
+    answer = [line for line in out[place + 1 :] if line != RULES]
+    return CALLED not in answer and bool("".join(answer).strip())
+
+
+def test_openai_agents_in_python(port: int) -> None:
+    needs_agents()
     out = run([PYTHON, "-c", AGENTS_PY, f"ws://127.0.0.1:{port}/v1/realtime"])
     assert set(out[:-1]) == {RULES} and out[-1] == ANSWER
 
@@ -128,3 +243,21 @@ def test_the_ai_sdk(port: int, tmp_path: Path) -> None:
     needs_node("@ai-sdk/openai")
     out = run_node(AI_JS, tmp_path, f"http://127.0.0.1:{port}/v1", str(RECORDING))
     assert out == [f"{ANSWER} demo-qwen3-vl", ANSWER, QUESTION, QUESTION]
+
+
+def test_a_tool_of_openai_agents_in_python(port: int) -> None:
+    needs_agents()
+    assert called_and_answered(run([PYTHON, "-c", AGENTS_PY_TOOL, f"http://127.0.0.1:{port}/v1"]))
+    out = run([PYTHON, "-c", REALTIME_PY_TOOL, f"ws://127.0.0.1:{port}/v1/realtime"])
+    assert out[0] == RULES and called_and_answered(out)
+
+
+def test_a_tool_of_openai_agents_in_javascript(port: int, tmp_path: Path) -> None:
+    needs_node("@openai/agents")
+    out = run_node(REALTIME_JS_TOOL, tmp_path, f"ws://127.0.0.1:{port}/v1/realtime")
+    assert RULES in out[: out.index(CALLED)] and called_and_answered(out)
+
+
+def test_a_tool_of_the_ai_sdk(port: int, tmp_path: Path) -> None:
+    needs_node("@ai-sdk/openai")
+    assert called_and_answered(run_node(AI_JS_TOOL, tmp_path, f"http://127.0.0.1:{port}/v1"))
