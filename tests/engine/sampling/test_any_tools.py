@@ -1,12 +1,8 @@
-"""Any schemas of tools, sensible or not: a grammar that can be walked, or a refusal in words.
-
-LOOKHEAR_FUZZ=10000 tries so many.
-"""
+"""Any schemas of tools, sensible or not: a grammar that can be walked, or a refusal in words."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
 from pathlib import Path
 from typing import Any
@@ -24,44 +20,8 @@ from lookhear.engine.sampling.grammar import GrammarCompiler
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from lookhear.gateway.chat.parameters import parse_parameters
 from lookhear.gateway.http.errors import ApiError
+from tests.engine.sampling.any_schemas import EXAMPLES, NAMED, TOOLS
 from tools.random_checkpoints.qwen3 import write_qwen_tokenizer
-
-EXAMPLES = int(os.environ.get("LOOKHEAR_FUZZ", "80"))
-KEYWORDS = (
-    "type properties required items enum const anyOf oneOf allOf not $ref $defs pattern format "
-    "minimum maximum multipleOf minLength maxLength minItems maxItems uniqueItems prefixItems "
-    "additionalProperties patternProperties default title description nullable if then x-guidance"
-).split()
-VALUES: st.SearchStrategy[Any] = st.sampled_from(
-    ["object", "string", "integer", "array", "null", "number", "date-time", "^a+$", "(?=a)", "[",
-     "#/$defs/a", "http://elsewhere", ["string", "null"], ["a"], {}, [], 0, 1, -1, 3, 0.5, 1e300,
-     True, False, None, 10**30, "\u0000", "é"]
-)  # fmt: skip
-SCHEMAS: st.SearchStrategy[Any] = st.recursive(
-    VALUES,
-    lambda inner: (
-        st.dictionaries(st.sampled_from([*KEYWORDS, "a", "b"]), inner, max_size=4)
-        | st.lists(inner, max_size=3)
-    ),
-    max_leaves=12,
-)
-OBJECTS = st.dictionaries(st.sampled_from(KEYWORDS), SCHEMAS, max_size=4) | st.builds(
-    lambda properties: {"type": "object", "properties": properties, "required": [*properties]},
-    st.dictionaries(st.sampled_from("ab"), st.dictionaries(st.sampled_from(KEYWORDS), SCHEMAS)),
-)
-TOOLS = st.lists(
-    st.fixed_dictionaries(
-        {"name": st.sampled_from(["f", "g", "get.it", "x-y"])},
-        optional={
-            "parameters": OBJECTS | st.none(),
-            "strict": st.booleans() | st.none(),
-            "description": st.text(max_size=5),
-        },
-    ),
-    min_size=1,
-    max_size=4,
-)
-NAMED: list[Any] = [{"type": "function", "function": {"name": name}} for name in ("f", "g")]
 
 
 @pytest.fixture(scope="module")
