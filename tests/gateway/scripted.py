@@ -31,7 +31,8 @@ from lookhear.gateway.realtime.openai.dialect import OpenAIDialect
 from lookhear.gateway.realtime.openai.parsing import parse_client_event
 from lookhear.gateway.realtime.pictures.media_requests import Media, MediaRequest
 from lookhear.gateway.realtime.protocol.commands import Append
-from lookhear.gateway.realtime.protocol.outputs import Close, Output, Send, Submit, TurnFinished
+from lookhear.gateway.realtime.protocol.dialect import Close
+from lookhear.gateway.realtime.protocol.outputs import Output, Send, Submit, TurnFinished
 from lookhear.gateway.realtime.session.machine import RealtimeProtocol
 from lookhear.media.voice.vad import VadEvent
 from tests.gateway.fake_engine import CARDS
