@@ -75,7 +75,7 @@ class Dialect(Protocol):
     def render(self, event: SessionEvent) -> Sequence[Json]:
         """The frames that tell it, in order; none if there are no words for it."""
 
-    def denial(self, problem: ProtocolError) -> Denial:
+    def denial(self, problem: ProtocolError, status: int) -> Denial:
         """What answers a handshake that is refused; unless said otherwise, as over HTTP."""
         return Denial(error_body(problem.message, problem.type, problem.code, problem.param))
 

@@ -66,7 +66,7 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         address_of = address(websocket.scope)
         log_event("session.refused", code=denied.code, status=denied.status, client=address_of)
         gateway.refusals.add(denied.code, is_clients=denied.status < 500)
-        answer = dialect.denial(problem)
+        answer = dialect.denial(problem, denied.status)
         headers = dict(answer.headers)
         if denied.retry_after:
             headers["retry-after"] = str(denied.retry_after)
