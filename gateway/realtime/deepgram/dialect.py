@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -48,7 +49,7 @@ class DeepgramDialect(Dialect):
         self._finalizes = 0  # that were asked for and not answered
         self._is_closing = False
         self._has_spoken = False  # text was told since the last UtteranceEnd
-        self._silent_since: float | None = None  # an UtteranceEnd that waits for the text before it
+        self._silences: deque[float] = deque()  # where they began that wait for the text before
         self._last_code: str | None = None  # of the last problem that was told
 
     @staticmethod
@@ -141,8 +142,8 @@ class DeepgramDialect(Dialect):
             case events.TranscriptFailed(item, problem=problem):
                 return [_error(problem), *self._completed(item, None)]
             case events.FellSilent(milliseconds):
-                self._silent_since = milliseconds / 1000
-                return self._utterance_end()
+                self._silences.append(milliseconds / 1000)
+                return self._utterance_ends()
             case events.Refused(problem):
                 return self._refused(problem)
             case events.SessionFinished(seconds):
@@ -212,17 +213,22 @@ class DeepgramDialect(Dialect):
         del self._turns[item]
         if language is not None and self._asked is not None and self._asked[0].tells_language:
             result["channel"]["alternatives"][0]["languages"] = [language]
-        return [result, *self._utterance_end()]
+        return [result, *self._utterance_ends()]
 
-    def _utterance_end(self) -> list[Json]:
-        """Once the text of all that was said before the silence is told."""
-        since = self._silent_since
-        is_committed = any(turn.end is not None for turn in self._turns.values())
-        if since is None or is_committed or (self._turns and not self._has_spoken):
-            return []
-        has_spoken, self._has_spoken, self._silent_since = self._has_spoken, False, None
-        ended = {"type": "UtteranceEnd", "channel": CHANNEL, "last_word_end": since}
-        return [ended] if has_spoken else []
+    def _utterance_ends(self) -> list[Json]:
+        """Of each silence, once the text of all that was said before it is told. Of a turn that
+        goes on, so far as it is known."""
+        told: list[Json] = []
+        while self._silences:
+            since = self._silences[0]
+            before = [turn for turn in self._turns.values() if turn.start < since]
+            if any(turn.end is not None or not self._has_spoken for turn in before):
+                break
+            self._silences.popleft()
+            if self._has_spoken:
+                told.append({"type": "UtteranceEnd", "channel": CHANNEL, "last_word_end": since})
+            self._has_spoken = False
+        return told
 
     def _refused(self, problem: ProtocolError) -> list[Json]:
         self._last_code = problem.code

@@ -7,13 +7,15 @@ turn; so the result that ends a turn has words in it, if anything was said.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lookhear.engine.messages import TokenLogprob, Word
 from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.realtime.protocol.dialect import Json
 
+_MARKS = re.compile(r"[^\w\s]+")
 PIECE_SECONDS = 3.0  # from which on a piece is final once more text has come
 
 
@@ -41,6 +43,10 @@ class Turn:
 
     def add(self, text: str, logprobs: Sequence[TokenLogprob] | None) -> None:
         """More of it is sure. The guess is what is left of it."""
+        marks = _MARKS.match(text)
+        if marks is not None and self.words:  # of a word that was told before them
+            last = self.words[-1]
+            self.words[-1] = replace(last, word=last.word + marks[0])
         self.text += text
         self.logprobs += [token.logprob for token in logprobs or ()]
         self.guess = self.guess[len(text) :] if self.guess.startswith(text) else ""

@@ -79,6 +79,18 @@ def test_a_long_turn_is_final_in_pieces_and_the_last_has_words() -> None:
     assert [text_of(frame) for frame in told[4]] == ["w0 w1 w2 w3", "w4"]
 
 
+def test_a_mark_belongs_to_the_word_before_it() -> None:
+    listen = Listen()
+    item = listen.begins()
+    said(listen, item, "really", 0.1, 0.5)
+    listen.text[item] += "?!"
+    listen.engine(TextCommitted(SESSION, item, "?!", None, None))
+    listen.stops()
+    [final] = listen.complete(item)
+    [word] = final["channel"]["alternatives"][0]["words"]
+    assert (word["word"], word["punctuated_word"]) == ("really", "really?!")
+
+
 def test_a_piece_does_not_end_inside_a_word() -> None:
     listen = Listen()
     item = listen.begins(10.0)
