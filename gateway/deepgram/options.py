@@ -19,6 +19,7 @@ from lookhear.gateway.checks.models import check_language, find_model, language_
 from lookhear.media.audio.pcm import AudioFormat, AudioFormatError
 
 MAX_KEYTERMS, MAX_KEYTERM = 100, 100  # of them, and characters of one
+SPLIT = 0.8  # seconds of a pause that parts utterances
 MULTI = "multi"  # the language of who changes it
 ENCODINGS = {"linear16": "audio/pcm", "mulaw": "audio/pcmu", "alaw": "audio/pcma"}
 # Asks for something else than what comes; what is expected instead.
@@ -28,6 +29,7 @@ REFUSED = {
     "diarize": "false, nobody here tells speakers apart",
     "diarize_model": "none, nobody here tells speakers apart",
     "dictation": "false, what is said is written as it is said",
+    "multichannel": "false, channels are heard as one",
     "intents": "false, no served model finds intents",
     "redact": "none, nothing that is said is left out",
     "replace": "none, what is said is written as it is said",
@@ -66,6 +68,14 @@ class LiveOptions(Options):
     vad_events: bool
 
 
+@dataclass(frozen=True, slots=True)
+class FileOptions(Options):
+    """utterances: parts between pauses of `split` seconds are wanted, too."""
+
+    utterances: bool
+    split: float
+
+
 class Query:
     """The parameters of one request. Each method raises ProtocolError, naming the parameter."""
 
@@ -91,6 +101,17 @@ class Query:
         if not (given.isascii() and given.isdigit()) or not low <= int(given[:9]) <= high:
             raise wrong(name, f"a whole number from {low} to {high}", shown(given))
         return int(given)
+
+    def seconds(self, name: str, default: float) -> float:
+        """From 0 to 60."""
+        given = self.text(name)
+        try:
+            seconds = default if given is None else float(given)
+        except ValueError:
+            seconds = -1.0
+        if not 0.0 <= seconds <= 60.0:
+            raise wrong(name, "seconds from 0 to 60", shown(given))
+        return seconds
 
     def all(self, name: str) -> list[str]:
         """Every one of the name, without the empty ones."""
@@ -155,6 +176,26 @@ def live_options(params: QueryParams) -> LiveOptions:
         ends_speech=ends_speech,
         utterance_end=query.whole("utterance_end_ms", 1, 60_000),
         vad_events=query.flag("vad_events"),
+    )
+
+
+def file_options(params: QueryParams) -> FileOptions:
+    """What a request with a recording asks for. Raises ProtocolError."""
+    query = Query(params)
+    asked = query.options()
+    if query.text("encoding") is not None:
+        got = shown(query.text("encoding"))
+        raise wrong("encoding", "none, a file says itself how it is to be read", got)
+    if query.flag("paragraphs"):
+        raise wrong("paragraphs", "false, texts are not divided into any", "true")
+    return FileOptions(
+        model=asked.model,
+        language=asked.language,
+        hints=asked.hints,
+        tells_language=asked.tells_language,
+        keyterms=asked.keyterms,
+        utterances=query.flag("utterances"),
+        split=query.seconds("utt_split", SPLIT),
     )
 
 

@@ -22,15 +22,13 @@ _CODES = {400: "Bad Request", 401: "INVALID_AUTH", 403: "FORBIDDEN", 404: "NOT_F
 }
 
 
-def error(message: str, request: str, status: int = 400) -> Json:
-    """The body of a refused request. request: its id."""
+def denial(message: str, request: str, status: int) -> tuple[Json, dict[str, str]]:
+    """-> body and headers of the answer to what is refused. The reason is in a header, too: many
+    clients of sockets show no body. request: its id."""
     code = _CODES.get(status, "Bad Request" if status < 500 else "INTERNAL_SERVER_ERROR")
-    return {"err_code": code, "err_msg": message, "request_id": request}
-
-
-def ascii_line(message: str) -> str:
-    """The message as a header can hold it."""
-    return message.encode("ascii", "backslashreplace").decode()[:MOST_IN_HEADER]
+    line = message.encode("ascii", "backslashreplace").decode()[:MOST_IN_HEADER]
+    body = {"err_code": code, "err_msg": message, "request_id": request}
+    return body, {"dg-error": line, "dg-request-id": request}
 
 
 def model_uuid(card: ModelCard) -> str:

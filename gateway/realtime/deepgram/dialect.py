@@ -152,12 +152,8 @@ class DeepgramDialect(Dialect):
                 return []
 
     def denial(self, problem: ProtocolError, status: int) -> Denial:
-        """The reason is in a header, too: many clients show no body."""
-        request = self._ids("req")
-        return Denial(
-            shapes.error(problem.message, request, status),
-            {"dg-error": shapes.ascii_line(problem.message), "dg-request-id": request},
-        )
+        """As over HTTP."""
+        return Denial(*shapes.denial(problem.message, self._ids("req"), status))
 
     def closing(self, close: Close) -> Close:
         """Who was silent for too long is told so by a code of its own; no code is ours alone."""

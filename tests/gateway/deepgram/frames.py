@@ -102,6 +102,36 @@ class ConfigureFailure(Frame):
     description: str
 
 
+class FileChannel(Channel):
+    detected_language: str | None = None
+
+
+class Utterance(Frame):
+    start: Seconds
+    end: Seconds
+    confidence: Annotated[float, Field(ge=0, le=1)]
+    channel: Literal[0]
+    transcript: str
+    words: list[Spoken]
+    id: str
+
+
+class FileResults(Frame):
+    channels: Annotated[list[FileChannel], Field(min_length=1, max_length=1)]
+    utterances: list[Utterance] | None = None
+
+
+class FileMetadata(Metadata):
+    type: None = None  # type: ignore[assignment]
+
+
+class Transcript(Frame):
+    """The answer to a recording."""
+
+    metadata: FileMetadata
+    results: FileResults
+
+
 OURS = (Results, Metadata, UtteranceEnd, SpeechStarted, Error, ConfigureSuccess, ConfigureFailure)
 MODELS = {model.__name__: TypeAdapter[Any](model) for model in OURS}
 
@@ -118,7 +148,16 @@ def _theirs() -> dict[str, TypeAdapter[Any]]:
     return found
 
 
+def _their_transcript() -> TypeAdapter[Any] | None:
+    try:
+        types = importlib.import_module("deepgram.types")
+    except ImportError:
+        return None
+    return TypeAdapter[Any](types.ListenV1Response)
+
+
 THEIRS = _theirs()
+THEIR_TRANSCRIPT = _their_transcript()
 
 
 def check(frame: dict[str, Any]) -> dict[str, Any]:
@@ -127,6 +166,14 @@ def check(frame: dict[str, Any]) -> dict[str, Any]:
     if THEIRS:
         THEIRS[frame["type"]].validate_python(frame)
     return frame
+
+
+def check_transcript(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a recording, if it is valid; raises pydantic.ValidationError otherwise."""
+    Transcript.model_validate(answer)
+    if THEIR_TRANSCRIPT is not None:
+        THEIR_TRANSCRIPT.validate_python(answer)
+    return answer
 
 
 def text_of(frame: dict[str, Any]) -> str:

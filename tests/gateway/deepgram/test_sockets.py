@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 from typing import Any
 
@@ -16,7 +15,7 @@ from websockets.typing import Subprotocol
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.deepgram.frames import check, text_of
 from tests.gateway.deepgram.listening import FORMAT
-from tests.gateway.fake_engine import FakeEngine, transcript
+from tests.gateway.fake_engine import transcript
 from tests.gateway.running import PATIENCE, Running, running, tone
 
 KEYS = GatewayConfig(port=0, api_keys=("secret",))
@@ -111,9 +110,7 @@ async def test_a_client_secret_opens_sessions_of_its_own_wire_only() -> None:
 
 
 async def test_their_names_of_models_stand_for_the_first_that_hears() -> None:
-    engine = FakeEngine()
-    engine.models = [dataclasses.replace(card, stands_in=True) for card in engine.models]
-    async with running(engine=engine) as gateway:
+    async with running() as gateway:
         async with listening(gateway, f"{FORMAT}&model=nova-3") as socket:
             await socket.send(tone(0.5, RATE))
             await socket.send('{"type": "CloseStream"}')

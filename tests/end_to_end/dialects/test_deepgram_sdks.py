@@ -81,6 +81,41 @@ for key, query in ((sys.argv[2], {"diarize": "true"}), ("wrong", {})):
     except InvalidStatus as error:  # newer than the one that the SDK knows
         print(error.response.status_code)
 """
+FILE_PY = """
+import sys
+from deepgram import DeepgramClient
+from deepgram.errors import BadRequestError
+from deepgram.environment import DeepgramClientEnvironment
+
+http, ws = f"http://127.0.0.1:{sys.argv[1]}", f"ws://127.0.0.1:{sys.argv[1]}"
+places = DeepgramClientEnvironment(base=http, production=ws, agent=ws, agent_rest=http)
+media = DeepgramClient(api_key=sys.argv[3], environment=places).listen.v1.media
+with open(sys.argv[2], "rb") as file:
+    data = file.read()
+answer = media.transcribe_file(
+    request=data, model="nova-3", smart_format=True, utterances=True, detect_language=True
+)
+[channel], [utterance] = answer.results.channels, answer.results.utterances
+print(channel.alternatives[0].transcript)
+print(utterance.transcript)
+print(channel.detected_language, len(channel.alternatives[0].words))
+try:
+    media.transcribe_file(request=data, model="nova-3", diarize=True)
+except BadRequestError as error:
+    print(error.body["err_code"], "diarize" in error.body["err_msg"])
+"""
+FILE_JS = """
+import { DeepgramClient } from "@deepgram/sdk";
+import { readFileSync } from "node:fs";
+const [port, path, apiKey] = process.argv.slice(2);
+const http = `http://127.0.0.1:${port}`, ws = `ws://127.0.0.1:${port}`;
+const environment = { base: http, production: ws, agent: ws, agentRest: http };
+const client = new DeepgramClient({ apiKey, environment });
+const answer = await client.listen.v1.media.transcribeFile(
+  readFileSync(path), { model: "nova-3", language: "en", utterances: true });
+console.log(answer.results.channels[0].alternatives[0].transcript);
+console.log(answer.results.utterances[0].words.length, answer.metadata.channels);
+"""
 LIVE_JS = """
 import { DeepgramClient } from "@deepgram/sdk";
 import { readFileSync } from "node:fs";
@@ -153,3 +188,15 @@ def test_live_in_javascript(port: int, recording: Path, tmp_path: Path) -> None:
     needs_node("@deepgram/sdk")
     out = run_node(LIVE_JS, tmp_path, str(port), str(recording), KEY)
     assert out == [SAID.text, "Metadata 1000"]
+
+
+def test_files_in_python(port: int, recording: Path, python: str) -> None:
+    out = run([python, "-c", FILE_PY, str(port), str(recording), KEY])
+    words = len(SAID.text.split())
+    assert out == [SAID.text, SAID.text, f"en {words}", "Bad Request True"]
+
+
+def test_files_in_javascript(port: int, recording: Path, tmp_path: Path) -> None:
+    needs_node("@deepgram/sdk")
+    out = run_node(FILE_JS, tmp_path, str(port), str(recording), KEY)
+    assert out == [SAID.text, f"{len(SAID.text.split())} 1"]
