@@ -33,7 +33,7 @@ class Turn:
     words: list[Word] = field(default_factory=list)  # of it
     logprobs: list[float] = field(default_factory=list)  # of its tokens
     guess: str = ""  # what may still change behind it
-    shown: str = ""  # the last interim result of the piece
+    shown: tuple[str, int] = ("", 0)  # text and number of words of the last interim result
 
     def commit(self, start: float, seconds: float) -> None:
         """It is known where it begins, and that it ends."""
@@ -69,16 +69,16 @@ class Turn:
     def interim(self, came: float) -> Json | None:
         """The open piece, as far as it is known; None if there is nothing new."""
         text = (self.text + self.guess).strip()
-        if text in ("", self.shown):
+        if not text or (text, len(self.words)) == self.shown:
             return None
-        self.shown = text
+        self.shown = text, len(self.words)
         return self._result(text, max(self.said_until(came), self.heard_until(came)))
 
     def final(self, end: float, *, speech_final: bool = False) -> Json:
         """The open piece, which ends there; the next one begins."""
         result = self._result(self.text.strip(), end)
         result |= {"is_final": True, "speech_final": speech_final}
-        self.text, self.shown, self.words, self.logprobs = "", "", [], []
+        self.text, self.shown, self.words, self.logprobs = "", ("", 0), [], []
         self.begin = max(self.begin, end)
         return result
 
