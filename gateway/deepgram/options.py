@@ -19,6 +19,7 @@ from lookhear.gateway.checks.models import check_language, find_model, language_
 from lookhear.media.audio.pcm import AudioFormat, AudioFormatError
 
 MAX_KEYTERMS, MAX_KEYTERM = 100, 100  # of them, and characters of one
+MAX_DIGITS = 9  # of a whole number
 SPLIT = 0.8  # seconds of a pause that parts utterances
 MULTI = "multi"  # the language of who changes it
 ENCODINGS = {"linear16": "audio/pcm", "mulaw": "audio/pcmu", "alaw": "audio/pcma"}
@@ -98,7 +99,8 @@ class Query:
         given = self.text(name)
         if given is None:
             return None
-        if not (given.isascii() and given.isdigit()) or not low <= int(given[:9]) <= high:
+        is_number = given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS
+        if not is_number or not low <= int(given) <= high:
             raise wrong(name, f"a whole number from {low} to {high}", shown(given))
         return int(given)
 

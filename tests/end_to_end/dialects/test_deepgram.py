@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from websockets.asyncio.client import connect
 
 from lookhear.bench.recordings.dataset import Audio
@@ -19,6 +21,8 @@ from tests.gateway.deepgram.frames import check, text_of
 
 QUERY = "model=nova-3&encoding=linear16&sample_rate=24000&language=en-US&interim_results=true"
 PATIENCE = 60.0
+# What the SDKs sent of one utterance by the programs of `test_deepgram_sdks`, as it was recorded.
+RECORDED = json.loads((Path(__file__).parent / "deepgram_sdks.json").read_text("utf-8"))
 
 
 def apart(talk: Talk) -> Talk:
@@ -69,3 +73,29 @@ async def test_it_hears_what_the_openai_wire_hears(
     assert kinds.count("UtteranceEnd") == len(talk.utterances)
     assert kinds[-1] == "Metadata"
     assert abs(frames[-1]["duration"] - len(talk.pcm) / 24_000) < 0.01
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded["client"])
+async def test_what_the_sdks_send_is_answered(
+    server: ServerProcess, talks: dict[str, Talk], recorded: dict[str, Any]
+) -> None:
+    said, size = talks["en"].utterances[0], recorded["packet"]
+    data, frames = Audio().of(said).tobytes(), []
+    url, headers = f"ws://127.0.0.1:{server.port}{recorded['path']}", recorded["headers"]
+    async with connect(
+        url, proxy=None, additional_headers=headers, user_agent_header=None
+    ) as socket:
+        for message in recorded["before"]:
+            await socket.send(message)
+        for first in range(0, len(data), size):
+            await socket.send(data[first : first + size])
+        for message in recorded["after"]:
+            await socket.send(message)
+        async with asyncio.timeout(PATIENCE):
+            async for frame in socket:
+                frames.append(check(json.loads(frame)))
+    results = [frame for frame in frames if frame["type"] == "Results"]
+    finals = [text_of(frame) for frame in results if frame["is_final"] and text_of(frame)]
+    assert " ".join(finals) == said.text
+    assert [frame["from_finalize"] for frame in results].count(True) == 1
+    assert frames[-1]["type"] == "Metadata" and socket.close_code == 1000

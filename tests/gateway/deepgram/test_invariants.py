@@ -3,17 +3,26 @@ twice or out of order, final results follow one another in time, and every Final
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.datastructures import QueryParams
 
 from lookhear.engine.messages import TextCommitted, Word
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.deepgram.options import live_options
+from lookhear.gateway.realtime.protocol.commands import Append
 from lookhear.media.voice.vad import SpeechStarted, SpeechStopped
 from tests.gateway.deepgram.frames import text_of
-from tests.gateway.deepgram.listening import Listen
+from tests.gateway.deepgram.listening import FORMAT, Listen
 from tests.gateway.scripted import SESSION
 
+NAMES = (
+    *("model", "language", "encoding", "sample_rate", "channels", "endpointing", "interim_results"),
+    *("utterance_end_ms", "vad_events", "keyterm", "keywords", "detect_language", "diarize"),
+)
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("talk"), st.integers(1, 80)),
@@ -111,3 +120,34 @@ def test_what_is_told_is_what_was_said(steps: list[tuple[str, int]], query: str)
     for before, after in zip(ended, ended[1:], strict=False):
         between = play.frames[before:after]
         assert any(f["type"] == "Results" and text_of(f) for f in between), "nothing was said"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+MESSAGES = st.fixed_dictionaries(
+    {"type": st.sampled_from(["Finalize", "Configure", "KeepAlive", "Stop"]) | JSON},
+    optional={"channel": JSON, "keyterms": JSON, "features": JSON},
+)
+
+
+@given(st.text() | MESSAGES.map(json.dumps) | st.binary(min_size=1))
+def test_no_message_ends_a_session(message: str | bytes) -> None:
+    listen = Listen()
+    if isinstance(message, bytes):
+        assert listen.spoken.parse(message) == (Append(message),)
+        return
+    for frame in listen.tell(message):
+        assert frame["type"] in ("Error", "ConfigureSuccess", "ConfigureFailure", "Results")
+    assert not listen.closes
+
+
+@given(st.text(alphabet="0123456789truefals-.&=%", max_size=40), st.sampled_from(NAMES))
+def test_no_value_of_an_option_is_our_failure(value: str, name: str) -> None:
+    """It is refused by its name, or taken."""
+    params = QueryParams([*QueryParams(FORMAT).multi_items(), (name, value)])
+    try:
+        live_options(params)
+    except ProtocolError as problem:
+        assert problem.message.partition(":")[0] in (name, "sample_rate")

@@ -82,6 +82,7 @@ def test_hints_are_the_only_languages_that_may_be() -> None:
         (f"{FORMAT}&interim_results=perhaps", "interim_results"),
         (f"{FORMAT}&endpointing=soon", "endpointing"),
         (f"{FORMAT}&endpointing=-5", "endpointing"),
+        (f"{FORMAT}&endpointing=000000000999999999", "endpointing"),
         (f"{FORMAT}&utterance_end_ms=²", "utterance_end_ms"),
         (f"{FORMAT}&language=xx", "language"),
         (f"{FORMAT}&language=multi&language_hint=xx", "language_hint"),

@@ -100,6 +100,15 @@ async def test_who_has_no_key_is_told_so_in_their_words() -> None:
             assert (status, body["err_code"]) == (401, "INVALID_AUTH")
 
 
+async def test_a_page_is_told_inside_since_it_sees_nothing_of_a_handshake() -> None:
+    async with running(KEYS) as gateway:
+        wrong = [Subprotocol("token"), Subprotocol("wrong")]
+        async with listening(gateway, subprotocols=wrong) as socket:
+            [error] = await all_of(socket)
+        assert socket.subprotocol == "token"
+        assert error["variant"] == "invalid_api_key" and socket.close_code == 1008
+
+
 async def test_a_client_secret_opens_sessions_of_its_own_wire_only() -> None:
     async with running() as gateway:
         session, now = {"type": "transcription"}, gateway.services.now()
