@@ -72,10 +72,12 @@ async def _receive(socket: ClientConnection, text: Snapshots) -> None:
             return
         if kind == "Error":
             text.error(str(message["description"]))
-        elif kind == "Results" and message["is_final"]:
+        elif kind != "Results" or not transcript(message):
+            continue  # nothing that anybody reads
+        elif message["is_final"]:
             final = f"{final} {transcript(message)}"
             text.update(final, "")
-        elif kind == "Results":
+        else:
             settled, rest = told(message)
             text.update(f"{final} {settled}", rest)
 
