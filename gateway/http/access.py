@@ -25,7 +25,7 @@ ECHOED = ("realtime", "token", "bearer")
 KEY_PROTOCOL = "openai-insecure-api-key."
 KEY_SCHEMES = ("token", "bearer")  # also as a protocol, with the key as the one behind it
 EXPECTED_KEY = (
-    "expected an API key of this server (Authorization: Bearer KEY or Token KEY, or the subprotocol "
+    "expected an API key of this server (Authorization: Bearer KEY or Token KEY, or subprotocol "
     f"{KEY_PROTOCOL}KEY)"
 )
 LEAVING_RETRY_AFTER = 5  # seconds: then a load balancer knows, or the next server may be up
