@@ -23,8 +23,9 @@ LIVEKIT = (
     "filler_words=true&profanity_filter=false&numerals=false&mip_opt_out=false&language=en-US"
 )
 PIPECAT = (
-    "encoding=linear16&language=en&model=fake-english&channels=1&interim_results=true&"
-    "smart_format=false&punctuate=true&profanity_filter=true&vad_events=false&sample_rate=16000"
+    "detect_entities=false&diarize=false&dictation=false&interim_results=true&numerals=false&"
+    "punctuate=true&smart_format=false&model=fake-english&language=en&encoding=linear16&"
+    "channels=1&multichannel=false&sample_rate=16000"
 )
 
 
