@@ -40,16 +40,22 @@ class Target:
     address: str = ""
 
 
-def realtime_url(server: str) -> str:
-    """The transcription WebSocket of an OpenAI-compatible server; a ws address stays as it is.
+PATHS = {"openai": ("/realtime", {"intent": "transcription"}), "deepgram": ("/listen", {})}
+"""Of the wires whose servers also tell over HTTP what they serve: path below /v1, and query."""
+
+
+def realtime_url(server: str, wire: str = "openai") -> str:
+    """The transcription WebSocket of a server that speaks this wire; a ws address stays as it is.
 
     AddressError.
     """
+    if wire not in PATHS:
+        return server
     address = Server(server)
     parts = urlsplit(server)
     if parts.scheme in ("ws", "wss") and parts.path.rstrip("/") not in ("", "/v1"):
         return server
-    return address.websocket_url("/realtime", {"intent": "transcription"})
+    return address.websocket_url(*PATHS[wire])
 
 
 class GeneratorFailed(LookhearError):

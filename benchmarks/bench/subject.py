@@ -80,13 +80,14 @@ def target(options: argparse.Namespace, console: Console) -> Iterator[Target]:
     key = options.api_key or os.environ.get(KEY_VARIABLE)
     provisional = not options.no_provisional
     if options.server is not None:
-        url = options.server if options.wire != "openai" else realtime_url(options.server)
+        url = realtime_url(options.server, options.wire)
         model, address = options.model, options.server
         yield Target(url, options.wire, model, key, provisional, address=address)
         return
     with private_server(options, console) as server:
         yield Target(
-            realtime_url(server.address.base_url),
+            realtime_url(server.address.base_url, options.wire),
+            options.wire,
             provisional=provisional,
             pid=server.pid,
             metrics_url=server.address.http_url("/metrics"),

@@ -19,11 +19,14 @@ from starlette.routing import Route, WebSocketRoute
 from lookhear.gateway.app import browser, health
 from lookhear.gateway.app.bodies import BodyMiddleware
 from lookhear.gateway.app.middleware import AccessMiddleware
+from lookhear.gateway.app.wording import ErrorWording
 from lookhear.gateway.chat.endpoint import chat_completions
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.decoding.decoder import Limits
 from lookhear.gateway.decoding.decoders import Decoders
+from lookhear.gateway.deepgram.shapes import denial
 from lookhear.gateway.files import transcriptions
+from lookhear.gateway.files.listen import listen
 from lookhear.gateway.http.access import Access
 from lookhear.gateway.http.errors import (
     ApiError,
@@ -47,6 +50,7 @@ from lookhear.media.voice.silero import SileroModel
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
+LISTEN = "/v1/listen"
 THREADS = 2  # for messages that are too large for the event loop, and for files of our own
 
 Loader = Callable[[], Awaitable[None]]
@@ -135,6 +139,7 @@ def create_app(
         allow_headers=["*"],
         expose_headers=["x-request-id", ANSWERED_BY, IGNORED],
     )
+    wording = Middleware(ErrorWording, path=LISTEN, wording=denial)
     door = Middleware(AccessMiddleware, services=services)
     bodies = Middleware(BodyMiddleware, services=services)
     app = Starlette(
@@ -142,6 +147,7 @@ def create_app(
             *_realtime_routes(dialects),
             Route("/v1/audio/transcriptions", transcriptions.transcriptions, methods=["POST"]),
             Route("/v1/audio/translations", transcriptions.translations, methods=["POST"]),
+            Route(LISTEN, listen, methods=["POST"]),
             Route("/v1/chat/completions", chat_completions, methods=["POST"]),
             Route("/v1/realtime/client_secrets", client_secrets, methods=["POST"]),
             Route("/v1/models", health.models),
@@ -155,6 +161,7 @@ def create_app(
         middleware=[
             *middleware,
             *([preflight] if config.allow_origins else []),
+            wording,
             door,
             bodies,
         ],

@@ -25,6 +25,7 @@ PATHS = (
     "/v1/audio/transcriptions",
     "/v1/audio/translations",
     "/v1/chat/completions",
+    "/v1/listen",
     "/v1/models",
     "/v1/realtime/client_secrets",
 )

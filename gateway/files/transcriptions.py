@@ -14,24 +14,16 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from lookhear.engine.client.client import EngineRequestError, EngineUnavailable
-from lookhear.engine.messages import (
-    SAMPLE_RATE,
-    FileTranscribed,
-    ModelCard,
-    TranscribeFile,
-    TranscriptionSettings,
-)
-from lookhear.gateway.checks.checks import is_clients_fault
+from lookhear.engine.messages import FileTranscribed, ModelCard, TranscriptionSettings
 from lookhear.gateway.checks.models import language_code, with_keywords
-from lookhear.gateway.decoding.results import Recording
 from lookhear.gateway.files import subtitles
 from lookhear.gateway.files.form import boolean, ignored, text, texts
+from lookhear.gateway.files.hearing import heard
 from lookhear.gateway.files.voices import read_voices
 from lookhear.gateway.http.errors import ApiError, wrong
 from lookhear.gateway.http.notes import notes
 from lookhear.gateway.http.requests import limited, until_gone
-from lookhear.gateway.services.services import Engine, Services, served, services
+from lookhear.gateway.services.services import Services, served, services
 from lookhear.gateway.slots import Claim
 from lookhear.gateway.telemetry.log import log_event
 from lookhear.media.voice.vad import VadConfig
@@ -75,51 +67,28 @@ async def translations(request: Request) -> Response:
 
 async def _serve(request: Request, task: str) -> Response:
     gateway = services(request)
-    engine = gateway.engine
     gateway.check_ready()
     asked = await _read(request, gateway, task)
     gateway.check_ready(asked.settings.model)
     claim = gateway.claim(request, gateway.ids("file"))
-    result = await until_gone(request, _transcribe(gateway, engine, asked, claim))
+    result = await until_gone(request, _transcribe(gateway, asked, claim))
     answer = _answer(asked, result)
     answer.headers.update(asked.told)
     return answer
 
 
-async def _transcribe(
-    gateway: Services, engine: Engine, asked: FileRequest, claim: Claim
-) -> FileTranscribed:
+async def _transcribe(gateway: Services, asked: FileRequest, claim: Claim) -> FileTranscribed:
     async with gateway.file_slots.held(claim):
         recording = await gateway.pictures.upload(asked.file, "file", claim, asked.voices)
-        return await _heard(gateway, engine, asked, claim, recording)
-
-
-async def _heard(
-    gateway: Services, engine: Engine, asked: FileRequest, claim: Claim, recording: Recording
-) -> FileTranscribed:
-    samples = recording.samples
-    gateway.metrics.audio_seconds.labels("file").inc(len(samples) / SAMPLE_RATE)
-    message = TranscribeFile(
-        request=claim.request,
-        settings=asked.settings,
-        samples=samples,
-        timestamps=asked.format in ("srt", "vtt", "verbose_json"),
-        temperature=asked.temperature,
-        speech=recording.speech,
-    )
-    try:
-        return await engine.transcribe_file(message)
-    except EngineRequestError as error:
-        raise _refused(error.code, str(error)) from None
-    except EngineUnavailable as error:
-        raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
-
-
-def _refused(code: str, message: str) -> ApiError:
-    """The engine's refusal of a file. It begins with the setting that is to blame, if one is."""
-    if not is_clients_fault(code):
-        return ApiError(500, message, code=code)
-    return ApiError(400, message, code=code, param=PARAMS.get(message.partition(":")[0]))
+        return await heard(
+            gateway,
+            claim,
+            recording,
+            asked.settings,
+            timestamps=asked.format in ("srt", "vtt", "verbose_json"),
+            temperature=asked.temperature,
+            params=PARAMS,
+        )
 
 
 def _answer(asked: FileRequest, result: FileTranscribed) -> Response:

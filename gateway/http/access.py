@@ -7,6 +7,7 @@ import secrets
 from bisect import insort
 from collections import deque
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,11 +18,14 @@ from lookhear.gateway.errors import GatewayError
 from lookhear.gateway.http.client_secrets import MAX_SECRET, has_form, read, sign, signing_key
 from lookhear.gateway.sockets.connections import network
 
-REALTIME = "realtime"  # the subprotocol that clients want echoed
+# Subprotocols of which a client that offers one must see it echoed, or it hangs up. What holds a
+# key is never echoed.
+ECHOED = ("realtime", "token", "bearer")
 # Browsers cannot set headers: the key comes as a protocol.
 KEY_PROTOCOL = "openai-insecure-api-key."
+KEY_SCHEMES = ("token", "bearer")  # also as a protocol, with the key as the one behind it
 EXPECTED_KEY = (
-    "expected an API key of this server (Authorization: Bearer KEY, or the WebSocket subprotocol "
+    "expected an API key of this server (Authorization: Bearer KEY or Token KEY, or subprotocol "
     f"{KEY_PROTOCOL}KEY)"
 )
 LEAVING_RETRY_AFTER = 5  # seconds: then a load balancer knows, or the next server may be up
@@ -164,6 +168,11 @@ class Access:
         return network(address) if key is None else f"{network(address)} {key}"
 
 
+def echoed(subprotocols: Sequence[str]) -> str | None:
+    """Of those that a client offers the one that it is told was chosen."""
+    return next((name for name in ECHOED if name in subprotocols), None)
+
+
 def _host_name(host: str) -> str:
     """The name in a Host header, without the port; "" if it is none."""
     try:
@@ -174,12 +183,13 @@ def _host_name(host: str) -> str:
 
 def _key(headers: Headers, subprotocols: Sequence[str]) -> str | None:
     offered = [p.removeprefix(KEY_PROTOCOL) for p in subprotocols if p.startswith(KEY_PROTOCOL)]
+    offered += [key for scheme, key in pairwise(subprotocols) if scheme in KEY_SCHEMES]
     return next((key for key in (_bearer(headers), *offered) if key is not None), None)
 
 
 def _bearer(headers: Headers) -> str | None:
     scheme, _, key = headers.get("authorization", "").partition(" ")
-    return key.strip() if scheme.lower() == "bearer" and key.strip() else None
+    return key.strip() if scheme.lower() in KEY_SCHEMES and key.strip() else None
 
 
 def _same_origin(origin: str, host: str) -> bool:

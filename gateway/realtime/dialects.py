@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from lookhear.gateway.realtime.deepgram.dialect import DeepgramDialect
 from lookhear.gateway.realtime.openai.dialect import OpenAIDialect, dialect_within
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 
 __all__ = ["DIALECTS", "dialect_within"]
 
-DIALECTS: tuple[type[Dialect], ...] = (OpenAIDialect,)
+DIALECTS: tuple[type[Dialect], ...] = (OpenAIDialect, DeepgramDialect)

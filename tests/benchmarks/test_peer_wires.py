@@ -16,7 +16,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from lookhear.bench.measures import metrics
 from lookhear.bench.measures.trace import RATE, Trace
-from lookhear.bench.wires import whisperlive, whisperlivekit
+from lookhear.bench.wires import deepgram, whisperlive, whisperlivekit
 from lookhear.bench.wires.job import Job, SessionPlan
 from lookhear.bench.wires.registry import WIRES, Wire
 from lookhear.bench.wires.snapshots import Snapshots
@@ -138,6 +138,50 @@ async def test_a_livekit_that_does_not_fit_is_one_clear_line(
     async with served(handler) as url:
         trace = await stream(whisperlivekit.run_session, url)
     assert trace.problem is not None and reason in trace.problem and metrics.dropped(trace)
+
+
+# --- Deepgram -------------------------------------------------------------------------------------
+
+
+def result(text: str, *words: str, is_final: bool = False) -> str:
+    said = [{"word": word.lower(), "punctuated_word": word} for word in words]
+    channel = {"alternatives": [{"transcript": text, "words": said}]}
+    return json.dumps({"type": "Results", "is_final": is_final, "channel": channel})
+
+
+async def test_settled_words_of_interim_results_are_committed() -> None:
+    messages = [
+        result("Turn a"),
+        result("Turn the lam", "Turn"),
+        result("Turn the lamp", "Turn", "the"),
+        result("Turn the lamp.", "Turn", "the", "lamp.", is_final=True),
+        json.dumps({"type": "SpeechStarted", "channel": [0], "timestamp": 1.0}),
+        result("On"),
+        result("On.", is_final=True),
+    ]
+    asked: list[str] = []
+
+    async def handler(connection: ServerConnection) -> None:
+        assert connection.request is not None
+        asked.append(connection.request.path)
+        said = iter(messages)
+        async for frame in connection:
+            if isinstance(frame, str):
+                assert json.loads(frame) == {"type": "CloseStream"}
+                break
+            for message in [m for m in [next(said, None)] if m is not None]:
+                await connection.send(message)
+        for message in said:
+            await connection.send(message)
+        await connection.send(json.dumps({"type": "Metadata"}))
+        await connection.wait_closed()
+
+    async with served(handler) as url:
+        trace = await stream(deepgram.run_session, url)
+    assert trace.close_code == 1000 and metrics.invariant_violations(trace) == []
+    assert deltas(trace) == ["Turn", " the", " lamp.", " On."]
+    assert metrics.hypothesis(trace) == "Turn the lamp. On."
+    assert "sample_rate=24000" in asked[0] and "language=en" in asked[0]
 
 
 # --- WhisperLive ---------------------------------------------------------------------------------

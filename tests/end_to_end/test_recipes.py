@@ -3,8 +3,8 @@ what it says.
 
 The programs of the recipes lie in examples/recipes/, each under the name in its first line, those
 of the README in examples/, with a line `# README: <name>`; page and file are the same text. A
-`text` block behind a block is what it must print. LiveKit and Pipecat are not among the test's
-requirements: LOOKHEAR_RECIPES_PYTHON names an interpreter that has them.
+`text` block behind a block is what it must print. LiveKit, Pipecat and Deepgram's SDK are not among
+the test's requirements: LOOKHEAR_RECIPES_PYTHON names an interpreter that has them.
 """
 
 from __future__ import annotations
@@ -84,7 +84,11 @@ SERVERS = [body for body in UNNAMED if body.startswith("lookhear serve")]
 SHELL = ["listen.sh", "ask.sh", "transcribe.sh", "chat.sh"]
 PYTHON = ["camera.py", "blocking.py", "openai_file.py", "openai_chat.py", "openai_realtime.py"]
 NODE = ["certificate.sh", "install.sh", "realtime.mjs", "chat.mjs", "node.sh"]
-AGENTS = {"livekit_agent.py": "livekit.plugins.openai", "pipecat_agent.py": "pipecat"}
+AGENTS = {
+    "livekit_agent.py": "livekit.plugins.openai",
+    "pipecat_agent.py": "pipecat",
+    "deepgram_live.py": "deepgram",
+}
 NEEDED = {"listen.sh": ("ffmpeg",), "transcribe.sh": ("curl",), "chat.sh": ("curl", "base64")}
 
 

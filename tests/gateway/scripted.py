@@ -31,8 +31,10 @@ from lookhear.gateway.realtime.openai.dialect import OpenAIDialect
 from lookhear.gateway.realtime.openai.parsing import parse_client_event
 from lookhear.gateway.realtime.pictures.media_requests import Media, MediaRequest
 from lookhear.gateway.realtime.protocol.commands import Append
-from lookhear.gateway.realtime.protocol.outputs import Close, Output, Send, Submit, TurnFinished
+from lookhear.gateway.realtime.protocol.dialect import Close, Dialect
+from lookhear.gateway.realtime.protocol.outputs import Output, Send, Submit, TurnFinished
 from lookhear.gateway.realtime.session.machine import RealtimeProtocol
+from lookhear.gateway.telemetry.ids import IdFactory
 from lookhear.media.voice.vad import VadEvent
 from tests.gateway.fake_engine import CARDS
 from tests.gateway.strict import check
@@ -65,7 +67,7 @@ class Script:
         self.protocol = RealtimeProtocol(
             session=SESSION,
             models=models,
-            dialect=OpenAIDialect(query, ids),
+            dialect=self.dialect(query, ids),
             ids=ids,
             max_turn_seconds=max_turn,
             max_items=max_items,
@@ -83,6 +85,14 @@ class Script:
         self.frames: list[dict[str, Any]] = []
         self.last: list[dict[str, Any]] = []
         self._take(self.protocol.start())
+
+    def dialect(self, query: dict[str, str], ids: IdFactory) -> Dialect:
+        """Of the client."""
+        return OpenAIDialect(query, ids)
+
+    def checked(self, frame: dict[str, Any]) -> dict[str, Any]:
+        """A frame for the client, if it is valid."""
+        return check(frame)
 
     # --- client ----------------------------------------------------------------------------------
 
@@ -175,7 +185,7 @@ class Script:
 
     def _take(self, outputs: list[Output]) -> list[dict[str, Any]]:
         self.outputs.extend(outputs)
-        self.last = [check(output.event) for output in outputs if isinstance(output, Send)]
+        self.last = [self.checked(output.event) for output in outputs if isinstance(output, Send)]
         self.frames.extend(self.last)
         for output in outputs:
             if isinstance(output, Submit):

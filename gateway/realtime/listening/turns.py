@@ -81,6 +81,7 @@ class Turns:
         self._max_turn = int(max_turn_seconds * SAMPLE_RATE)
         self._recent = RecentAudio()
         self._voiced_until = 0  # end of the last window with speech, on the session's clock
+        self._silent_since = 0  # the last silence that the client was told of
         self._speaking = False  # the detector's view, also while turn_detection is null
         self._floor = 0  # no turn may begin before this sample: it was committed or cleared
         self._turn: Turn | None = None  # the open one
@@ -131,6 +132,9 @@ class Turns:
         """The next samples of the session. event_id: of the append they came with."""
         self._recent.append(heard.samples)
         self.seconds_heard += len(heard.samples) / SAMPLE_RATE
+        for event in heard.events:
+            if isinstance(event, SpeechStarted):
+                self._fall_silent(event.sample)
         self._voiced_until = heard.voiced_until
         speaking = heard.speaking
         if self._settings.turn_detection is None:
@@ -151,7 +155,15 @@ class Turns:
             self._feed(self._turn, self._recent.end, now, event_id)
         if self._turn is not None:
             self._guess(self._turn)
+        self._fall_silent(self._recent.end)
         self._forget_old_audio()
+
+    def _fall_silent(self, upto: int) -> None:
+        """Tell it once in a silence that lasts up to there, if the client wants to know."""
+        most, since = self._settings.silence_ms, self._voiced_until
+        if most is not None and since > self._silent_since and _milliseconds(upto - since) >= most:
+            self._silent_since = since
+            self._emitter.send(events.FellSilent(_milliseconds(since)))
 
     def _is_over(self, event: SpeechStopped | SpeechPaused, over: float | None) -> bool:
         if isinstance(event, SpeechStopped):
@@ -284,7 +296,7 @@ class Turns:
         item, previous = Item(turn.item, content=[AudioContent()]), self._conversation.last_id
         self._listener.add_item(item)
         start = turn.start / SAMPLE_RATE
-        self._emitter.send(events.TurnCommitted(item, previous, start, turn.seconds))
+        self._emitter.send(events.TurnCommitted(item, previous, start, turn.seconds, by_voice))
         self.turns_committed += 1
         if turn.failure is not None:
             self._failed(turn, turn.failure)

@@ -12,17 +12,18 @@ from lookhear.gateway.realtime.openai.parsing import binary_frame, parse_client_
 from lookhear.gateway.realtime.openai.rendering import server_events
 from lookhear.gateway.realtime.openai.session_updates import first_settings
 from lookhear.gateway.realtime.protocol.commands import ClientCommand
-from lookhear.gateway.realtime.protocol.dialect import Json
+from lookhear.gateway.realtime.protocol.dialect import Dialect, Json
 from lookhear.gateway.realtime.protocol.events import SessionEvent
 from lookhear.gateway.realtime.settings import SessionSettings
 from lookhear.gateway.sockets.cutting import WireFrame
 from lookhear.gateway.telemetry.ids import IdFactory
 
 
-class OpenAIDialect:
+class OpenAIDialect(Dialect):
     """See `Dialect`. The URL may name a model, and ask for a transcription session."""
 
     path: ClassVar[str] = "/v1/realtime"
+    resumes: ClassVar[bool] = True
     fixed: ClassVar[Json | None] = None  # the session that a client secret was made for
 
     def __init__(self, query: Mapping[str, str], ids: IdFactory) -> None:

@@ -89,7 +89,7 @@ def server_events(event: SessionEvent) -> list[Json]:
             return [{"type": "lookhear.eager", "status": "resumed", "item_id": item}]
         case events.FramesCleared():
             return [{"type": "lookhear.input_video_frame.cleared"}]
-        case events.SessionCreated(id, settings, expires_at, toys, resume):
+        case events.SessionCreated(id, settings, expires_at, _, toys, resume):
             session = objects.session(settings, id, expires_at, toys, resume)
             what = "updated" if isinstance(event, events.SessionUpdated) else "created"
             return [{"type": f"session.{what}", "session": session}]
@@ -99,7 +99,7 @@ def server_events(event: SessionEvent) -> list[Json]:
         case events.Refused(problem):
             where = {"param": problem.param, "event_id": problem.event_id}
             return [{"type": "error", "error": {**objects.failure(problem), **where}}]
-        case events.SessionFinished():
+        case events.SessionFinished() | events.FellSilent():
             return []
         case events.GoingAway(seconds):
             return [{"type": "lookhear.going_away", "seconds": round(seconds, 3)}]

@@ -25,12 +25,14 @@ class ResumeOffer:
 
 @dataclass(frozen=True, slots=True)
 class SessionCreated:
-    """The socket is open. expires_at: Unix seconds, None: it does not. toys: those of its models
-    that know a small closed world alone. resume: None: it ends with its socket."""
+    """The socket is open. expires_at: Unix seconds, None: it does not. created_at: Unix seconds.
+    toys: those of its models that know a small closed world alone. resume: None: it ends with its
+    socket."""
 
     session: str
     settings: SessionSettings
     expires_at: int | None
+    created_at: float = 0.0
     toys: tuple[str, ...] = ()
     resume: ResumeOffer | None = None
 
@@ -103,14 +105,23 @@ class EagerResumed:
 
 
 @dataclass(frozen=True, slots=True)
+class FellSilent:
+    """Nobody has spoken for `silence_ms` of the settings. milliseconds: where on the session's
+    clock the last speech ended. Only on request."""
+
+    milliseconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class TurnCommitted:
     """A turn became an item of the conversation. start, seconds: where on the session's clock it
-    begins and how long it is, in seconds."""
+    begins and how long it is, in seconds. by_voice: a pause ended it, no command."""
 
     item: Item
     previous: str | None
     start: float
     seconds: float
+    by_voice: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +302,7 @@ SessionEvent = (
     | SpeakingStopped
     | EagerEnd
     | EagerResumed
+    | FellSilent
     | TurnCommitted
     | AudioCleared
     | TranscriptDelta

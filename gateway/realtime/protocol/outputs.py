@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lookhear.engine.messages import Message
 from lookhear.gateway.checks.checks import ProtocolError
-from lookhear.gateway.realtime.protocol.dialect import Dialect, Json
+from lookhear.gateway.realtime.protocol.dialect import Close, Dialect, Json
 from lookhear.gateway.realtime.protocol.events import Refused, ResponseStatus, SessionEvent
 from lookhear.media.audio.pcm import AudioFormat
 from lookhear.media.voice.vad import VadConfig
@@ -65,14 +65,6 @@ class ResponseFinished:
 
     response: str
     status: ResponseStatus
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Close the socket after everything before it was sent."""
-
-    code: int
-    reason: str
 
 
 Output = Send | Submit | UseModel | Tune | ResetIntake | TurnFinished | ResponseFinished | Close

@@ -10,6 +10,7 @@ from lookhear.gateway.checks.checks import ProtocolError, is_clients_fault, show
 from lookhear.gateway.realtime.protocol.commands import CancelResponse, Command
 
 NO_PLACE = "too_many_speakers"  # with this code an engine refuses one more speaker
+EMPTY_COMMIT = "input_audio_buffer_commit_empty"
 GOING_AWAY = "going_away"  # the server ends
 # What an engine may blame: settings of a session by their names there.
 _SETTINGS = ("language", "prompt", "model", "words", "logprobs")
@@ -144,8 +145,7 @@ def backwards(timestamp_ms: int, newest_ms: int) -> ProtocolError:
 def empty_commit() -> ProtocolError:
     """A turn has at least some audio."""
     got = "none since the session began or the last commit or clear"
-    code = "input_audio_buffer_commit_empty"
-    return wrong("input_audio_buffer", "audio to commit", got, code)
+    return wrong("input_audio_buffer", "audio to commit", got, EMPTY_COMMIT)
 
 
 def too_long(seconds: float) -> ProtocolError:

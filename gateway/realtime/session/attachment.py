@@ -10,8 +10,7 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from lookhear.gateway.realtime.protocol.dialect import Json
-from lookhear.gateway.realtime.protocol.outputs import Close
+from lookhear.gateway.realtime.protocol.dialect import Close, Json
 from lookhear.gateway.realtime.session.queues import CLOSE_SECONDS, Outbox, State
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.cutting import WireFrame

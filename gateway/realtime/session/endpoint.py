@@ -14,12 +14,10 @@ from lookhear.engine.config.log import bind
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError, shown
 from lookhear.gateway.checks.models import chat_models
-from lookhear.gateway.http.access import REALTIME, Denied, leaving
-from lookhear.gateway.http.errors import error_body
+from lookhear.gateway.http.access import Denied, echoed, leaving
 from lookhear.gateway.realtime.dialects import dialect_within
-from lookhear.gateway.realtime.protocol.dialect import Dialect
+from lookhear.gateway.realtime.protocol.dialect import Close, Dialect
 from lookhear.gateway.realtime.protocol.events import Refused
-from lookhear.gateway.realtime.protocol.outputs import Close
 from lookhear.gateway.realtime.protocol.refusals import NO_PLACE
 from lookhear.gateway.realtime.session.attachment import Attachment
 from lookhear.gateway.realtime.session.machine import SHUT_DOWN
@@ -41,9 +39,7 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
     gateway = services(websocket)
     dialect = dialects[0](websocket.query_params, gateway.ids)
     offered: list[str] = list(websocket.scope.get("subprotocols", []))
-    # A client that offers `realtime` must see it echoed, or it hangs up. The protocol with the
-    # key is never echoed.
-    subprotocol = REALTIME if REALTIME in offered else None
+    subprotocol = echoed(offered)
 
     async def turn_away(problem: ProtocolError, close: Close) -> None:
         """Accept, say why not, close."""
@@ -54,6 +50,7 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
             await websocket.accept(subprotocol)
             for frame in dialect.render(Refused(problem)):
                 await websocket.send_text(json.dumps(frame))
+            close = dialect.closing(close)
             await websocket.close(close.code, close.reason)
         except WebSocketDisconnect:
             pass
@@ -62,16 +59,18 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         """Refuse the handshake; or, with `close`, say inside why not."""
         # What a client sent is repeated in it.
         log_event("session.refused.words", level=logging.DEBUG, reason=denied.message)
+        problem = ProtocolError(denied.message, code=denied.code, type=denied.type)
         if close is not None:
-            problem = ProtocolError(denied.message, code=denied.code, type=denied.type)
             await turn_away(problem, close)
             return
         address_of = address(websocket.scope)
         log_event("session.refused", code=denied.code, status=denied.status, client=address_of)
         gateway.refusals.add(denied.code, is_clients=denied.status < 500)
-        body = error_body(denied.message, denied.type, denied.code)
-        headers = {"retry-after": str(denied.retry_after)} if denied.retry_after else None
-        await websocket.send_denial_response(JSONResponse(body, denied.status, headers))
+        answer = dialect.denial(problem, denied.status)
+        headers = dict(answer.headers)
+        if denied.retry_after:
+            headers["retry-after"] = str(denied.retry_after)
+        await websocket.send_denial_response(JSONResponse(answer.body, denied.status, headers))
 
     try:
         gateway.access.check_place(websocket.headers)
@@ -79,8 +78,12 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         if within is None:
             gateway.access.check_key(websocket.headers, offered)
         else:
-            dialects = [dialect_within(within)]
-            dialect = dialects[0](websocket.query_params, gateway.ids)
+            fixed = dialect_within(within)
+            if fixed.path != dialect.path:
+                message = f"expected an API key, got a client secret, which opens {fixed.path} only"
+                raise Denied(401, "client_secret_not_allowed", message)
+            dialects = [fixed]
+            dialect = fixed(websocket.query_params, gateway.ids)
     except Denied as denied:
         # A browser shows its page nothing of a refused handshake, so it is told inside.
         is_page = denied.status == 401 and bool(offered)
@@ -113,8 +116,11 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         not_ready = Denied(503, "engine_not_ready", message, LOADING_RETRY_AFTER)
         await deny(not_ready, Close(1013, "engine not ready") if is_page else None)
         return
-    unserved = None if within is None else dialect.first_settings(gateway.models)[1]
-    if unserved is not None:
+    unserved = dialect.first_settings(gateway.models)[1]
+    if unserved is not None and dialect.is_strict:
+        await deny(Denied(400, unserved.code, unserved.message), None)
+        return
+    if unserved is not None and within is not None:
         await turn_away(unserved, Close(3000, f"{unserved.type}.{unserved.code}"))
         return
     most = gateway.config.max_sessions

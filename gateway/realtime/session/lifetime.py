@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.config import GatewayConfig
-from lookhear.gateway.realtime.protocol.outputs import Close
+from lookhear.gateway.realtime.protocol.dialect import Close
 from lookhear.gateway.realtime.protocol.refusals import expired
 from lookhear.gateway.realtime.session.idleness import Idleness
 

@@ -39,8 +39,8 @@ from lookhear.gateway.realtime.listening.turns import Turns
 from lookhear.gateway.realtime.pictures.media_requests import Media, MediaRequest
 from lookhear.gateway.realtime.protocol import commands, events
 from lookhear.gateway.realtime.protocol.conversation import Conversation
-from lookhear.gateway.realtime.protocol.dialect import Dialect
-from lookhear.gateway.realtime.protocol.outputs import Close, Emitter, Output, Tune, UseModel
+from lookhear.gateway.realtime.protocol.dialect import Close, Dialect
+from lookhear.gateway.realtime.protocol.outputs import Emitter, Output, Tune, UseModel
 from lookhear.gateway.realtime.protocol.refusals import (
     cannot_hear,
     engine_stopped,
@@ -72,13 +72,16 @@ class RealtimeProtocol:
         seeds: Callable[[], int] = lambda: 0,
         resume: events.ResumeOffer | None = None,
         hears_ends: bool = False,
+        created_at: float = 0.0,
     ) -> None:
         """dialect: of the client. seeds: draws those of answers. resume: what the client is
-        offered. hears_ends: somebody can tell by its sound whether a turn is over."""
+        offered. hears_ends: somebody can tell by its sound whether a turn is over. created_at:
+        Unix seconds."""
         assert models, "an engine serves at least one model"
         self.session = session
         self._models = models
         self._expires_at = expires_at
+        self._created_at = created_at
         self._resume = resume
         settings, self._problem = dialect.first_settings(models)
         self._settings = replace(settings, hears_ends=hears_ends)
@@ -317,7 +320,8 @@ class RealtimeProtocol:
         settings = self._settings
         chosen = (settings.model, settings.converse and settings.converse.model)
         toys = tuple(card.id for card in self._models if card.toy and card.id in chosen)
-        self._emitter.send(event(self.session, settings, self._expires_at, toys, resume))
+        times = (self._expires_at, self._created_at)
+        self._emitter.send(event(self.session, settings, *times, toys, resume))
 
     def _tune(self) -> None:
         self._emitter.put(Tune(self._settings.format, self._settings.vad()))

@@ -12,8 +12,7 @@ from typing import Generic, TypeVar
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from lookhear.gateway.realtime.protocol.dialect import Json
-from lookhear.gateway.realtime.protocol.outputs import Close
+from lookhear.gateway.realtime.protocol.dialect import Close, Json
 from lookhear.gateway.realtime.session.event_log import EventLog
 
 T = TypeVar("T")

@@ -18,12 +18,12 @@ KEPT = 256 * 1024
 
 
 class Resumption:
-    """Of one session."""
+    """Of one session. is_possible: its client would know how to come back."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, is_possible: bool) -> None:
         seconds = services.config.resume_seconds
         token = token_of(services.siblings.number, secrets.token_urlsafe(32))
-        self.offer = ResumeOffer(token, seconds) if seconds else None
+        self.offer = ResumeOffer(token, seconds) if seconds and is_possible else None
         self.count = 0  # of times that the client came back
         self._metrics = services.metrics
         self._clock = services.clock

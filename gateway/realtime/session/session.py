@@ -29,10 +29,9 @@ from lookhear.gateway.realtime.protocol.commands import (
     Finish,
     RareCommand,
 )
-from lookhear.gateway.realtime.protocol.dialect import Dialect
+from lookhear.gateway.realtime.protocol.dialect import Close, Dialect
 from lookhear.gateway.realtime.protocol.events import Refused
 from lookhear.gateway.realtime.protocol.outputs import (
-    Close,
     Output,
     ResetIntake,
     ResponseFinished,
@@ -78,7 +77,7 @@ class RealtimeSession:
         self._query = websocket.query_params
         self._dialect = dialects[0](self._query, services.ids)
         self._others = dialects[1:]  # until the first frame has come
-        self._resumption = Resumption(services)
+        self._resumption = Resumption(services, self._dialect.resumes)
         self._protocol = RealtimeProtocol(
             session=self.id,
             models=services.models,
@@ -91,6 +90,7 @@ class RealtimeSession:
             seeds=lambda: secrets.randbits(63),
             resume=self._resumption.offer,
             hears_ends=services.turn_ends.can_tell,
+            created_at=services.now(),
         )
         settings = self._protocol.settings
         self._intake = AudioIntake(services.silero, settings.format, settings.vad())
@@ -385,7 +385,7 @@ class RealtimeSession:
                 case ResponseFinished():
                     self._tally.response(output)
                 case Close():
-                    self._outbox.close(output)
+                    self._outbox.close(self._dialect.closing(output))
         if self._attachment is None and self._outbox.state is not State.OPEN:
             self._end()  # there is nobody to tell
 

@@ -19,7 +19,7 @@ from lookhear.gateway.realtime import openai
 from lookhear.gateway.realtime.dialects import DIALECTS
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.commands import Append, ClientCommand, Commit, Finish
-from lookhear.gateway.realtime.protocol.dialect import Json
+from lookhear.gateway.realtime.protocol.dialect import Dialect, Json
 from lookhear.gateway.realtime.settings import SessionSettings, default_settings
 from lookhear.gateway.sockets.cutting import WireFrame
 from lookhear.gateway.telemetry.ids import IdFactory
@@ -30,7 +30,7 @@ from tests.gateway.running import PATIENCE, Running, running, tone
 SIXTEEN = 16_000
 
 
-class Telegraph:
+class Telegraph(Dialect):
     """Binary frames are PCM of 16 kHz, "STOP" ends a turn and "OVER" the session; what comes back
     is told in two words."""
 

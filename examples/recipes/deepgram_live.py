@@ -1,0 +1,34 @@
+# deepgram_live.py
+"""A recording through Deepgram's SDK, as if somebody said it now."""
+
+import wave
+from threading import Thread
+
+from deepgram import DeepgramClient
+from deepgram.core.events import EventType
+from deepgram.environment import DeepgramClientEnvironment
+
+HTTP, WS = "http://127.0.0.1:8000", "ws://127.0.0.1:8000"
+place = DeepgramClientEnvironment(base=HTTP, production=WS, agent=WS, agent_rest=HTTP)
+client = DeepgramClient(api_key="unused", environment=place)
+
+
+def show(message):
+    if message.type == "Results" and message.is_final:
+        text = message.channel.alternatives[0].transcript
+        if text:
+            print(text)
+
+
+with wave.open("question.wav", "rb") as file:
+    rate, data = str(file.getframerate()), file.readframes(file.getnframes())
+with client.listen.v1.connect(
+    model="nova-3", language="en", encoding="linear16", sample_rate=rate
+) as connection:
+    connection.on(EventType.MESSAGE, show)
+    listening = Thread(target=connection.start_listening)
+    listening.start()
+    for first in range(0, len(data), 4800):
+        connection.send_media(data[first : first + 4800])
+    connection.send_close_stream()
+    listening.join()

@@ -1,0 +1,250 @@
+"""What a client of Deepgram's API asks for in the query of its URL.
+
+What cannot be had here and would change the answer is refused by name; what only touches up its
+text (punctuate, smart_format, numerals, profanity_filter, ...) is the model's own business, and is
+taken without an effect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.datastructures import QueryParams
+
+from lookhear.engine.messages import ModelCard
+from lookhear.gateway.checks.checks import ProtocolError, shown, wrong
+from lookhear.gateway.checks.models import check_language, find_model, language_code, speech_models
+from lookhear.media.audio.pcm import AudioFormat, AudioFormatError
+
+MAX_KEYTERMS, MAX_KEYTERM = 100, 100  # of them, and characters of one
+MAX_DIGITS = 9  # of a whole number
+SPLIT = 0.8  # seconds of a pause that parts utterances
+MULTI = "multi"  # the language of who changes it
+ENCODINGS = {"linear16": "audio/pcm", "mulaw": "audio/pcmu", "alaw": "audio/pcma"}
+# Asks for something else than what comes; what is expected instead.
+REFUSED = {
+    "callback": "none, answers come on the connection that asks",
+    "detect_entities": "false, no served model finds entities",
+    "diarize": "false, nobody here tells speakers apart",
+    "diarize_model": "none, nobody here tells speakers apart",
+    "dictation": "false, what is said is written as it is said",
+    "multichannel": "false, channels are heard as one",
+    "intents": "false, no served model finds intents",
+    "redact": "none, nothing that is said is left out",
+    "replace": "none, what is said is written as it is said",
+    "search": "none, there is no search in what is said",
+    "sentiment": "false, no served model finds sentiments",
+    "summarize": "false, transcripts are not summarized",
+    "topics": "false, no served model finds topics",
+}
+_FALSE, _TRUE = ("", "false", "0"), ("true", "1")
+_BOOST = re.compile(r":(-?\d+(?:\.\d+)?)$")  # behind one of `keywords`
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """model: as the client calls it. language: ISO code; None: it is detected. hints: of the only
+    languages that may be. tells_language: it wants to know which it was."""
+
+    model: str | None
+    language: str | None
+    hints: tuple[str, ...]
+    tells_language: bool
+    keyterms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOptions(Options):
+    """format: of the audio that comes. endpointing: milliseconds of silence that end what is said,
+    None: as many as usual. ends_speech: the client wants to know of these ends. utterance_end:
+    milliseconds of silence after which it is told of it, None: it is not."""
+
+    format: AudioFormat
+    interim: bool
+    endpointing: int | None
+    ends_speech: bool
+    utterance_end: int | None
+    vad_events: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions(Options):
+    """utterances: parts between pauses of `split` seconds are wanted, too."""
+
+    utterances: bool
+    split: float
+
+
+class Query:
+    """The parameters of one request. Each method raises ProtocolError, naming the parameter."""
+
+    def __init__(self, params: QueryParams) -> None:
+        self._params = params
+
+    def text(self, name: str) -> str | None:
+        """The last one of the name; None if it is missing or empty."""
+        return self._params.get(name) or None
+
+    def flag(self, name: str) -> bool:
+        """False if it is missing."""
+        given = self._params.get(name, "").lower()
+        if given not in (*_TRUE, *_FALSE):
+            raise wrong(name, "true or false", shown(given))
+        return given in _TRUE
+
+    def whole(self, name: str, low: int, high: int) -> int | None:
+        """None if it is missing."""
+        given = self.text(name)
+        if given is None:
+            return None
+        is_number = given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS
+        if not is_number or not low <= int(given) <= high:
+            raise wrong(name, f"a whole number from {low} to {high}", shown(given))
+        return int(given)
+
+    def seconds(self, name: str, default: float) -> float:
+        """From 0 to 60."""
+        given = self.text(name)
+        try:
+            seconds = default if given is None else float(given)
+        except ValueError:
+            seconds = -1.0
+        if not 0.0 <= seconds <= 60.0:
+            raise wrong(name, "seconds from 0 to 60", shown(given))
+        return seconds
+
+    def all(self, name: str) -> list[str]:
+        """Every one of the name, without the empty ones."""
+        return [value for value in self._params.getlist(name) if value]
+
+    def check_refused(self) -> None:
+        """Nothing is asked for that cannot be had."""
+        for name, expected in REFUSED.items():
+            for value in self.all(name):
+                if value.lower() not in _FALSE:
+                    raise wrong(name, expected, shown(value), "unsupported_parameter")
+        for name in ("channels", "alternatives"):
+            most = self.whole(name, 0, 1000)
+            if most is not None and most > 1:
+                raise wrong(name, "1", str(most), "unsupported_parameter")
+
+    def options(self) -> Options:
+        """What live speech and recordings have in common."""
+        self.check_refused()
+        language = self.text("language")
+        is_open = self.flag("detect_language") or language == MULTI
+        hints = [language_code(hint) for hint in self.all("language_hint")]
+        return Options(
+            model=self.text("model"),
+            language=None if is_open else language_code(language),
+            hints=tuple(hint for hint in hints if hint) if language == MULTI else (),
+            tells_language=is_open,
+            keyterms=checked_keyterms([*self.all("keyterm"), *map(_keyword, self.all("keywords"))]),
+        )
+
+
+def listener(options: Options, models: Sequence[ModelCard]) -> ModelCard:
+    """The model that is to hear it, in the language that is asked for. Raises ProtocolError."""
+    speech = speech_models(models)
+    if not speech:
+        what = "model: expected a server that transcribes, no model of this one does"
+        raise ProtocolError(what, code="unsupported_parameter", param="model")
+    card = speech[0]
+    if options.model is not None:
+        card = find_model(options.model, models, "model", "transcribe")
+    if options.language is not None:
+        check_language(options.language, card, "language")
+    for hint in options.hints:
+        check_language(hint, card, "language_hint")
+    return card
+
+
+def live_options(params: QueryParams) -> LiveOptions:
+    """What a live connection asks for. Raises ProtocolError."""
+    query = Query(params)
+    asked = query.options()
+    ends_speech = params.get("endpointing", "").lower() != "false"
+    return LiveOptions(
+        model=asked.model,
+        language=asked.language,
+        hints=asked.hints,
+        tells_language=asked.tells_language,
+        keyterms=asked.keyterms,
+        format=_format(query),
+        interim=query.flag("interim_results"),
+        endpointing=_endpointing(query) if ends_speech else None,
+        ends_speech=ends_speech,
+        utterance_end=query.whole("utterance_end_ms", 1, 60_000),
+        vad_events=query.flag("vad_events"),
+    )
+
+
+def file_options(params: QueryParams) -> FileOptions:
+    """What a request with a recording asks for. Raises ProtocolError."""
+    query = Query(params)
+    asked = query.options()
+    if query.text("encoding") is not None:
+        got = shown(query.text("encoding"))
+        raise wrong("encoding", "none, a file says itself how it is to be read", got)
+    if query.flag("paragraphs"):
+        raise wrong("paragraphs", "false, texts are not divided into any", "true")
+    return FileOptions(
+        model=asked.model,
+        language=asked.language,
+        hints=asked.hints,
+        tells_language=asked.tells_language,
+        keyterms=asked.keyterms,
+        utterances=query.flag("utterances"),
+        split=query.seconds("utt_split", SPLIT),
+    )
+
+
+def checked_keyterms(
+    terms: list[str], name: str = "keyterm", code: str = "invalid_value"
+) -> tuple[str, ...]:
+    """Without repetitions, if they are not too many or too long. Raises ProtocolError."""
+    unique = tuple(dict.fromkeys(term.strip() for term in terms if term.strip()))
+    if len(unique) > MAX_KEYTERMS:
+        raise wrong(name, f"at most {MAX_KEYTERMS} of them", str(len(unique)), code)
+    for term in unique:
+        if len(term) > MAX_KEYTERM:
+            raise wrong(name, f"at most {MAX_KEYTERM} characters", shown(term), code)
+    return unique
+
+
+def _keyword(given: str) -> str:
+    """A word without how much it is wanted, which no model here knows."""
+    boost = _BOOST.search(given)
+    if boost is None:
+        return given
+    if boost[1].startswith("-"):
+        raise wrong("keywords", "words that are wanted", shown(given), "unsupported_parameter")
+    return given[: boost.start()]
+
+
+def _endpointing(query: Query) -> int | None:
+    if (query.text("endpointing") or "").lower() == "true":
+        return None
+    try:
+        return query.whole("endpointing", 0, 60_000)
+    except ProtocolError:
+        expected = "false, or milliseconds from 0 to 60000"
+        raise wrong("endpointing", expected, shown(query.text("endpointing"))) from None
+
+
+def _format(query: Query) -> AudioFormat:
+    name, encodings = query.text("encoding"), ", ".join(ENCODINGS)
+    if name is None:
+        got = "nothing, so containers such as WebM or WAV, which are not heard live"
+        raise wrong("encoding", f"one of {encodings}", got, "unsupported_parameter")
+    kind = ENCODINGS.get(name)
+    if kind is None:
+        raise wrong("encoding", f"one of {encodings}", shown(name), "unsupported_parameter")
+    if query.text("sample_rate") is None:
+        raise wrong("sample_rate", "samples per second with an encoding", "nothing")
+    try:
+        return AudioFormat.parse(kind, query.whole("sample_rate", 0, 1_000_000))
+    except AudioFormatError as error:
+        raise wrong("sample_rate", error.expected, shown(error.got)) from None

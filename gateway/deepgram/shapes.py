@@ -1,0 +1,86 @@
+"""JSON objects of Deepgram's API, as its SDKs' models describe them, built as plain dicts."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from lookhear.engine.messages import ModelCard, Word
+
+Json = dict[str, Any]
+
+_EDGES = ".,;:!?¡¿\"'()[]{}…-–—«»„“”‚‘’"  # of a word; not part of what was said
+MOST_IN_HEADER = 1000  # characters
+# Words for what went wrong, by the status of the answer.
+_CODES = {400: "Bad Request", 401: "INVALID_AUTH", 403: "FORBIDDEN", 404: "NOT_FOUND"} | {
+    408: "TIMEOUT",
+    413: "PAYLOAD_TOO_LARGE",
+    429: "TOO_MANY_REQUESTS",
+    503: "SERVICE_UNAVAILABLE",
+}
+
+
+def denial(message: str, request: str, status: int) -> tuple[Json, dict[str, str]]:
+    """-> body and headers of the answer to what is refused. The reason is in a header, too: many
+    clients of sockets show no body. request: its id."""
+    code = _CODES.get(status, "Bad Request" if status < 500 else "INTERNAL_SERVER_ERROR")
+    line = message.encode("ascii", "backslashreplace").decode()[:MOST_IN_HEADER]
+    body = {"err_code": code, "err_msg": message, "request_id": request}
+    return body, {"dg-error": line, "dg-request-id": request}
+
+
+def model_uuid(card: ModelCard) -> str:
+    """The same for the same model, wherever it is served."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"lookhear:{card.id}"))
+
+
+def model_info(card: ModelCard) -> Json:
+    """name: what it is really called. version: the day on which it was made."""
+    day = datetime.fromtimestamp(card.created, UTC).date().isoformat()
+    return {"name": card.id, "version": f"{day}.0", "arch": card.architecture}
+
+
+def words(said: Sequence[Word], start: float) -> list[Json]:
+    """start: in seconds, where their times are counted from."""
+    told = []
+    for word in said:
+        written = word.word.strip()
+        told.append(
+            {
+                "word": written.strip(_EDGES).lower() or written,
+                "start": round(start + word.start, 3),
+                "end": round(start + word.end, 3),
+                "confidence": round(word.probability, 4),
+                "punctuated_word": written,
+            }
+        )
+    return told
+
+
+def alternative(text: str, said: Sequence[Word], start: float, confidence: float | None) -> Json:
+    """confidence: of the text, if it has no words; None: nobody knows it."""
+    if said:
+        confidence = sum(word.probability for word in said) / len(said)
+    return {
+        "transcript": text,
+        "confidence": round(confidence or 0.0, 4),
+        "words": words(said, start),
+    }
+
+
+def metadata(card: ModelCard, *, request: str, sha256: str, created: float, seconds: float) -> Json:
+    """Of all that was heard. sha256: of its bytes. created: Unix seconds."""
+    at = datetime.fromtimestamp(created, UTC).isoformat(timespec="milliseconds")
+    key = model_uuid(card)
+    return {
+        "transaction_key": "deprecated",
+        "request_id": request,
+        "sha256": sha256,
+        "created": at.replace("+00:00", "Z"),
+        "duration": round(seconds, 3),
+        "channels": 1,
+        "models": [key],
+        "model_info": {key: model_info(card)},
+    }

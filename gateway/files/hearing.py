@@ -1,0 +1,55 @@
+"""A decoded recording on its way through the engine, whatever API asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lookhear.engine.client.client import EngineRequestError, EngineUnavailable
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    FileTranscribed,
+    TranscribeFile,
+    TranscriptionSettings,
+)
+from lookhear.gateway.checks.checks import is_clients_fault
+from lookhear.gateway.decoding.results import Recording
+from lookhear.gateway.http.errors import ApiError
+from lookhear.gateway.services.services import Services
+from lookhear.gateway.slots import Claim
+
+
+async def heard(
+    gateway: Services,
+    claim: Claim,
+    recording: Recording,
+    settings: TranscriptionSettings,
+    *,
+    timestamps: bool,
+    temperature: float = 0.0,
+    params: Mapping[str, str],
+) -> FileTranscribed:
+    """Its transcript. params: where the request sets what an engine's refusal may name. Raises
+    ApiError."""
+    samples = recording.samples
+    gateway.metrics.audio_seconds.labels("file").inc(len(samples) / SAMPLE_RATE)
+    message = TranscribeFile(
+        request=claim.request,
+        settings=settings,
+        samples=samples,
+        timestamps=timestamps,
+        temperature=temperature,
+        speech=recording.speech,
+    )
+    try:
+        return await gateway.engine.transcribe_file(message)
+    except EngineRequestError as error:
+        raise _refused(error.code, str(error), params) from None
+    except EngineUnavailable as error:
+        raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
+
+
+def _refused(code: str, message: str, params: Mapping[str, str]) -> ApiError:
+    """The engine's refusal of a file. It begins with the setting that is to blame, if one is."""
+    if not is_clients_fault(code):
+        return ApiError(500, message, code=code)
+    return ApiError(400, message, code=code, param=params.get(message.partition(":")[0]))

@@ -1,0 +1,99 @@
+"""The text of a turn in pieces: each is an interim result that is replaced, and then a final one.
+
+A piece becomes final when it is some seconds long and more text has come, and at the end of the
+turn; so the result that ends a turn has words in it, if anything was said.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from lookhear.engine.messages import TokenLogprob, Word
+from lookhear.gateway.deepgram import shapes
+from lookhear.gateway.realtime.protocol.dialect import Json
+
+_MARKS = re.compile(r"[^\w\s]+")
+PIECE_SECONDS = 3.0  # from which on a piece is final once more text has come
+
+
+@dataclass(slots=True)
+class Turn:
+    """Times are seconds on the session's clock. start: of its audio. begin: of the open piece. end:
+    of its audio, once it is committed."""
+
+    start: float
+    begin: float
+    end: float | None = None
+    by_voice: bool = False
+    from_finalize: bool = False
+    text: str = ""  # of the open piece, for sure
+    words: list[Word] = field(default_factory=list)  # of it
+    logprobs: list[float] = field(default_factory=list)  # of its tokens
+    guess: str = ""  # what may still change behind it
+    shown: tuple[str, int] = ("", 0)  # text and number of words of the last interim result
+
+    def commit(self, start: float, seconds: float) -> None:
+        """It is known where it begins, and that it ends."""
+        if self.begin == self.start:
+            self.begin = start
+        self.start, self.end = start, start + seconds
+
+    def add(self, text: str, logprobs: Sequence[TokenLogprob] | None) -> None:
+        """More of it is sure. The guess is what is left of it."""
+        marks = _MARKS.match(text)
+        if marks is not None and self.words:  # of a word that was told before them
+            last = self.words[-1]
+            self.words[-1] = replace(last, word=last.word + marks[0])
+        self.text += text
+        self.logprobs += [token.logprob for token in logprobs or ()]
+        self.guess = self.guess[len(text) :] if self.guess.startswith(text) else ""
+
+    def is_full(self, more: str, came: float) -> bool:
+        """Whether the open piece is over before `more`. came: where the audio ends that came."""
+        is_apart = more[:1].isspace() or self.text[-1:].isspace()
+        return bool(self.text) and is_apart and self.said_until(came) - self.begin >= PIECE_SECONDS
+
+    def said_until(self, came: float) -> float:
+        """Where its last word ends; without words, as much as came of it."""
+        if self.words:
+            return self.start + self.words[-1].end
+        return self.heard_until(came)
+
+    def heard_until(self, came: float) -> float:
+        """As much as came of it."""
+        return max(self.begin, came if self.end is None else min(came, self.end))
+
+    def interim(self, came: float) -> Json | None:
+        """The open piece, as far as it is known; None if there is nothing new."""
+        text = (self.text + self.guess).strip()
+        if not text or (text, len(self.words)) == self.shown:
+            return None
+        self.shown = text, len(self.words)
+        return self._result(text, max(self.said_until(came), self.heard_until(came)))
+
+    def final(self, end: float, *, speech_final: bool = False) -> Json:
+        """The open piece, which ends there; the next one begins."""
+        result = self._result(self.text.strip(), end)
+        result |= {"is_final": True, "speech_final": speech_final}
+        self.text, self.shown, self.words, self.logprobs = "", ("", 0), [], []
+        self.begin = max(self.begin, end)
+        return result
+
+    def _result(self, text: str, end: float) -> Json:
+        sure = self.logprobs
+        confidence = math.exp(sum(sure) / len(sure)) if sure else None
+        return {
+            "type": "Results",
+            "channel_index": [0, 1],
+            "duration": round(max(end - self.begin, 0.0), 3),
+            "start": round(self.begin, 3),
+            "is_final": False,
+            "speech_final": False,
+            "channel": {
+                "alternatives": [shapes.alternative(text, self.words, self.start, confidence)]
+            },
+            "from_finalize": False,
+        }

@@ -1,0 +1,197 @@
+"""Deepgram's `POST /v1/listen`: recordings in the body and by URL, and errors in its own words."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import threading
+from collections.abc import AsyncIterator, Iterator
+from ipaddress import ip_network
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from lookhear.engine.client.client import EngineRequestError
+from lookhear.engine.messages import FileTranscribed, Segment, TokenLogprob, TranscribeFile, Word
+from lookhear.gateway.config import GatewayConfig
+from tests.gateway.deepgram.frames import check_transcript
+from tests.gateway.fake_engine import CARDS, FakeEngine
+from tests.gateway.files.test_http import wav
+from tests.gateway.running import Running, running
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+SAID = "transcribe 1.0 seconds."
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(shared: Running) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=shared.http, trust_env=False, timeout=60) as client:
+        shared.engine.be_well()
+        yield client
+
+
+async def post(client: httpx.AsyncClient, query: str = "", **options: Any) -> httpx.Response:
+    content = options.pop("content", wav(1.0))
+    return await client.post(f"/v1/listen?{query}", content=content, **options)
+
+
+async def test_a_recording_becomes_text_and_words(
+    shared: Running, client: httpx.AsyncClient
+) -> None:
+    answer = await post(client, "language=en-GB&keyterm=Ada&keyterm=Charles+Babbage")
+    assert answer.status_code == 200
+    told = check_transcript(answer.json())
+    assert told["metadata"]["duration"] == 1.0
+    assert told["metadata"]["sha256"] == hashlib.sha256(wav(1.0)).hexdigest()
+    assert answer.headers["dg-request-id"] == told["metadata"]["request_id"]
+    [heard] = told["results"]["channels"][0]["alternatives"]
+    assert (heard["transcript"], heard["confidence"]) == (SAID, 0.9)
+    assert [word["word"] for word in heard["words"]] == ["seconds"]
+    assert "detected_language" not in told["results"]["channels"][0]
+    settings = shared.engine.files[-1].settings
+    assert (settings.language, settings.prompt) == ("en", "Ada, Charles Babbage")
+
+
+async def test_the_language_is_told_to_who_leaves_it_open(client: httpx.AsyncClient) -> None:
+    told = check_transcript((await post(client, "detect_language=true")).json())
+    assert told["results"]["channels"][0]["detected_language"] == "en"
+
+
+class Wordy(FakeEngine):
+    """Hears two utterances in every recording."""
+
+    async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
+        words = [Word(" One", 0.0, 0.2, 0.8), Word(" two.", 0.3, 0.5, 0.6)]
+        words.append(Word(" Three.", 2.0, 2.5, 1.0))
+        segments = [Segment(" One two.", 0.0, 0.5, [1], -0.5, 0.0)]
+        logprobs = [TokenLogprob(" One", -0.5, [])] if message.settings.logprobs else None
+        is_wordy = message.settings.words
+        text = " One two. Three." if is_wordy else " One two."
+        return FileTranscribed(
+            message.request, text, "en", 3.0, segments, words if is_wordy else [], 4, logprobs
+        )
+
+
+async def test_utterances_lie_between_pauses() -> None:
+    async with running(engine=Wordy()) as gateway:
+        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+            told = check_transcript((await post(client, "utterances=true")).json())
+            parts = told["results"]["utterances"]
+            assert [(u["transcript"], u["start"], u["end"]) for u in parts] == [
+                ("One two.", 0.0, 0.5),
+                ("Three.", 2.0, 2.5),
+            ]
+            told = (await post(client, "utterances=true&utt_split=1.6")).json()
+            [whole] = told["results"]["utterances"]
+            assert whole["transcript"] == "One two. Three." and whole["confidence"] == 0.8
+
+
+async def test_a_model_without_word_times_tells_segments() -> None:
+    engine = Wordy()
+    engine.models = [type(CARDS[0])("deaf-to-time", "qwen", [], 0, 1, has_word_times=False)]
+    async with running(engine=engine) as gateway:
+        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+            told = check_transcript((await post(client, "utterances=true")).json())
+    [heard] = told["results"]["channels"][0]["alternatives"]
+    assert heard["words"] == [] and heard["confidence"] == pytest.approx(0.6065)
+    [part] = told["results"]["utterances"]
+    assert (part["transcript"], part["confidence"]) == ("One two.", pytest.approx(0.6065))
+
+
+@pytest.fixture
+def website() -> Iterator[str]:
+    """The URL of a recording."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = wav(1.0)
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/talk.wav"
+        server.shutdown()
+        thread.join()
+
+
+async def test_a_recording_by_its_url(website: str) -> None:
+    config = GatewayConfig(port=0, allow_networks=(ip_network("127.0.0.0/8"),))
+    async with running(config) as gateway:
+        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+            answer = await client.post("/v1/listen", json={"url": website})
+            told = check_transcript(answer.json())
+    assert told["results"]["channels"][0]["alternatives"][0]["transcript"] == SAID
+
+
+@pytest.mark.parametrize(
+    "query, options, status, named",
+    [
+        ("diarize=true", {}, 400, "diarize"),
+        ("paragraphs=true", {}, 400, "paragraphs"),
+        ("encoding=linear16&sample_rate=16000", {}, 400, "encoding"),
+        ("utt_split=soon", {}, 400, "utt_split"),
+        ("language=xx", {}, 400, "language"),
+        ("", {"content": b""}, 400, "body"),
+        ("", {"content": b"no recording"}, 400, "file"),
+        ("", {"content": b"{", "headers": {"content-type": "application/json"}}, 400, "body"),
+        ("", {"content": b"{}", "headers": {"content-type": "application/json"}}, 400, "url"),
+        (
+            "",
+            {"content": b'{"url": "http://127.0.0.1:1/a.wav"}'}
+            | {"headers": {"content-type": "application/json"}},
+            400,
+            "url",
+        ),
+        ("", {"headers": {"origin": "http://elsewhere"}}, 403, "Origin"),
+    ],
+)
+async def test_errors_are_in_its_own_words(
+    client: httpx.AsyncClient, query: str, options: dict[str, Any], status: int, named: str
+) -> None:
+    answer = await post(client, query, **options)
+    assert answer.status_code == status
+    told = answer.json()
+    assert set(told) == {"err_code", "err_msg", "request_id"}
+    assert told["err_msg"].startswith(f"{named}: "), told
+    assert told["request_id"] == answer.headers["dg-request-id"] == answer.headers["x-request-id"]
+    assert answer.headers["dg-error"] == told["err_msg"]
+
+
+async def test_their_names_of_models_are_refused_where_names_are_strict() -> None:
+    async with running(GatewayConfig(port=0, strict_models=True)) as gateway:
+        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+            answer = await post(client, "model=nova-3")
+    assert answer.status_code == 400 and answer.json()["err_msg"].startswith("model: ")
+
+
+async def test_what_the_engine_refuses_is_told(shared: Running, client: httpx.AsyncClient) -> None:
+    shared.engine.file_error = EngineRequestError("invalid_language", "language: expected en")
+    answer = await post(client)
+    assert (answer.status_code, answer.json()["err_code"]) == (400, "Bad Request")
+    shared.engine.file_error = EngineRequestError("server_error", "it broke")
+    answer = await post(client)
+    assert (answer.status_code, answer.json()["err_code"]) == (500, "INTERNAL_SERVER_ERROR")
+
+
+async def test_a_key_is_asked_for_in_its_own_words() -> None:
+    async with running(GatewayConfig(port=0, api_keys=("secret",))) as gateway:
+        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+            answer = await post(client)
+            assert (answer.status_code, answer.json()["err_code"]) == (401, "INVALID_AUTH")
+            answer = await post(client, headers={"authorization": "Token secret"})
+            assert answer.status_code == 200
+
+
+async def test_errors_of_other_paths_keep_theirs(client: httpx.AsyncClient) -> None:
+    assert (await client.post("/v1/audio/transcriptions")).json()["error"]["message"]
+    answer = await client.get("/v1/listen")
+    assert answer.status_code == 405 and answer.json()["err_msg"].startswith("expected POST")
