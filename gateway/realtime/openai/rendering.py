@@ -89,10 +89,13 @@ def server_events(event: SessionEvent) -> list[Json]:
             return [{"type": "lookhear.eager", "status": "resumed", "item_id": item}]
         case events.FramesCleared():
             return [{"type": "lookhear.input_video_frame.cleared"}]
-        case events.SessionCreated(id, settings, expires_at, _, toys, resume):
+        case events.SessionCreated(id, settings, expires_at, created_at, toys, resume):
             session = objects.session(settings, id, expires_at, toys, resume)
-            what = "updated" if isinstance(event, events.SessionUpdated) else "created"
-            return [{"type": f"session.{what}", "session": session}]
+            if isinstance(event, events.SessionUpdated):
+                return [{"type": "session.updated", "session": session}]
+            # Clients of vLLM's wire look for these; they have not said yet who they are.
+            about = {"id": id, "created": int(created_at)}
+            return [{"type": "session.created", **about, "session": session}]
         case events.SessionResumed(messages, audio_bytes):
             taken = {"messages": messages, "audio_bytes": audio_bytes}
             return [{"type": "lookhear.session.resumed", **taken}]
