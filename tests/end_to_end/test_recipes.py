@@ -83,6 +83,7 @@ PROGRAMS = read_programs()
 SERVERS = [body for body in UNNAMED if body.startswith("lookhear serve")]
 SHELL = ["listen.sh", "ask.sh", "transcribe.sh", "chat.sh"]
 PYTHON = ["camera.py", "blocking.py", "openai_file.py", "openai_chat.py", "openai_realtime.py"]
+SOCKETS = ["bare.py", "vllm_live.py"]
 NODE = ["certificate.sh", "install.sh", "realtime.mjs", "chat.mjs", "node.sh"]
 AGENTS = {
     "livekit_agent.py": "livekit.plugins.openai",
@@ -143,7 +144,7 @@ def test_recipes_are_the_examples() -> None:
 
 
 def test_no_block_is_left_out() -> None:
-    assert set(BLOCKS) == {"files.sh", *SHELL, *PYTHON, "bare.py", *NODE, *AGENTS}
+    assert set(BLOCKS) == {"files.sh", *SHELL, *PYTHON, *SOCKETS, *NODE, *AGENTS}
     for body in UNNAMED:
         assert body.startswith(("lookhear serve ", "pip install ")) and body.count("\n") == 1
 
@@ -251,7 +252,7 @@ def plain(folder: Path) -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.parametrize("name", [*SHELL, *PYTHON, "bare.py"])
+@pytest.mark.parametrize("name", [*SHELL, *PYTHON, *SOCKETS])
 def test_recipe(plain: Path, name: str) -> None:
     for program in NEEDED.get(name, ()):
         if shutil.which(program) is None:
