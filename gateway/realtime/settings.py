@@ -15,6 +15,7 @@ from lookhear.media.audio.pcm import AudioFormat
 from lookhear.media.voice.vad import VadConfig
 
 Truncation = Literal["auto", "disabled"]
+MAX_PROMPT = 8192  # characters; a model keeps the last few hundred tokens of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from lookhear.gateway.realtime.openai.generation_updates import (
 )
 from lookhear.gateway.realtime.patience import Eagerness
 from lookhear.gateway.realtime.settings import (
+    MAX_PROMPT,
     ConverseSettings,
     SessionSettings,
     TurnDetection,
@@ -48,7 +49,6 @@ _TRANSCRIBER = re.compile(r"whisper|transcribe|(?:^|[/_-])(?:asr|stt)(?:$|[_-])"
 LOGPROBS = "item.input_audio_transcription.logprobs"
 MAX_LANGUAGES = 100
 MAX_KEYWORDS, MAX_KEYWORD = 100, 100  # of them, and characters of one
-MAX_PROMPT = 8192  # characters; a model keeps the last few hundred tokens of it
 
 
 class FormatPatch(WireModel):

@@ -12,25 +12,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from lookhear.engine.messages import ModelCard, TokenLogprob
 from lookhear.gateway.checks.checks import (
     ProtocolError,
+    Text,
     WireModel,
     check_json,
     decode_audio,
     describe,
     shown,
 )
-from lookhear.gateway.checks.models import find_model
+from lookhear.gateway.checks.models import check_language, find_model, language_code
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.commands import Append, ClientCommand, Commit, Configure
 from lookhear.gateway.realtime.protocol.dialect import Dialect, Json
 from lookhear.gateway.realtime.protocol.refusals import EMPTY_COMMIT
-from lookhear.gateway.realtime.settings import SessionSettings, default_settings
+from lookhear.gateway.realtime.settings import MAX_PROMPT, SessionSettings, default_settings
 from lookhear.gateway.sockets.cutting import WireFrame
 from lookhear.gateway.telemetry.ids import IdFactory
 from lookhear.media.audio.pcm import AudioFormat
@@ -48,9 +49,12 @@ LOGPROBS = "item.input_audio_transcription.logprobs"
 
 
 class SessionUpdate(WireModel):
-    """include: None leaves it as it was."""
+    """What is None, or an empty text, leaves it as it was. language: a code. prompt: what the
+    speech is about."""
 
     model: str
+    language: Text | None = None
+    prompt: Annotated[Text, Field(max_length=MAX_PROMPT)] | None = None
     include: list[Literal["item.input_audio_transcription.logprobs"]] | None = None
 
 
@@ -78,6 +82,7 @@ class VllmDialect(Dialect):
         self.requested_model = query.get("model") or None
         self._is_validated = False  # a model that is served was named
         self._models: Sequence[ModelCard] = ()
+        self._language: str | None = None
 
     @staticmethod
     def recognises(frame: WireFrame) -> bool:
@@ -134,12 +139,25 @@ class VllmDialect(Dialect):
         except ProtocolError as problem:
             text = f"The model `{update.model}` does not exist. {problem.message}"
             raise ProtocolError(text, code="model_not_found") from None
+        language = language_code(update.language) or self._language
+        if language is not None:
+            try:
+                check_language(language, card, "language")
+            except ProtocolError as problem:
+                raise ProtocolError(problem.message, code="invalid_event") from None
+        self._language = language
         # Known before it is carried out: what comes with it is parsed with it.
         self._is_validated = True
 
         def change(settings: SessionSettings, _: Sequence[ModelCard]) -> SessionSettings:
             has = settings.logprobs if update.include is None else LOGPROBS in update.include
-            return replace(settings, model=card.id, logprobs=has)
+            return replace(
+                settings,
+                model=card.id,
+                logprobs=has,
+                language=language,
+                prompt=update.prompt or settings.prompt,
+            )
 
         return Configure(change, name=UPDATE)
 

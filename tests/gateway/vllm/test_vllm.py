@@ -11,10 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.datastructures import QueryParams
 from websockets.asyncio.client import ClientConnection, connect
 
+from lookhear.engine.messages import ModelCard, StartTurn
+from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.realtime.vllm.dialect import LOGPROBS, VllmDialect
+from lookhear.gateway.telemetry.ids import Ids
 from tests.gateway.fake_engine import transcript
 from tests.gateway.running import PATIENCE, Running, running, tone
 
@@ -139,6 +143,43 @@ async def test_log_probabilities(gateway: Running) -> None:
             for token in delta["logprobs"] or ():
                 assert token["logprob"] <= 0
                 assert bytes(token["bytes"]).decode() == token["token"]
+
+
+async def test_language_and_prompt(gateway: Running) -> None:
+    client = await opened(gateway)
+    update = {"type": "session.update", "model": MODEL}
+    # Left out or empty they stay as they were.
+    for more, language, prompt in (
+        ({"language": "de-DE", "prompt": "ships"}, "de", "ships"),
+        ({}, "de", "ships"),
+        ({"language": "", "prompt": None}, "de", "ships"),
+        ({"language": "en"}, "en", "ships"),
+    ):
+        await client.send({**update, **more})
+        await client.until("session.updated")
+        await client.utterance(0.5)
+        starts = [m for m in gateway.engine.messages if isinstance(m, StartTurn)]
+        assert (starts[-1].settings.language, starts[-1].settings.prompt) == (language, prompt)
+
+
+def test_a_language_that_a_model_does_not_hear() -> None:
+    def update(**more: str) -> str:
+        return json.dumps({"type": "session.update", **more})
+
+    heard_by = {"one": ["de", "en"], "two": ["en"]}
+    cards = [ModelCard(name, "whisper", heard, 0, 0) for name, heard in heard_by.items()]
+    dialect = VllmDialect(QueryParams(), Ids())
+    dialect.first_settings(cards)
+    for refused in (update(model="one", language="xx"), update(model="two", language="de")):
+        with pytest.raises(ProtocolError, match="language: expected one of .*en; got") as caught:
+            dialect.parse(refused)
+        assert caught.value.code == "invalid_event"
+        with pytest.raises(ProtocolError, match="Model not validated"):
+            dialect.parse(json.dumps(FINAL))
+    dialect.parse(update(model="one", language="de"))
+    with pytest.raises(ProtocolError, match="language: expected one of en; got"):
+        dialect.parse(update(model="two"))
+    assert dialect.parse(json.dumps(FINAL))
 
 
 async def test_what_they_know_of_errors() -> None:
