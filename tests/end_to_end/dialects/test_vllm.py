@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from lookhear.commands.private_server import ServerProcess
 from tests.end_to_end.conftest import Talk
 
 PATIENCE = 60.0
+# What such programs sent of one utterance, as it was recorded; nobody waits for an answer.
+RECORDED = json.loads((Path(__file__).parent / "vllm_clients.json").read_text("utf-8"))
 PIECE = 4096  # bytes of each message
 APPEND, COMMIT = "input_audio_buffer.append", "input_audio_buffer.commit"
 MANUAL = {
@@ -98,3 +101,20 @@ async def test_it_hears_what_the_openai_wire_hears(
             done = await until(socket, "transcription.done")
             assert done["text"] == done["deltas"] == await openai_text(server.port, audio)
             assert done["text"].strip()
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded["client"])
+async def test_what_the_examples_send_is_answered(
+    server: ServerProcess, talks: dict[str, Talk], recorded: dict[str, Any]
+) -> None:
+    audio, size = sixteen(talks["en"], 0), recorded["packet"]
+    async with connect(f"ws://127.0.0.1:{server.port}/v1/realtime", proxy=None) as socket:
+        for message in recorded["before"]:
+            await socket.send(message)
+        for first in range(0, len(audio), size):
+            await send(socket, APPEND, audio=base64.b64encode(audio[first : first + size]).decode())
+        for message in recorded["after"]:
+            await socket.send(message)
+        done = await until(socket, "transcription.done")
+    assert done["text"] == done["deltas"] == await openai_text(server.port, audio)
+    assert done["text"].strip() == talks["en"].utterances[0].text
