@@ -245,7 +245,7 @@ class Staircase:
         self._vocab = vocab
         self._last = self._place = 0
 
-    def start(self) -> Staircase:
+    def start(self, budget: int | None = None) -> Staircase:
         return Staircase(self._vocab)
 
     def fill(self, bits: NDArray[np.int32]) -> None:
