@@ -23,6 +23,8 @@ KNOWN = frozenset(
 # and so many a second are forgotten.
 ANSWERED, TOO_MANY, FORGOTTEN = 64, 1000, 20.0
 
+LARGE = 64 * 1024  # bytes: a frame of more is taken in the pieces in which it comes
+
 WireFrame = str | bytes
 """A whole message of a client."""
 
@@ -49,34 +51,61 @@ class Slice:
     is_other: bool = False
 
 
-def cut(data: bytes, most: int, most_bytes: int) -> Slice:
-    """The first whole frames, so many at most, of which none holds more than so many bytes. data:
-    from the beginning of a frame. Section 5.2."""
-    frames: list[tuple[int, bytes]] = []
-    at, end = 0, len(data)
-    for _ in range(most):
-        if end - at < 2:
-            return Slice(frames, at)
-        first, second = data[at], data[at + 1]
-        length, head = second & LENGTH, 6
-        if length == 126:
-            head = 8
-        elif length == 127:
-            head = 14
-        if head > 6:
-            if end - at < head:
+class Cutter:
+    """Cuts what one client sends. most_bytes: of a frame.
+
+    A large frame is given as a message in fragments, one for each read, as its sender might have
+    sent it: so that no turn of the event loop has to work on all of it.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._left = 0  # bytes of a large frame that are still to come
+        self._first = 0  # its FIN
+        self._mask = b""  # for its next byte
+
+    def cut(self, data: bytes, most: int) -> Slice:
+        """The next frames, so many at most. data: what was not cut yet. Section 5.2."""
+        frames: list[tuple[int, bytes]] = []
+        at, end = 0, len(data)
+        if self._left:
+            at = min(self._left, end)
+            frames.append(self._piece(CONTINUATION, data[:at]))
+        for _ in range(most):
+            if end - at < 2:
                 return Slice(frames, at)
-            length = int.from_bytes(data[at + 2 : at + head - 4], "big")
-        allowed = CONTROL_LENGTH if first >= CLOSE | FIN else most_bytes
-        if first not in KNOWN or second < MASKED or length > allowed:
-            return Slice(frames, at, is_other=True)
-        stop = at + head + length
-        if stop > end:
-            return Slice(frames, at, wanted=stop - at)
-        body = at + head
-        frames.append((first, apply_mask(data[body:stop], data[body - 4 : body])))
-        at = stop
-    return Slice(frames, at, more=at < end)
+            first, second = data[at], data[at + 1]
+            length, head = second & LENGTH, 6
+            if length == 126:
+                head = 8
+            elif length == 127:
+                head = 14
+            if head > 6:
+                if end - at < head:
+                    return Slice(frames, at)
+                length = int.from_bytes(data[at + 2 : at + head - 4], "big")
+            allowed = CONTROL_LENGTH if first >= CLOSE | FIN else self._most_bytes
+            if first not in KNOWN or second < MASKED or length > allowed:
+                return Slice(frames, at, is_other=True)
+            body, stop = at + head, at + head + length
+            if stop > end and (length <= LARGE or body > end):
+                return Slice(frames, at, wanted=stop - at)
+            mask = data[body - 4 : body]
+            if stop > end:
+                self._left, self._first, self._mask = length, first & FIN, mask
+                frames.append(self._piece(first & OPCODE, data[body:]))
+                return Slice(frames, end)
+            frames.append((first, apply_mask(data[body:stop], mask)))
+            at = stop
+        return Slice(frames, at, more=at < end)
+
+    def _piece(self, opcode: int, data: bytes) -> tuple[int, bytes]:
+        """The next one of a large frame."""
+        piece = apply_mask(data, self._mask)
+        turn = len(data) % len(self._mask)
+        self._mask = self._mask[turn:] + self._mask[:turn]
+        self._left -= len(data)
+        return (opcode if self._left else opcode | self._first), piece
 
 
 class Assembly:
@@ -108,19 +137,24 @@ class Assembly:
             pieces += body
             if not first & FIN:
                 return None
-            kind, body, self._pieces = self._kind, bytes(pieces), None
+            self._pieces = None
+            return _message(self._kind, pieces)
         elif pieces is not None:
             raise Broken(CloseCode.PROTOCOL_ERROR, "expected a continuation frame")
         elif not first & FIN:
             self._pieces, self._kind = bytearray(body), kind
             return None
-        if kind == BINARY:
-            return body
-        try:
-            return body.decode()
-        except UnicodeDecodeError as error:
-            reason = f"invalid UTF-8 at byte {error.start}"
-            raise Broken(CloseCode.INVALID_DATA, reason) from None
+        return _message(kind, body)
+
+
+def _message(kind: int, data: bytes | bytearray) -> WireFrame:
+    if kind == BINARY:
+        return bytes(data)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        reason = f"invalid UTF-8 at byte {error.start}"
+        raise Broken(CloseCode.INVALID_DATA, reason) from None
 
 
 class Pings:

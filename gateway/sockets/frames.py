@@ -30,15 +30,14 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request
 
 from lookhear.gateway.sockets.cutting import (
-    FIN,
     OPCODE,
     PING,
     PONG,
     Assembly,
     Broken,
+    Cutter,
     Pings,
     WireFrame,
-    cut,
 )
 from lookhear.gateway.sockets.shares import Share
 from lookhear.gateway.sockets.unfinished import Unfinished
@@ -79,6 +78,7 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         self._rest = bytearray()  # the beginning of a frame
         self._wanted = 0  # bytes of that frame, if its head is there
         self._more = False  # there are whole frames in the rest, for the next turn
+        self._cutter = Cutter(self.config.ws_max_size)
         self._assembly = Assembly(self.config.ws_max_size)
         self._share: Share | None = None
         self.unfinished: Unfinished | None = None  # of the server
@@ -276,9 +276,9 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             self._rest_for(0.0)
 
     def _read(self, data: bytes) -> None:
-        """Frames, from the beginning of one: a slice of them now."""
+        """Frames, or pieces of large ones: a slice of them now."""
         began = time.thread_time()
-        slice = cut(data, SLICE, self.config.ws_max_size)
+        slice = self._cutter.cut(data, SLICE)
         self._rest, self._more, self._wanted = bytearray(data[slice.at :]), slice.more, slice.wanted
         if self.close_sent:
             slice.frames = []  # only the client's own close frame counts
@@ -325,11 +325,11 @@ class PacedProtocol(WebSocketsSansIOProtocol):
 
     def _hear_control(self, first: int, data: bytes) -> None:
         """A ping or a pong. Raises Broken."""
-        if first == PONG | FIN and data == self.pending_ping_payload:
+        if first & OPCODE == PONG and data == self.pending_ping_payload:
             self.handle_pong(Frame(Opcode.PONG, data))
             return
         alone = self._pings.add(self.loop.time())
-        if first == PING | FIN:
+        if first & OPCODE == PING:
             self._pong = data
             if alone:
                 self._answer_ping()

@@ -18,12 +18,13 @@ from websockets.frames import Frame, Opcode
 
 from lookhear.gateway.realtime.session.session import RealtimeSession
 from lookhear.gateway.sockets import cutting, frames
+from lookhear.gateway.sockets.cutting import Cutter
 from lookhear.gateway.sockets.cutting import WireFrame as Message
 from lookhear.gateway.sockets.frames import PLENTY, SLICE, PacedProtocol
 from lookhear.gateway.sockets.unfinished import Unfinished
 from tests.gateway.running import Running
 
-MAX_SIZE = 70_000
+MAX_SIZE = 200_000
 HANDSHAKE = (
     b"GET /v1/realtime HTTP/1.1\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
@@ -161,10 +162,13 @@ messages = st.lists(
     st.one_of(
         st.text(max_size=40),
         st.binary(max_size=40),
-        st.integers(100, 66_000).map(lambda n: "é" * (n // 2)),
+        st.integers(100, 198_000).map(lambda n: "é" * (n // 2)),
     ),
     max_size=6,
 )
+
+
+cuts = st.lists(st.one_of(st.integers(0, 3000), st.integers(0, 600_000)), max_size=8)
 
 
 def framed(script: Sequence[Message], draw: random.Random) -> tuple[bytes, int]:
@@ -184,7 +188,7 @@ def framed(script: Sequence[Message], draw: random.Random) -> tuple[bytes, int]:
 
 
 @settings(deadline=None, max_examples=60)
-@given(messages, st.lists(st.integers(0, 3000), max_size=8), st.randoms())
+@given(messages, cuts, st.randoms())
 def test_any_split_gives_the_same_messages(
     script: list[Message], cuts: list[int], draw: random.Random
 ) -> None:
@@ -447,12 +451,21 @@ def test_who_takes_nothing_is_owed_one_pong(connection: Connection) -> None:
 
 
 def test_a_message_of_pieces_is_no_larger_than_another(connection: Connection) -> None:
-    piece = masked(Opcode.CONT, b"x" * 1000, fin=False)
-    connection.feed(masked(Opcode.TEXT, b"", fin=False) + piece * (MAX_SIZE // 1000))
+    piece = masked(Opcode.CONT, b"x" * 10_000, fin=False)
+    connection.feed(masked(Opcode.TEXT, b"", fin=False) + piece * (MAX_SIZE // 10_000))
     assert connection.wire.written == b""
     connection.feed(piece)
     assert struct.pack("!H", 1009) in connection.wire.written
     assert connection.disconnects() == [1009]
+
+
+def test_a_large_frame_is_worked_on_as_it_comes() -> None:
+    cutter, data = Cutter(MAX_SIZE), masked(Opcode.TEXT, b"x" * 150_000)
+    pieces = [cutter.cut(data[at : at + 40_000], 10) for at in range(0, len(data), 40_000)]
+    assert [len(body) for slice in pieces for _, body in slice.frames] == [39_986] + [
+        40_000
+    ] * 2 + [30_014]
+    assert [slice.at for slice in pieces] == [40_000, 40_000, 40_000, 30_014]
 
 
 def test_the_beginnings_of_messages_are_bounded_over_all() -> None:
