@@ -1,7 +1,7 @@
 """Compiles every kernel for compute capability 9.0 without a GPU, and prints a line for each: its
 name and the bytes of shared memory that it takes; where it multiplies by warpgroups, also its
 warps, the registers of a thread, the bytes that spill from them, and whether the products wait for
-each other. For `test_compilation.py`."""
+each other; what it was called for, where that is said. For `test_compilation.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import get_ptxas
-from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from lookhear.kernels.linear import LinearWeights
@@ -23,7 +22,6 @@ from lookhear.kernels.triton import (
     attention,
     attention_inputs,
     cached_attention,
-    configs,
     embedding,
     grammar_mask,
     linear,
@@ -35,33 +33,33 @@ from lookhear.kernels.triton import (
     sampling_stages,
     self_attention_paged,
 )
+from lookhear.kernels.triton.tuning.compilation import only_compile
 
-
-class Hopper:
-    """A driver as far as the compiler asks one."""
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: int) -> int:
-        return 0
-
-    def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cuda", 90, 32)
+# Products of few rows as models have them: inputs; whether a norm is in front, and what is added
+# before it; whether there is a bias; what follows.
+PRODUCTS = {
+    "layer 0": (2048, True, False, False, "none"),
+    "layer": (2048, True, True, False, "none"),
+    "gated": (2048, True, True, False, "swiglu"),
+    "output": (2048, False, False, False, "none"),
+    "down": (6144, False, False, False, "none"),
+    "small layer": (1024, True, True, False, "none"),
+    "small gated": (1024, True, True, False, "swiglu"),
+    "small down": (3072, False, False, False, "none"),
+    "Whisper": (1280, False, False, True, "none"),
+    "Whisper up": (1280, False, False, True, "gelu"),
+    "Whisper down": (5120, False, False, True, "none"),
+}
 
 
 def compile_all() -> None:
     """Calls every operation; launches only compile."""
-    driver.set_active(Hopper())
-    for module in (linear, self_attention_paged):
-        setattr(module, configs.launches_early.__name__, lambda: True)
-    launch = JITFunction.run
+    words: list[str] = []
 
-    def compile_only(self: Any, *args: Any, warmup: bool, **kwargs: Any) -> None:
-        kernel = launch(self, *args, warmup=True, **kwargs)
-        print(self.__name__, kernel.metadata.shared, *assembled(kernel))
+    def compiled(function: JITFunction[Any], kernel: Any) -> None:
+        print(function.__name__, kernel.metadata.shared, *assembled(kernel), *words)
 
-    JITFunction.run = compile_only
+    only_compile(GPUTarget("cuda", 90, 32), is_early=True, compiled=compiled)
     for width, heads, kv_heads, dim in ((2048, 16, 8, 128), (1, 1, 1, 2)):
         by_token(width, heads, kv_heads, dim)
         decoding(width, heads, kv_heads, dim)
@@ -77,6 +75,10 @@ def compile_all() -> None:
     over_samples(batch=1, mels=1)
     for positions in (1500, 400):  # the last ones
         encoders(batch=8, positions=positions, heads=20, dim=64)
+    for name in PRODUCTS:
+        for rows in (1, 2, 4):
+            words[:] = f"{name}, {rows}".split()
+            few_rows(rows, *PRODUCTS[name])
 
 
 def assembled(kernel: Any) -> list[str]:
@@ -131,11 +133,11 @@ def by_token(width: int, heads: int, kv_heads: int, dim: int) -> None:
 def decoding(width: int, heads: int, kv_heads: int, dim: int) -> None:
     outs = (heads + 2 * kv_heads) * dim
     weights = LinearWeights(zeros(2 * outs, width), zeros(2 * outs), False, 2 * outs, width)
+    x = zeros(1, width)
+    for gated in (False, True):
+        linear.norm_linear(x, x, x[0], 1e-6, weights, gated=gated)
+    linear.linear(x, weights, "gelu")
     for rows in (1, 2, 4) if width > 1 else (1,):
-        x = zeros(rows, width)
-        for gated in (False, True):
-            linear.norm_linear(x, x, x[0], 1e-6, weights, gated=gated)
-        linear.linear(x, weights, "gelu")
         qkv = zeros(rows, heads + 2 * kv_heads, dim)
         cos = zeros(rows, 1, dim)
         cache, table = zeros(2, 64 if width > 1 else 1, 16, kv_heads, dim), index(rows, 64)
@@ -144,6 +146,20 @@ def decoding(width: int, heads: int, kv_heads: int, dim: int) -> None:
         self_attention_paged.self_attention_paged(
             qkv, weight, 1e-6, cos, cos, cache, *where, is_decode=True
         )
+
+
+def few_rows(
+    rows: int, inner: int, has_norm: bool, has_change: bool, has_bias: bool, activation: str
+) -> None:
+    outs = 4096
+    bias = zeros(outs) if has_bias else None
+    weights = LinearWeights(zeros(outs, inner), bias, False, outs, inner)
+    x = zeros(rows, inner)
+    if has_norm:
+        change = x if has_change else None
+        linear.norm_linear(x, change, x[0], 1e-6, weights, gated=activation == "swiglu")
+    else:
+        linear.linear(x, weights, activation)
 
 
 def over_keys(tokens: int, heads: int, kv_heads: int, dim: int, blocks: int) -> None:

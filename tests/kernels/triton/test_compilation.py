@@ -63,9 +63,15 @@ def test_products_of_few_rows_fetch_weights_while_the_kernel_before_still_runs(
     assert {line[5] for line in products} == {"0"}
 
 
+# Bytes of a thread, the most of Triton 3.6 and 3.9; what is not here spills nothing.
+SPILLED = {
+    "layer, 2": 12, "layer, 4": 106, "gated, 2": 32, "gated, 4": 56, "down, 1": 176,
+}  # fmt: skip
+
+
 def test_products_of_few_rows_spill_no_more_than_is_known(compiled: list[list[str]]) -> None:
-    """Bytes of a thread: with a norm in front, that and gated, alone; of one, two, four rows."""
-    products = [line for line in compiled if line[0] == "_few_rows_kernel" and "early" in line][:9]
-    most = (0, 0, 0, 0, 64, 0, 176, 32, 0)
-    spilled = [int(line[5]) for line in products]
-    assert all(got <= limit for got, limit in zip(spilled, most, strict=True)), spilled
+    """Of every kind that a model has: see `PRODUCTS` in `compile_kernels.py`."""
+    products = [line for line in compiled if line[0] == "_few_rows_kernel" and len(line) > 6]
+    spilled = {" ".join(line[6:]): int(line[5]) for line in products}
+    assert len(spilled) == 33
+    assert not {name: n for name, n in spilled.items() if n > SPILLED.get(name, 0)}

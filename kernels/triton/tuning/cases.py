@@ -1,0 +1,92 @@
+"""What is measured: every kernel and size class of the table, with the tiles that are tried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from lookhear.kernels.triton.configs import DEFAULTS, Tile
+from lookhear.kernels.triton.tuning import calls
+from lookhear.kernels.triton.tuning.calls import Calls
+from lookhear.kernels.triton.tuning.steps import LARGE, SMALL, TURBO, decode_steps
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One size class of a kernel. limit: as in the table. candidates: the default is added. calls:
+    what is compared, and timed where there are no steps: whole decode steps, timed as graphs.
+    rivals: how the library does the calls."""
+
+    kernel: str
+    limit: float
+    candidates: tuple[Tile, ...]
+    calls: Calls
+    steps: Calls | None = None
+    rivals: Mapping[str, Calls] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of kernel and size."""
+        return f"{self.kernel} {'all' if math.isinf(self.limit) else int(self.limit)}"
+
+    @property
+    def default(self) -> Tile:
+        """The tile that this size has where nothing was measured."""
+        size = 1e9 if math.isinf(self.limit) else self.limit
+        return next(found for limit, found in DEFAULTS[self.kernel] if size <= limit)
+
+    @property
+    def tiles(self) -> tuple[Tile, ...]:
+        """The default and what is tried instead, once each."""
+        return tuple(dict.fromkeys((self.default, *self.candidates)))
+
+
+def cases() -> Iterator[Case]:
+    """All of them, those of a decode step first."""
+    # A program has an output a warp at least: 4 for 8 warps would be 8.
+    few = (
+        Tile(1, 1),
+        *_tiles((8, 4, 16), (4,), (8, 4, 2)),
+        *_tiles((8, 16), (8,), (8, 4, 2)),
+    )
+    for rows in (1, 2, 4, 8):
+        steps = decode_steps([(decoder, rows, 400) for decoder in (LARGE, SMALL, TURBO)])
+        yield Case("few rows", rows, few, calls.few_rows_calls(rows), steps)
+    tiles = _tiles((64, 32, 128), (4, 8, 2), (2, 3, 4, 1))
+    for dim, steps in (
+        (64, decode_steps([(TURBO, 1, 100), (TURBO, 64, 100)])),
+        (128, decode_steps([(LARGE, 1, 400), (LARGE, 1, 3000), (LARGE, 64, 400)])),
+    ):
+        yield Case("decode attention", dim, tiles, calls.decode_calls(dim), steps)
+    for dim in (64, 128):
+        # The likely ones first. 128 keys do not fit into the registers of 4 warps.
+        tiles = _tiles((64, 128), (8,), (3, 2, 4)) + _tiles((64, 32), (4,), (3, 2, 4))
+        yield Case(
+            "encoder attention", dim, tiles, calls.encoder_calls(dim),
+            rivals=calls.encoder_rivals(dim),
+        )  # fmt: skip
+        yield Case(
+            "prefill attention", dim, tiles, calls.prefill_calls(dim),
+            rivals=calls.prefill_rivals(dim),
+        )  # fmt: skip
+    for limit, width in (
+        (128, 128),
+        (256, 256),
+        (1024, 1024),
+        (1280, 1280),
+        (4096, 2048),
+        (math.inf, 8192),
+    ):
+        sizes = (1, 2, 4, 8, 16) if limit <= 256 else (1, 2)
+        tiles = _tiles(sizes, (1, 2, 4, 8, 16), (1,))
+        yield Case("norm", limit, tiles, calls.norm_calls(width))
+    tiles = _tiles((512, 1024, 2048, 4096), (4, 8), (1,))
+    yield Case("elementwise", math.inf, tiles, calls.activation_calls)
+    tiles = _tiles((1024, 2048, 4096, 8192), (4, 8, 16), (1,))
+    yield Case("vocabulary", math.inf, tiles, calls.choice_calls)
+
+
+def _tiles(sizes: Sequence[int], warps: Sequence[int], stages: Sequence[int]) -> tuple[Tile, ...]:
+    return tuple(Tile(*numbers) for numbers in product(sizes, warps, stages))
