@@ -93,6 +93,7 @@ def main(argv: Sequence[str]) -> int:
     console.print(table(found))
     if options.out is not None:
         result = {"scenario": "conformance", **about, "suite": suite.SUITE, "cases": found}
+        options.out.mkdir(parents=True, exist_ok=True)
         path = options.out / "conformance.json"
         path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return 0 if found and all(map(is_good, found)) else 1
