@@ -36,6 +36,7 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     keep_fewer_products()
     from lookhear.engine.admission.rehearsal import rehearse
     from lookhear.engine.checkpoints.loader import CheckpointError
+    from lookhear.engine.core.request_times import RequestTimes
     from lookhear.engine.families.build import build_core
 
     try:
@@ -48,6 +49,7 @@ def serve(config: EngineConfig, channel: Channel) -> int:
         channel.send(Starting("measuring updates", 1.0))
         if (rehearsal := rehearse(core, built.config.name, time.perf_counter)) is not None:
             admission.rehearsed(rehearsal)
+    core.times = RequestTimes(time.perf_counter)
     log.info("ready on %s in %s", built.device, built.dtype)
     channel.send(Ready([built.card], built.config.max_live_turns, built.device, built.dtype))
     gc.collect()

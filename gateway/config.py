@@ -75,7 +75,7 @@ class GatewayConfig:
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
     workers: int = 1  # processes that share the port, and the limits on what is held in all
-    otlp_endpoint: str = ""  # base URL of a collector of traces; empty: what OTEL_* say
+    otlp_endpoint: str = ""  # base URL of a collector; empty: what OTEL_* say
 
     def __post_init__(self) -> None:
         _require(0 <= self.port <= 65535, "port", self.port, "0 to 65535")

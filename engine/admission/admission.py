@@ -111,6 +111,7 @@ class Admission:
             self.lag.lag(cost, others, places + 1),
             self.bound,
             self._come_back(),
+            cost.of_one(1),
         )
 
     def together(self, wanted: int) -> int:

@@ -18,7 +18,7 @@ from lookhear.engine.client.errors import (
     EngineStartError,
     EngineUnavailable,
 )
-from lookhear.engine.client.fleet import Fleet, ProgressHandler
+from lookhear.engine.client.fleet import Fleet, ProgressHandler, RequestHandler
 from lookhear.engine.client.journal import Held
 from lookhear.engine.client.pool import Pool
 from lookhear.engine.client.replica import Replica
@@ -156,6 +156,10 @@ class EngineClient:
     def live_load(self, model: str) -> LiveLoad | None:
         """See `Fleet`."""
         return self._fleet.live_load(model)
+
+    def watch(self, on_request: RequestHandler) -> None:
+        """on_request hears of each request that an engine computed, on the event loop."""
+        self._fleet.on_request = on_request
 
     @property
     def pids(self) -> dict[str, int | None]:

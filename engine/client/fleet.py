@@ -20,6 +20,7 @@ from lookhear.engine.messages import (
     ModelCard,
     Pong,
     Ready,
+    RequestDone,
     Shutdown,
     Starting,
 )
@@ -27,13 +28,14 @@ from lookhear.engine.messages import (
 log = logging.getLogger(__name__)
 
 ProgressHandler = Callable[[str, Starting], None]  # told the engine's label with each
+RequestHandler = Callable[[str, RequestDone], None]  # told the model's name with each
 
 
 class Fleet:
     """on_event: told what an engine says, but for its life. on_death: told of an engine that ended
     unexpectedly, and why. on_change: told when an engine of a model may be asked again.
     on_retiring: told again and again of an engine that is to end, which then loses its sessions;
-    returns whether it has lost all."""
+    returns whether it has lost all. on_request: told of each request that was computed."""
 
     def __init__(
         self,
@@ -50,6 +52,7 @@ class Fleet:
         self._hand_on, self._on_death, self._on_change = on_event, on_death, on_change
         self._on_retiring = on_retiring
         self._on_progress: ProgressHandler | None = None
+        self.on_request: RequestHandler = lambda model, done: None
         self._closing: dict[Replica, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.pools = {c.name: Pool(c, lambda own: make(own, self._on_event)) for c in configs}
@@ -218,6 +221,8 @@ class Fleet:
                 pool.said(replica, event)
                 self._on_change(pool)
                 self._scale(pool)
+            case RequestDone():
+                self.on_request(pool.name, event)
             case _:
                 self._hand_on(pool, replica, event)
 

@@ -123,6 +123,7 @@ class Pool:
             lag_beyond=min(load.lag_beyond for load in loads),
             bound=loads[0].bound,
             come_back=min(load.come_back for load in loads),
+            tick=max(load.tick for load in loads),
         )
 
     @property

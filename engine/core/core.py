@@ -18,9 +18,10 @@ from typing import Any, Protocol
 
 from lookhear.engine.core.owner import Owner, Streamer
 from lookhear.engine.core.request import Phase, Priority, RequestError
+from lookhear.engine.core.request_times import RequestTimes
 from lookhear.engine.core.runner import Failure, Finish, Runner, Running
 from lookhear.engine.core.scheduler import Scheduler
-from lookhear.engine.messages import CloseSession, Event, Message, Ping, Pong
+from lookhear.engine.messages import CloseSession, Event, Message, Ping, Pong, RequestDone
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,8 @@ class EngineCore:
 
     desk: takes the messages of this kind of model; what it makes of them are owners. overlap: steps
     that are launched before the one in front of them has been read, 0 or 1. With 1 the host's work
-    is hidden behind the device's; texts are the same, and come a step later.
+    is hidden behind the device's; texts are the same, and come a step later. times: set by whoever
+    has a clock; then `RequestDone` tells of each request.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class EngineCore:
         self._events: list[Event] = []
         self._departed: list[tuple[str, str]] = []  # owners that are gone, with their session
         self.last_step = Step()  # for whoever has a clock
+        self.times: RequestTimes | None = None
         self._num_steps = self._num_requests = 0
         self._num_drafted = self._num_accepted = self._num_passes = 0
 
@@ -138,7 +141,7 @@ class EngineCore:
 
     def drop(self, key: str) -> None:
         """Forget an owner at any moment: its ticket, its rows and slots, its running request."""
-        self._scheduler.forget(key)
+        self._forget_ticket(key)
         self._changed.pop(key, None)
         if held := self._owners.pop(key, None):
             self._counts[type(held[1])] -= 1
@@ -199,6 +202,8 @@ class EngineCore:
         """Who is fed how many tokens in this step, those among them who begin with it."""
         self._update_tickets()
         for key in self._scheduler.admit(self._runner.free_tokens, len(self._retired)):
+            if self.times is not None:
+                self.times.begun(key)
             try:
                 self._running[key] = self._runner.place(self._owners[key][1].make_request())
             except RequestError as error:
@@ -221,8 +226,15 @@ class EngineCore:
             priority, owner = self._owners[key]
             if owner.wants_request():
                 scheduler.want(key, priority, owner.cost(), is_urgent=owner.is_urgent)
+                if self.times is not None:
+                    self.times.wanted(key)
             else:
-                scheduler.forget(key)
+                self._forget_ticket(key)
+
+    def _forget_ticket(self, key: str) -> None:
+        self._scheduler.forget(key)
+        if self.times is not None:
+            self.times.forget(key)
 
     def _launch(self, work: list[tuple[Running, int]]) -> None:
         finish = self._runner.launch(work)
@@ -257,8 +269,15 @@ class EngineCore:
         self._num_accepted += result.num_accepted
         self._num_passes += result.num_passes
         self._changed[key] = None
+        if self.times is not None:
+            self._events.append(self._done(key, *self.times.ended(key)))
         self._events.extend(self._owners[key][1].absorb(result))
         self.drop_if_done(key)
+
+    def _done(self, key: str, waited: float, took: float) -> RequestDone:
+        session = self._session_of.get(key, "")
+        work = key.removeprefix(f"{session}/")
+        return RequestDone(session, work, self._owners[key][0].name.lower(), waited, took)
 
     def _retire(self, sequence: Running) -> None:
         """A request is over. Its room is free as soon as no launched step writes to it; what such a

@@ -37,6 +37,7 @@ from lookhear.engine.messages.control import (
     Ping,
     Pong,
     Ready,
+    RequestDone,
     Shutdown,
     Starting,
 )
@@ -89,6 +90,7 @@ Event = (
     Starting
     | Ready
     | Pong
+    | RequestDone
     | TextCommitted
     | TextProvisional
     | TurnSettled

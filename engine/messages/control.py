@@ -93,7 +93,8 @@ class LiveLoad:
 
     speakers: with a place. places: how many more may have one. lag: p95 of the commit lag that the
     load would make with one speaker more; lag_beyond: with one more than there are places for.
-    bound: what it should keep within. come_back: when somebody will probably have gone.
+    bound: what it should keep within. come_back: when somebody will probably have gone. tick: what
+    one speaker's takes the engine now, alone; 0.0 if that was never measured.
     """
 
     speakers: int
@@ -102,6 +103,7 @@ class LiveLoad:
     lag_beyond: float
     bound: float
     come_back: float
+    tick: float = 0.0
 
     @property
     def refusal(self) -> str:
@@ -132,6 +134,21 @@ class Pong:
     busy_seconds: float = 0.0
     load: LiveLoad | None = None
     longest_step: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDone:
+    """A tick, a window of a file or an answer was computed; what comes of it follows. work: the
+    turn or answer, or the file, which has no session. priority: `live` or `batch`. waited: seconds
+    from the moment at which it was wanted to its first step. took: seconds from there, which steps
+    for others are part of.
+    """
+
+    session: str
+    work: str
+    priority: str
+    waited: float
+    took: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,7 @@ class BlockPool:
         self._pins: OrderedDict[str, list[int]] = OrderedDict()  # session -> blocks; idlest first
         self._num_pins = [0] * num_blocks  # of the refs, those of pins
         self._num_soft = 0  # blocks that nothing but pins holds
+        self.num_evicted = self.num_pins_dropped = 0  # for want of room
 
     # --- lookup ----------------------------------------------------------------------------------
 
@@ -140,6 +141,7 @@ class BlockPool:
         while len(self._free) + len(self._unused) < count:
             idlest = next(iter(self._pins))
             self.unpin(idlest)
+            self.num_pins_dropped += 1
         blocks = []
         for _ in range(count):
             if self._free:
@@ -149,6 +151,7 @@ class BlockPool:
                 # The name goes when the block is given away: not when it was released (nothing
                 # could be found again), not never (the table would grow for ever).
                 del self._block_of[self._digest_of.pop(block)]
+                self.num_evicted += 1
             self._refs[block] = 1
             blocks.append(block)
         return blocks

@@ -16,7 +16,7 @@ class EncoderCache:
         self._max_bytes = max_bytes
         self._held: OrderedDict[bytes, Tensor] = OrderedDict()
         self.num_bytes = 0
-        self.num_hits = self.num_misses = 0
+        self.num_hits = self.num_misses = self.num_evicted = 0
 
     def __len__(self) -> int:
         return len(self._held)
@@ -40,6 +40,7 @@ class EncoderCache:
         while self.num_bytes > self._max_bytes:
             _, oldest = self._held.popitem(last=False)
             self.num_bytes -= oldest.nbytes
+            self.num_evicted += 1
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""

@@ -58,10 +58,15 @@ class MediaEmbeddings:
         self.held: dict[str, list[Tensor]] = {}
         self.num_encoded = 0  # tokens
 
-    @property
-    def num_bytes(self) -> int:
-        """Of the cache."""
-        return self._cache.num_bytes
+    def stats(self) -> dict[str, int]:
+        """How full the cache is, and whether it helped."""
+        cache = self._cache
+        return {
+            "encoder_cache_bytes": cache.num_bytes,
+            "encoder_cache_hits": cache.num_hits,
+            "encoder_cache_misses": cache.num_misses,
+            "encoder_cache_evictions": cache.num_evicted,
+        }
 
     def encode(self, sequences: Sequence[PagedSequence]) -> None:
         """Embeddings of the media of prompts that begin; those of all of them in one batch."""

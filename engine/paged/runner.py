@@ -271,7 +271,9 @@ class PagedRunner:
             "media_tokens_encoded": self._media.num_encoded,
             "free_blocks": self._pool.num_free,
             "cached_blocks": self._pool.num_cached,
-            "encoder_cache_bytes": self._media.num_bytes,
+            "evicted_blocks": self._pool.num_evicted,
+            "dropped_pins": self._pool.num_pins_dropped,
+            **self._media.stats(),
             **{
                 name: sum(graphs.stats()[name] for graphs in self._graphs)
                 for name in self.passes.graphs.stats()

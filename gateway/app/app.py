@@ -50,6 +50,8 @@ from lookhear.media.voice.silero import SileroModel
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
+    from lookhear.gateway.tracing.otlp_metrics import Exporting
+
 LISTEN = "/v1/listen"
 THREADS = 2  # for messages that are too large for the event loop, and for files of our own
 
@@ -65,11 +67,12 @@ def create_app(
     on_load_failure: Callable[[Exception], None] | None = None,
     dialects: Sequence[type[Dialect]] = DIALECTS,
     traces: TracerProvider | None = None,
+    numbers: Exporting | None = None,
     siblings: Siblings | None = None,
 ) -> Starlette:
     """The gateway. If `load` fails, `on_load_failure` decides what becomes of it. dialects: of
-    realtime sessions; of those on one path the first greets. traces: where spans go. siblings: if
-    it is one of several workers."""
+    realtime sessions; of those on one path the first greets. traces: where spans go. numbers:
+    begins to send metrics. siblings: if it is one of several workers."""
     siblings = siblings or Siblings()
     middleware: list[Middleware] = []
     if traces is not None:
@@ -114,11 +117,14 @@ def create_app(
         listening = asyncio.create_task(services.turn_ends.load(model))
         lag = LoopLag(services.observe_lag, LAG_INTERVAL)
         lag.start()
+        sending = None if numbers is None else numbers(metrics.registry, services.see_engines)
         try:
             yield
         finally:
             lag.stop()
             await services.close_sessions()
+            if sending is not None:
+                await sending.close()
             loading.cancel()
             listening.cancel()
             services.turn_ends.close()

@@ -62,7 +62,7 @@ def serve_parser() -> argparse.ArgumentParser:
         help="print what holds and where it comes from, and end")  # fmt: skip
 
     add("--otlp-endpoint", default=gateway.otlp_endpoint, metavar="URL",
-        help="send traces to this OpenTelemetry collector, over HTTP (default: what "
+        help="send traces and metrics to this OpenTelemetry collector, over HTTP (default: what "
         "OTEL_EXPORTER_OTLP_ENDPOINT says, else none)")  # fmt: skip
 
     add = parser.add_argument_group("access").add_argument

@@ -19,7 +19,7 @@ from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.services.siblings import Siblings
 from lookhear.gateway.sockets.handshakes import Accept
-from lookhear.gateway.tracing.otlp import tracer_provider
+from lookhear.gateway.tracing.otlp import metrics_exporting, tracer_provider
 
 WRONG_USE = 2  # exit status: what was asked for cannot be done
 
@@ -55,6 +55,7 @@ class Gateway:
             self._load,
             on_load_failure=self._stop,
             traces=tracer_provider(config.otlp_endpoint),
+            numbers=metrics_exporting(config.otlp_endpoint),
             siblings=siblings,
         )
         self.services: Services = app.state.services

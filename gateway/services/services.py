@@ -20,6 +20,7 @@ from lookhear.engine.messages import (
     Message,
     ModelCard,
     Pong,
+    RequestDone,
     TranscribeFile,
 )
 from lookhear.gateway.checks.models import choose, with_names
@@ -76,6 +77,10 @@ class Engine(Protocol):
     @property
     def recovery(self) -> Recovery:
         """Counts what came of engines that died."""
+
+    def watch(self, on_request: Callable[[str, RequestDone], None]) -> None:
+        """on_request hears on the event loop of each request that an engine computed, and for which
+        model."""
 
     def is_ready(self, model: str) -> bool:
         """Whether that model can be asked now."""
@@ -174,6 +179,7 @@ class Services:
 
     def __post_init__(self) -> None:
         config = self.config
+        self.engine.watch(self.metrics.computed)
         self.shares = Shares(self.clock, time.thread_time)
         self.refusals = Refusals(self.metrics, self.clock)
         most = most_connections(config.max_connections)
@@ -256,10 +262,16 @@ class Services:
         """Begin nothing new, and wait for what is under way, so many seconds at most. Sessions that
         last until then have their open turns ended, and get the text of what they said."""
         self.draining = True
+        self.metrics.draining.set(1)
         log_event("drain", sessions=len(self.sessions), requests=self.requests.count, most=seconds)
-        for session in list(self.sessions):
+        sessions = list(self.sessions)
+        for session in sessions:
             session.drain(seconds)
-        if not await self._over(seconds):
+        is_over = await self._over(seconds)
+        finished = sum(session.ended.is_set() for session in sessions)
+        self.metrics.drained.labels("finished").inc(finished)
+        self.metrics.drained.labels("cut").inc(len(sessions) - finished)
+        if not is_over:
             for session in list(self.sessions):
                 session.depart()
             await self._over(LAST_WORDS_SECONDS)

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from lookhear.engine.client.client import EngineState, Recovery
-from lookhear.engine.messages import LiveLoad, Pong
+from lookhear.engine.messages import LiveLoad, Pong, RequestDone
 
 _SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 _LAGS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -47,9 +47,11 @@ class Metrics:
             name = f"lookhear_{name}"
             return Gauge(name, text, labels, registry=self.registry, multiprocess_mode=together)
 
-        def seconds(name: str, text: str, buckets: Sequence[float] = _SECONDS) -> Histogram:
+        def seconds(
+            name: str, text: str, buckets: Sequence[float] = _SECONDS, *labels: str
+        ) -> Histogram:
             name = f"lookhear_{name}_seconds"
-            return Histogram(name, text, registry=self.registry, buckets=buckets)
+            return Histogram(name, text, labels, registry=self.registry, buckets=buckets)
 
         self.sessions_active = gauge("sessions_active", "Realtime sessions open now")
         away = "Realtime sessions that wait for their client to come back"
@@ -57,6 +59,9 @@ class Metrics:
         text = "Clients that were away: resumed, or expired (did not come back)"
         self.resumptions = counter("resumptions", text, "outcome")
         self.sessions = counter("sessions", "Realtime sessions ended, by close code", "code")
+        self.draining = gauge("draining", "Gateway processes that drain: they are to end")
+        text = "Sessions open when a drain began: finished in time, or cut off at its end"
+        self.drained = counter("drained_sessions", text, "outcome")
         self.refused = counter("refused", "Connections and requests refused", "code")
         self.turns = counter("turns", "Turns transcribed, by outcome", "outcome")
         self.audio_seconds = counter("audio_seconds", "Audio received, by way in", "way")
@@ -95,6 +100,12 @@ class Metrics:
         self._predicted_lag = gauge(
             "predicted_commit_lag_seconds", lag, "model", together="livemax"
         )
+        cost = "What the tick of one speaker takes an engine now, alone"
+        self._tick_cost = gauge("tick_cost_seconds", cost, "model", together="livemax")
+        text = "How long ticks, windows of files and answers waited until an engine began"
+        self._request_wait = seconds("engine_request_wait", text, _LAGS, "model", "priority")
+        text = "How long they took from there, with what was computed for others meanwhile"
+        self._request = seconds("engine_request", text, _LAGS, "model", "priority")
         self._engines: dict[str, Gauge] = {
             name: gauge(f"engine_{name}", text, "model", "replica")
             for name, text in (
@@ -109,7 +120,12 @@ class Metrics:
                 ("media_tokens_encoded", "Tokens of audio encoded since its start"),
                 ("free_blocks", "Blocks of the paged cache that hold nothing now"),
                 ("cached_blocks", "Blocks that hold a prefix nobody is using now"),
+                ("evicted_blocks", "Cached blocks given to somebody else since its start"),
+                ("dropped_pins", "Sessions whose blocks were taken between ticks since its start"),
                 ("encoder_cache_bytes", "Encoder outputs held now"),
+                ("encoder_cache_hits", "Encoder outputs found since its start"),
+                ("encoder_cache_misses", "Encoder outputs not found since its start"),
+                ("encoder_cache_evictions", "Encoder outputs dropped for others since its start"),
                 ("graphs", "Captured steps"),
                 ("graph_passes", "Passes that were replayed since its start"),
                 ("eager_passes", "Passes that were not, for want of a graph or of a GPU"),
@@ -126,6 +142,11 @@ class Metrics:
         """Audio of a live session."""
         self._realtime_audio.inc(seconds)
 
+    def computed(self, model: str, done: RequestDone) -> None:
+        """A request of an engine of that model."""
+        self._request_wait.labels(model, done.priority).observe(done.waited)
+        self._request.labels(model, done.priority).observe(done.took)
+
     def see_engines(
         self,
         states: Sequence[EngineState],
@@ -140,6 +161,7 @@ class Metrics:
             self._show(self._places, load.places, model)
             self._show(self._speakers, load.speakers, model)
             self._show(self._predicted_lag, load.lag, model)
+            self._show(self._tick_cost, load.tick, model)
         for state in states:
             own = (state.model, str(state.replica))
             self._show(self.engine_ready, state.state == "ready", *own)

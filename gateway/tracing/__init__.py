@@ -1,1 +1,2 @@
-"""OpenTelemetry: what became of each turn, answer and file, as spans of a trace. Optional."""
+"""OpenTelemetry: what became of each turn, answer and file, as spans of a trace, and the numbers of
+`/metrics`. Optional."""

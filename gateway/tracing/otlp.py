@@ -1,4 +1,5 @@
-"""Where spans go: to a collector, by OTLP over HTTP. The libraries come with `lookhear[telemetry]`.
+"""Where spans and numbers go: to a collector, by OTLP over HTTP. The libraries come with
+`lookhear[telemetry]`.
 
 Sampling, batching, headers and resource attributes are the OTEL_* variables of the SDK.
 """
@@ -13,9 +14,11 @@ from typing import TYPE_CHECKING
 from lookhear.engine.config import ConfigError
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
 
-VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    from lookhear.gateway.tracing.otlp_metrics import Exporting
+
 NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.instrumentation.asgi")
 TRACES_PATH = "/v1/traces"
 
@@ -27,22 +30,42 @@ def tracer_provider(
 
     ConfigError: see `check_tracing`.
     """
-    if not endpoint and not any(environ.get(name) for name in VARIABLES):
-        return None
-    check_tracing(endpoint)
-    if not _is_installed():  # the variables may be meant for somebody else
+    if not is_wanted("traces", endpoint, environ):
         return None
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    # What OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say wins.
-    named = {"service.name": environ.get("OTEL_SERVICE_NAME") or "lookhear"}
-    provider = TracerProvider(resource=Resource.create(named))
+    provider = TracerProvider(resource=resource(environ))
     url = endpoint.rstrip("/") + TRACES_PATH if endpoint else None
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url)))
     return provider
+
+
+def metrics_exporting(endpoint: str, environ: Mapping[str, str] = os.environ) -> Exporting | None:
+    """See `otlp_metrics.exporting`. Nothing of it is imported where nobody asked for it."""
+    if not is_wanted("metrics", endpoint, environ):
+        return None
+    from lookhear.gateway.tracing.otlp_metrics import exporting
+
+    return exporting(endpoint, resource(environ), environ)
+
+
+def is_wanted(signal: str, endpoint: str, environ: Mapping[str, str]) -> bool:
+    """signal: traces or metrics. Raises ConfigError: see `check_tracing`."""
+    names = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
+    is_off = environ.get(f"OTEL_{signal.upper()}_EXPORTER") == "none"
+    if is_off or not (endpoint or any(environ.get(name) for name in names)):
+        return False
+    check_tracing(endpoint)
+    return _is_installed()  # the variables may be meant for somebody else
+
+
+def resource(environ: Mapping[str, str]) -> Resource:
+    """Whose they are. What OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say wins."""
+    from opentelemetry.sdk.resources import Resource
+
+    return Resource.create({"service.name": environ.get("OTEL_SERVICE_NAME") or "lookhear"})
 
 
 def check_tracing(endpoint: str) -> None:

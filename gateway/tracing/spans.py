@@ -7,13 +7,15 @@ or were told is in a span.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
 from opentelemetry import context
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, Status, StatusCode, Tracer
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import Span, Status, StatusCode, Tracer, set_span_in_context
 
 from lookhear.engine.client.client import EngineState, Recovery
 from lookhear.engine.messages import (
@@ -31,6 +33,7 @@ from lookhear.engine.messages import (
     Message,
     ModelCard,
     Pong,
+    RequestDone,
     StartAnswer,
     StartTurn,
     TextCommitted,
@@ -41,6 +44,7 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.services.services import Engine
 
+_COMPUTED = {"turn": "tick", "answer": "generation", "file": "window"}  # by the span above it
 Told = bool | int | float | str
 
 
@@ -59,6 +63,7 @@ class TracedEngine:
         self._engine = engine
         self._tracer = tracer
         self._sessions: dict[str, _Session] = {}
+        self._files: dict[str, Span] = {}
 
     # --- as it is --------------------------------------------------------------------------------
 
@@ -104,6 +109,15 @@ class TracedEngine:
 
     # --- what is traced --------------------------------------------------------------------------
 
+    def watch(self, on_request: Callable[[str, RequestDone], None]) -> None:
+        """Each is a span of its own below its turn, answer or file, from when it was wanted."""
+
+        def told(model: str, done: RequestDone) -> None:
+            self._computed(done)
+            on_request(model, done)
+
+        self._engine.watch(told)
+
     def open_session(self, session: str, on_event: Callable[[Event], None]) -> None:
         """Its spans belong to the span in which this is called."""
         self._sessions[session] = _Session(context.get_current())
@@ -144,7 +158,11 @@ class TracedEngine:
             "lookhear.audio_seconds": len(message.samples) / SAMPLE_RATE,
         }
         with self._tracer.start_as_current_span("file", attributes=told) as span:
-            found = await self._engine.transcribe_file(message)
+            self._files[message.request] = span
+            try:
+                found = await self._engine.transcribe_file(message)
+            finally:
+                del self._files[message.request]
             span.set_attribute("lookhear.tokens", found.num_tokens)
             return found
 
@@ -157,6 +175,22 @@ class TracedEngine:
         attributes = {"lookhear.session": session, "lookhear.model": model, **told}
         span = self._tracer.start_span(name, context=found.parent, attributes=attributes)
         found.open[work] = span
+
+    def _computed(self, done: RequestDone) -> None:
+        """The clocks of engine and gateway differ, so its times are counted back from now."""
+        parent = self._span(done.session, done.work) or self._files.get(done.work)
+        if parent is None or not isinstance(parent, ReadableSpan):  # or one that nobody keeps
+            return
+        now = time.time_ns()
+        wanted = now - round((done.waited + done.took) * 1e9)
+        span = self._tracer.start_span(
+            _COMPUTED[parent.name],
+            context=set_span_in_context(parent),
+            start_time=wanted,
+            attributes={"lookhear.waited_seconds": done.waited},
+        )
+        span.add_event("begun", timestamp=now - round(done.took * 1e9))
+        span.end(now)
 
     def _span(self, session: str, work: str) -> Span | None:
         found = self._sessions.get(session)

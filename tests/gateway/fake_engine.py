@@ -37,6 +37,7 @@ from lookhear.engine.messages import (
     ModelCard,
     Pong,
     ReadAhead,
+    RequestDone,
     Segment,
     StartAnswer,
     StartTurn,
@@ -90,6 +91,7 @@ class FakeEngine:
         self.ready = True
         self.down: set[str] = set()  # models whose engine is being started again
         self.hold = hold
+        self.on_request: Callable[[str, RequestDone], None] = lambda model, done: None
         self.models = [*CARDS, VISION] if sees else list(CARDS)
         self.chat = FakeChat(self._emit_to)
         self.stats: dict[str, Pong] = {}
@@ -118,6 +120,9 @@ class FakeEngine:
             False: (Availability.RESTARTING, "loading weights", 0.25),
         }
         return [EngineState(card.id, *up[self.is_ready(card.id)]) for card in self.models]
+
+    def watch(self, on_request: Callable[[str, RequestDone], None]) -> None:
+        self.on_request = on_request
 
     def is_ready(self, model: str) -> bool:
         return self.ready and model in {card.id for card in self.models} - self.down
@@ -194,6 +199,8 @@ class FakeEngine:
                 raise
         if self.file_error is not None:
             raise self.file_error
+        done = RequestDone("", message.request, "batch", 2.0, 1.0)
+        self.on_request(message.settings.model, done)
         duration = len(message.samples) / SAMPLE_RATE
         text = "" if duration == 0 else f"{message.settings.task} {duration:.1f} seconds."
         segments = [Segment(f" {text}", 0.0, duration, [1, 2], -0.25, 0.01)] if text else []
@@ -271,6 +278,8 @@ class FakeEngine:
         if turn is None:
             return
         settings = turn.start.settings
+        if (turn.words + 1) * WORD_SAMPLES <= turn.samples:
+            self.on_request(settings.model, RequestDone(session, name, "live", 0.25, 0.5))
         while (turn.words + 1) * WORD_SAMPLES <= turn.samples:
             text = word(turn.words)
             at = turn.words / 10

@@ -26,6 +26,7 @@ from lookhear.gateway.realtime.dialects import DIALECTS
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.services.siblings import Siblings
+from lookhear.gateway.tracing.otlp_metrics import Exporting
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.strict import check
 from tests.media.audio.encoders import encode_pcm16
@@ -83,6 +84,7 @@ async def running(
     port: int = 0,
     dialects: Sequence[type[Dialect]] = DIALECTS,
     traces: TracerProvider | None = None,
+    numbers: Exporting | None = None,
     siblings: Siblings | None = None,
 ) -> AsyncIterator[Running]:
     """port: 0 for one that is free."""
@@ -98,6 +100,7 @@ async def running(
         load,
         dialects=dialects,
         traces=traces,
+        numbers=numbers,
         siblings=siblings,
     )
     server = make_server(app)

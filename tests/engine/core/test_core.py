@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ import torch
 
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
+from lookhear.engine.core.request_times import RequestTimes
 from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import (
     SAMPLE_RATE,
@@ -24,6 +28,7 @@ from lookhear.engine.messages import (
     Message,
     Ping,
     Pong,
+    RequestDone,
     StartTurn,
     TextCommitted,
     TranscribeFile,
@@ -95,6 +100,38 @@ def test_verification_changes_nothing_but_the_speed(folder: Path) -> None:
     drafted = play(make_core(folder), script("s", 1))
     plain = play(make_core(folder, draft_verification=False), script("s", 1))
     assert drafted == plain
+
+
+def test_each_request_is_timed_before_what_comes_of_it_and_nothing_else_changes(
+    folder: Path,
+) -> None:
+    """A clock that goes on by one whenever it is looked at: no request takes no time."""
+    plain = play(make_core(folder, max_rows=1), *(script(f"s{i}", i) for i in range(2)))
+    core = make_core(folder, max_rows=1)
+    core.times = RequestTimes(partial(next, map(float, itertools.count())))
+    timed = play(core, *(script(f"s{i}", i) for i in range(2)))
+    done = [event for event in timed if isinstance(event, RequestDone)]
+    assert [event for event in timed if not isinstance(event, RequestDone)] == plain
+    assert len(done) == core.stats()["requests"] > 2 and not len(core.times)
+    assert {(e.session, e.work, e.priority) for e in done} == {
+        ("s0", "t", "live"),
+        ("s1", "t", "live"),
+    }
+    assert all(event.waited >= 1 and event.took >= 1 for event in done)
+    assert max(event.waited for event in done) > 1, "with one row somebody waits for another"
+    assert isinstance(timed[-1], TurnCompleted)
+
+
+def test_what_is_cancelled_or_refused_is_not_timed_for_ever(folder: Path) -> None:
+    core = make_core(folder)
+    core.times = RequestTimes(time.monotonic)
+    for number, message in enumerate(script("s", 0)[:-1]):
+        core.submit(message)
+        if number == 4:
+            core.step()
+    core.submit(CancelTurn("s", "t"))
+    drain(core)
+    assert not len(core.times)
 
 
 @pytest.mark.parametrize("end", ["cancel", "close"])

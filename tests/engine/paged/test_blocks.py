@@ -126,7 +126,7 @@ def test_a_reclaimed_block_is_not_found_under_its_old_name() -> None:
     pool.release(table)
     assert pool.num_cached == 2
     assert pool.allocate(2) is not None
-    assert pool.match(digests, 33) == []
+    assert pool.match(digests, 33) == [] and (pool.num_evicted, pool.num_pins_dropped) == (2, 0)
     pool.check()
 
 
@@ -142,3 +142,4 @@ def test_the_idlest_session_loses_its_pin_first() -> None:
     assert pool.allocate(2) is not None
     assert not pool.match([b"old\0", b"old\1"], 99)
     assert len(pool.match([b"new\0", b"new\1"], 99)) == 2
+    assert (pool.num_evicted, pool.num_pins_dropped) == (2, 1)

@@ -51,6 +51,7 @@ def test_what_was_found_is_not_the_next_to_go() -> None:
     assert cache.find(b"a") is not None
     cache.add(b"c", output(1))
     assert cache.find(b"b") is None and cache.find(b"a") is not None
+    assert (cache.num_hits, cache.num_misses, cache.num_evicted) == (2, 1, 1)
 
 
 def test_what_is_larger_than_all_the_room_throws_nobody_out() -> None:

@@ -44,6 +44,16 @@ async def opened(client: Client, session: dict[str, Any] = MANUAL) -> None:
     await client.update(session)
 
 
+def numbers(gateway: Running) -> tuple[float | None, ...]:
+    """Processes that drain; sessions that finished in time, and that were cut off."""
+    value = gateway.services.metrics.registry.get_sample_value
+    ends = [
+        value("lookhear_drained_sessions_total", {"outcome": outcome})
+        for outcome in ("finished", "cut")
+    ]
+    return value("lookhear_draining"), *ends
+
+
 def drained(gateway: Running, seconds: float = 600.0) -> asyncio.Task[None]:
     return asyncio.create_task(gateway.services.drain(seconds))
 
@@ -113,6 +123,7 @@ async def test_speech_under_way_goes_on_and_is_answered_in_full(gateway: Running
         assert await goodbye(speaker) == GOODBYE
         await draining
     assert not gateway.services.sessions
+    assert numbers(gateway) == (1, 2, 0)
 
 
 async def test_turns_that_wait_for_their_text_get_it() -> None:
@@ -147,6 +158,7 @@ async def test_at_the_end_of_its_time_what_was_said_is_committed(gateway: Runnin
         assert done["transcript"] == client.deltas(done["item_id"]) == transcript(8000)
         assert await goodbye(client) == GOODBYE
         await draining
+    assert numbers(gateway) == (1, 0, 1)
 
 
 async def test_nothing_new_begins_and_everybody_is_told_why(gateway: Running) -> None:

@@ -68,6 +68,15 @@ async def test_a_turn(kept: Kept) -> None:
     assert "speech ended" in events and "text committed" in events
     assert turn.attributes is not None and turn.attributes["lookhear.audio_seconds"] == 2.0
     assert turn.status.status_code is StatusCode.UNSET
+    ticks = [span for span in kept.all if span.name == "tick"]
+    for tick in ticks:
+        assert kept.parent(tick) is turn and tick.attributes is not None
+        assert tick.attributes["lookhear.waited_seconds"] == 0.25
+        (begun,) = tick.events
+        assert tick.start_time is not None and tick.end_time is not None
+        assert begun.timestamp - tick.start_time == 250_000_000
+        assert tick.end_time - begun.timestamp == 500_000_000
+    assert ticks
     for span in kept.all:
         assert text not in span.to_json() and "w1" not in span.to_json()
 
@@ -99,6 +108,8 @@ async def test_a_file_and_a_refused_one(kept: Kept) -> None:
     good, bad = [span for span in kept.all if span.name == "file"]
     check_caller(kept, good)
     assert good.attributes is not None and good.attributes["lookhear.tokens"] == 5
+    windows = [span for span in kept.all if span.name == "window"]
+    assert [kept.parent(window) for window in windows] == [good]  # the other was not begun
     assert bad.status.status_code is StatusCode.ERROR
 
 
