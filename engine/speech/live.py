@@ -16,7 +16,6 @@ Positions are absolute: samples since the turn began.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,7 +42,8 @@ from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.looks import Looks
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
 from lookhear.engine.speech.sentences import without_signs
-from lookhear.engine.speech.session_language import SURE, SessionLanguage
+from lookhear.engine.speech.session_language import SessionLanguage
+from lookhear.engine.speech.turn_language import TurnLanguage
 from lookhear.engine.speech.turn_text import TurnText
 
 
@@ -74,9 +74,9 @@ class LiveTurn:
         self._settings = settings
         self._recognizer = recognizer
         self._config = config
-        self._language = language or SessionLanguage()
         self._earlier = earlier or EarlierSpeech(session)
         resume = resume or TurnState()
+        self._language = TurnLanguage(language or SessionLanguage(), resume.heard)
         self._tells_state = tells_state
         self._told_start = resume.start  # as the last state has it
         self._said: list[SaidSegment] = []  # not told yet
@@ -96,7 +96,6 @@ class LiveTurn:
         self._commit_end = resume.commit_end  # where the audio of the last committing tick ended
         self._hypothesis = Hypothesis()  # what the last tick heard beyond the committed tokens
         self._looks = Looks()
-        self._heard: Mapping[str, float] = resume.heard  # of the languages, by the last tick
         self._committed = list(resume.committed)  # tokens of the open segment
         self._closed = list(resume.closed)  # latest tokens of closed segments, for the prompt
 
@@ -164,13 +163,7 @@ class LiveTurn:
 
     def _known_language(self) -> str | None:
         """ISO code; None too where a checkpoint has just one."""
-        if self._text.language is not None:
-            return self._text.language
-        if not self._heard:
-            return self._language.sure()
-        posterior = self._language.posterior(self._heard)
-        likeliest = max(posterior, key=posterior.__getitem__)
-        return likeliest if posterior[likeliest] >= SURE else None
+        return self._text.language or self._language.known()
 
     def _wants_language(self) -> bool:
         """Whether it is time to hear a turn by itself again: with others before it, it would sound
@@ -207,7 +200,7 @@ class LiveTurn:
             committed=tuple(self._committed),
             draft=self._hypothesis if self._config.draft and not asks_language else None,
             carried=tuple(self._closed),
-            languages=self._language,
+            languages=self._language.prior(),
             before=before,
             voiced_from=self._config.lead_in,
             voiced_until=min(self.voiced_until, end) - start,
@@ -225,14 +218,14 @@ class LiveTurn:
         assert tick is not None
         new = self._recognizer.hypothesis(result, tick.stretch)
         if tick.stretch.asks_language:
-            self._check_language(new)
+            self._check_language(new, tick)
             return [*self.settle(), *self._provisional()]
         if tick.stretch.before.segments and self._is_lost(new, result):
             self._is_alone = True
             self._looks.clear()
             return []  # the next tick hears the same by itself
         self._tick_end, self._hypothesis = tick.end, new
-        self._heard = new.languages or self._heard
+        self._language.add(new, tick.end - self.segment_start)
         if tick.is_cut:
             return [*self._close(), *self.settle()]
         num_final = 0
@@ -251,11 +244,11 @@ class LiveTurn:
         is_over = not new.tokens and not self._committed and voiced > self._config.warm_up
         return is_over or result.stop is StopReason.REPETITION
 
-    def _check_language(self, new: Hypothesis) -> None:
+    def _check_language(self, new: Hypothesis, tick: _Tick) -> None:
         """A turn was heard by itself once more."""
         self._asked_language += 1
         before = self._known_language()
-        self._heard = new.languages or self._heard
+        self._language.add(new, tick.end - self.segment_start)
         if self._known_language() != before:
             self._hypothesis = Hypothesis()
             self._looks.clear()
@@ -273,11 +266,9 @@ class LiveTurn:
     def _knows_language(self, new: Hypothesis, tick: _Tick) -> bool:
         if self._text.language is not None or new.language is None:
             return True
-        if tick.stretch.before.segments:  # heard in their language; is it this turn's?
-            return bool(self._heard)
-        if not new.languages:
-            return True
-        return self._language.posterior(new.languages)[new.language] >= SURE
+        if tick.stretch.before.segments or not new.languages:  # in their language; is it its own?
+            return bool(self._language.heard) or not tick.stretch.before.segments
+        return self._language.known() == new.language
 
     def settle(self) -> list[Event]:
         """Close what is complete: the turn at its end, the segment at a pause."""
@@ -286,7 +277,7 @@ class LiveTurn:
         if self.has_ended:
             events = [*self._close(), *self._provisional()]
             self.is_done = True
-            self._language.conclude(self._heard)
+            self._language.conclude()
             if rest := self._text.flush():
                 events += self._told(rest)
             return [*events, self._completed()]
@@ -297,13 +288,22 @@ class LiveTurn:
             words = without_signs(self._hypothesis.tokens, self._recognizer.token_bytes)
             if words:
                 return [*self._commit(words), *self._provisional()]
+        is_breath = bool(self._config.roll) and silence >= self._config.sentence_pause
+        if is_breath and self._has_voice() and self._is_long() and self._ends_sentence():
+            # Before the cap on its length cuts a word.
+            return [*self._close(), *self._provisional()]
         is_far = self.segment_start - self._told_start >= SAMPLE_RATE
         return self._told([]) if is_far else []  # so much silence is not needed any more
 
     def _is_complete(self) -> bool:
         """Whether a pause is a good place to begin anew: behind a sentence, or behind much."""
-        is_long = self.voiced_until - self.segment_start >= self._config.roll
-        return is_long or self._text.end_probability(self._hypothesis) >= self._config.ended
+        return self._is_long() or self._ends_sentence()
+
+    def _is_long(self) -> bool:
+        return self.voiced_until - self.segment_start >= self._config.roll
+
+    def _ends_sentence(self) -> bool:
+        return self._text.end_probability(self._hypothesis) >= self._config.ended
 
     def fail(self, code: str, message: str) -> list[Event]:
         """The turn is over."""
@@ -369,12 +369,12 @@ class LiveTurn:
             commit_end=self._commit_end,
             committed=list(self._committed),
             closed=list(self._closed),
-            heard=dict(self._heard),
+            heard=dict(self._language.heard),
             language_checks=self._asked_language,
             is_alone=self._is_alone,
             said=self._said,
             num_earlier=self._earlier.num_segments,
-            belief=dict(self._language.belief) if self.is_done else None,
+            belief=self._language.belief() if self.is_done else None,
         )
 
     def _provisional(self) -> list[Event]:

@@ -26,6 +26,8 @@ class LiveConfig:
     tail: int = SAMPLE_RATE * 3 // 20
     # Silence that closes a segment which is at least `roll` long.
     pause: int = SAMPLE_RATE * 7 // 10
+    # Silence behind the end of a sentence that does so, too, where `roll` is not 0.
+    sentence_pause: int = SAMPLE_RATE * 3 // 10
     roll: int = 0  # length from which on any pause is a good place to begin anew
     # Probability of the end of a sentence from which on a shorter segment is complete, too. Parts
     # of a sentence that are heard apart lose words and signs at their edges.

@@ -211,6 +211,19 @@ def test_a_short_segment_is_complete_behind_a_sentence(sign: str) -> None:
     assert run.finish().text == "".join(words).strip()
 
 
+@pytest.mark.parametrize(("sign", "roll"), [("", 1), (",", 1), (".", 1), (".", 4)])
+def test_a_breath_behind_a_sentence_ends_what_is_long(sign: str, roll: int) -> None:
+    words = [" one", " two" + sign, " three"]
+    speech = Speech(words, [(0.2, 0.6), (0.7, 1.3), (1.75, 2.1)])
+    run = driver(speech, LiveConfig(roll=roll * SAMPLE_RATE))
+    while run.position < 1.7 * SAMPLE_RATE:
+        run.feed(0.02)
+    assert (run.turn.segment_start > SAMPLE_RATE) is (sign == "." and roll == 1)
+    while run.position < 3 * SAMPLE_RATE:
+        run.feed(0.02)
+    assert run.finish().text == "".join(words).strip()
+
+
 def test_an_unsure_sign_waits_for_what_follows() -> None:
     speech = Speech(
         [" one", " two", ".", " three"], [(0.2, 0.6), (0.7, 1.1), (1.1, 1.11), (2.2, 2.6)]

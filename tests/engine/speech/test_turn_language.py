@@ -1,0 +1,99 @@
+"""The language of a turn: many looks, and a text that has a say."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.speech.session_language import SessionLanguage
+from lookhear.engine.speech.turn_language import SHORT, TurnLanguage, averaged, text_evidence
+
+CODES = ("de", "en", "es", "it", "pt")
+
+
+def heard(**probabilities: float) -> dict[str, float]:
+    """The rest is shared among the others."""
+    others = [code for code in CODES if code not in probabilities]
+    rest = (1.0 - sum(probabilities.values())) / len(others)
+    return {code: math.log(probabilities.get(code, rest)) for code in CODES}
+
+
+def look(language: str, mean: float = -0.9, **probabilities: float) -> Hypothesis:
+    """mean: log-probability of the tokens of its text."""
+    tokens = tuple(range(8))
+    return Hypothesis(
+        tokens, (mean,) * len(tokens), language=language, languages=heard(**probabilities)
+    )
+
+
+def test_a_text_that_the_model_believes_settles_what_the_sound_leaves_open() -> None:
+    sound = {"es": 0.55, "pt": 0.35}
+    for mean, known in ((-0.2, "es"), (-0.9, None), (-1.5, None)):
+        turn = TurnLanguage(SessionLanguage(), {})
+        turn.add(look("es", mean, **sound), 2 * SAMPLE_RATE)
+        assert turn.known() == known, mean
+
+
+def test_one_look_that_differs_changes_nothing() -> None:
+    turn = TurnLanguage(SessionLanguage(), {})
+    for _ in range(4):
+        turn.add(look("es", -0.3, es=0.8, pt=0.1), 3 * SAMPLE_RATE)
+    turn.add(look("es", -0.6, pt=0.5, es=0.4), 3 * SAMPLE_RATE)
+    assert turn.known() == "es"
+
+
+def test_a_look_at_a_syllable_is_forgotten() -> None:
+    turn = TurnLanguage(SessionLanguage(), {})
+    turn.add(look("en", -0.9, en=0.7), SHORT - 1)
+    assert turn.prior().belief == {}, "the next one starts anew"
+    turn.add(look("es", -0.9, es=0.7), SHORT)
+    assert max(turn.heard, key=turn.heard.__getitem__) == "es"
+    assert turn.prior().belief["es"] > 0.6
+
+
+def test_what_comes_behind_committed_text_does_not_unsay_it() -> None:
+    """The last look of a turn has a word or two left to say, and those in doubt."""
+    turn = TurnLanguage(SessionLanguage(), {})
+    turn.add(look("es", -0.2, es=0.55, pt=0.35), 3 * SAMPLE_RATE)
+    last = look("es", -2.0, es=0.55, pt=0.35).split(2)[0]
+    turn.add(last, 3 * SAMPLE_RATE)
+    assert turn.known() == "es"
+
+
+def test_a_turn_tells_the_session() -> None:
+    session = SessionLanguage()
+    turn = TurnLanguage(session, {})
+    for _ in range(3):
+        turn.add(look("es", -0.2, es=0.6, pt=0.3), 3 * SAMPLE_RATE)
+    turn.conclude()
+    assert session.sure() == "es"
+    assert turn.belief() == session.belief
+    assert TurnLanguage(session, {}).known() == "es", "before it was heard"
+
+
+def test_looks_behind_others_say_nothing() -> None:
+    turn = TurnLanguage(SessionLanguage(), {})
+    turn.add(Hypothesis((1, 2), (-0.1, -0.1), language="es"), SAMPLE_RATE)
+    assert turn.heard == {} and turn.known() is None
+
+
+@given(st.lists(st.floats(-20, 0), min_size=1, max_size=30))
+def test_a_text_says_so_much_and_no_more(logprobs: list[float]) -> None:
+    less = text_evidence([p - 0.1 for p in logprobs])
+    assert -1.5 <= less <= text_evidence(logprobs) <= 3.0
+
+
+@given(st.lists(st.floats(0.01, 1.0), min_size=5, max_size=5), st.integers(0, 4))
+def test_averages_are_probabilities(weights: list[float], shift: int) -> None:
+    total = sum(weights)
+    first = {code: math.log(w / total) for code, w in zip(CODES, weights, strict=True)}
+    moved = weights[shift:] + weights[:shift]
+    second = {code: math.log(w / total) for code, w in zip(CODES, moved, strict=True)}
+    mean = averaged(first, second)
+    assert math.isclose(sum(math.exp(p) for p in mean.values()), 1.0)
+    assert all(math.isclose(mean[c], averaged(second, first)[c]) for c in CODES)
+    assert all(math.isclose(averaged(first, first)[c], first[c], abs_tol=1e-9) for c in CODES)
