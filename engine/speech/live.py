@@ -36,10 +36,9 @@ from lookhear.engine.messages import (
 )
 from lookhear.engine.speech.audio_buffer import AudioBuffer, cut
 from lookhear.engine.speech.earlier import Earlier, EarlierSegment, EarlierSpeech
-from lookhear.engine.speech.evidence import num_sure
+from lookhear.engine.speech.evidence import Looks, num_sure
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.live_config import LiveConfig
-from lookhear.engine.speech.looks import Looks
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
 from lookhear.engine.speech.sentences import without_signs
 from lookhear.engine.speech.session_language import SessionLanguage
