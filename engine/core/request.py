@@ -29,6 +29,13 @@ class RequestError(Exception):
         self.code = code
 
 
+class Beginning:
+    """Audio that several requests begin with: the same one for the same audio. What is kept of it
+    goes when nobody holds it any more."""
+
+    __slots__ = ("__weakref__",)
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """What a request will take. encoder: samples of audio, or tokens of pictures, that the encoder

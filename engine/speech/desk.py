@@ -123,7 +123,7 @@ class SpeechDesk:
     def _speaker(self, session: str) -> Speaker:
         speaker = self._speakers.get(session)
         if speaker is None:
-            speaker = self._speakers[session] = Speaker(self._family.earlier.of(session))
+            speaker = self._speakers[session] = Speaker(self._family.earlier.begin())
         return speaker
 
     def _let_in(self, session: str) -> tuple[str, str] | None:

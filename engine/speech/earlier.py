@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lookhear.engine.core.request import Beginning
 from lookhear.engine.messages import SaidSegment
 
 
@@ -36,10 +37,10 @@ class EarlierSegment:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """In front of a segment. key: of these very segments; what comes later under the same key
-    begins with them."""
+    """In front of a segment. beginning: of these very segments; what comes later with the same one
+    begins with them. None: there are none."""
 
-    key: str = ""
+    beginning: Beginning | None = None
     segments: tuple[EarlierSegment, ...] = ()
 
     @property
@@ -59,12 +60,11 @@ class EarlierSpeech:
     left: not one by one, since whatever goes, the rest must be encoded anew. step: samples that the
     length of each segment is a multiple of."""
 
-    def __init__(self, session: str, longest: int = 0, kept: int = 0, step: int = 1) -> None:
+    def __init__(self, longest: int = 0, kept: int = 0, step: int = 1) -> None:
         assert kept <= longest, (kept, longest)
-        self._session = session
         self._longest, self._kept, self._step = longest, kept, step
         self._segments: list[EarlierSegment] = []
-        self._number = 0  # changes when segments go
+        self._beginning = Beginning()  # another one when segments go
 
     @property
     def num_segments(self) -> int:
@@ -96,7 +96,7 @@ class EarlierSpeech:
         """What a segment in this language is heard behind."""
         if not self._segments or not self._suits(language, task):
             return Earlier()
-        return Earlier(f"{self._session}/{self._number}", tuple(self._segments))
+        return Earlier(self._beginning, tuple(self._segments))
 
     def _suits(self, language: str | None, task: str) -> bool:
         last = self._segments[-1]
@@ -104,7 +104,7 @@ class EarlierSpeech:
 
     def _drop(self, count: int) -> None:
         del self._segments[:count]
-        self._number += 1
+        self._beginning = Beginning()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,6 @@ class EarlierRule:
     kept: int = 0
     step: int = 1
 
-    def of(self, session: str) -> EarlierSpeech:
+    def begin(self) -> EarlierSpeech:
         """Of a session that begins."""
-        return EarlierSpeech(session, self.longest, self.kept, self.step)
+        return EarlierSpeech(self.longest, self.kept, self.step)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.engine.core.request import Cost, Priority, Result, StopReason
+from lookhear.engine.core.request import Beginning, Cost, Priority, Result, StopReason
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     Event,
@@ -73,14 +73,14 @@ class LiveTurn:
         self._settings = settings
         self._recognizer = recognizer
         self._config = config
-        self._earlier = earlier or EarlierSpeech(session)
+        self._earlier = earlier or EarlierSpeech()
         resume = resume or TurnState()
         self._language = TurnLanguage(language or SessionLanguage(), resume.heard)
         self._tells_state = tells_state
         self._told_start = resume.start  # as the last state has it
         self._said: list[SaidSegment] = []  # not told yet
         self._is_alone = resume.is_alone  # the segment is heard without what came before it
-        self._settled = ""  # key of what the last tick heard before it
+        self._settled: Beginning | None = None  # what the last tick heard before it
         self._asked_language = resume.language_checks  # times that it was heard for that alone
         self._text = TurnText(session, turn, settings, recognizer, resume)
         # From _segment_start on. Speech that begins with the very first frame is misheard; silence
@@ -150,7 +150,7 @@ class LiveTurn:
     def cost(self) -> Cost:
         """Of the next tick."""
         start, before = self.segment_start - self._config.lead_in, self._before()
-        new = 0 if before.key == self._settled else before.num_samples
+        new = 0 if before.beginning is self._settled else before.num_samples
         return self._recognizer.cost(start, self._plan_end() - start, len(self._committed), new)
 
     def _before(self) -> Earlier:
@@ -205,7 +205,7 @@ class LiveTurn:
             voiced_until=min(self.voiced_until, end) - start,
             asks_language=asks_language,
         )
-        self._settled = before.key or self._settled
+        self._settled = before.beginning or self._settled
         self._in_flight = _Tick(stretch, end, is_cut=end < self.num_samples)
         return self._recognizer.request(stretch)
 
@@ -332,7 +332,7 @@ class LiveTurn:
         samples = self._audio.samples[: end - self.segment_start]
         if self._earlier.add(EarlierSegment.of(said, samples)):
             self._said.append(said)
-        self._is_alone, self._settled = False, ""
+        self._is_alone, self._settled = False, None
 
     def _start_segment(self, position: int) -> None:
         position = min(max(position, self.segment_start), self.num_samples)

@@ -34,7 +34,7 @@ Wanted = Sequence[tuple[int, LogitsRow]]  # index into the group, position
 PROMPT_TOKENS = (4, 8, 16, 32, 64, 96)
 PROMPT_ROWS = 16
 ENCODER_ROWS = (1, 2, 4, 8)
-SETTLED_BYTES = 1 << 30  # of audio that was heard before; 14 s of Whisper base are 17 to 34 MB
+SETTLED_BYTES = 1 << 30  # of what sessions heard before; 14 s of Whisper base are 17 to 34 MB
 
 
 class WhisperLogits(NamedTuple):
@@ -123,10 +123,10 @@ class WhisperPasses:
         return request.window_samples - known, known > 0
 
     def _settled_of(self, request: WhisperRequest) -> SettledAudio | None:
-        if self._settled is None or not request.settled_key:
+        if self._settled is None or request.settled is None:
             return None
         most = request.settled_samples // SAMPLES_PER_POSITION
-        return self._settled.get(request.settled_key, most)
+        return self._settled.get(request.settled, most)
 
     def _encode(self, group: Sequence[WhisperSequence]) -> None:
         if self._settled is not None:
@@ -195,9 +195,9 @@ class WhisperPasses:
             length = own[0].shape[3]
             self._cross_cache.write([sequence.slot], own, [length], *silence.cross_rest(length))
             count = request.settled_samples // SAMPLES_PER_POSITION
-            if request.settled_key and count > (before.positions if before else 0):
+            if request.settled and count > (before.positions if before else 0):
                 audio_before = SettledAudio.of(before, kept, projected, row, count)
-                store.put(request.settled_key, audio_before)
+                store.put(request.settled, audio_before)
 
     def _mel_of(self, window: int, batch: int) -> Tensor:
         """Where the graphs of that window read log-mel: [batch, mels, frames]."""

@@ -94,7 +94,7 @@ class WhisperRecognizer:
             priority=stretch.priority,
             samples=samples,
             window_samples=window,
-            settled_key=before.key,
+            settled=before.beginning,
             settled_samples=settled,
             timestamps=is_stamped,
             end_tokens=self._end_tokens(stretch),

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from lookhear.engine.core.request import (
     UNREAD,
+    Beginning,
     Demand,
     GeneratedTokens,
     Phase,
@@ -41,9 +42,9 @@ class WhisperRequest:
     zeros to window_samples. language: token id, or None to detect (multilingual checkpoints): then
     the most probable one, its logarithm increased by its language_prior; empty: any.
     language_guess: of what will be detected; it saves a pass if it is right, and changes nothing
-    else. end_tokens: timestamps that end the text, beside the end token. settled_key,
-    settled_samples: so many samples in front are the same in all requests of that key; "": nobody
-    knows.
+    else. end_tokens: timestamps that end the text, beside the end token. settled,
+    settled_samples: so many samples in front are the same in all requests with that beginning;
+    None: nobody knows.
     """
 
     key: str
@@ -64,7 +65,7 @@ class WhisperRequest:
     language_prior: Mapping[int, float] = field(default_factory=dict)
     language_guess: int | None = None
     end_tokens: frozenset[int] = frozenset()
-    settled_key: str = ""
+    settled: Beginning | None = None
     settled_samples: int = 0
 
 

@@ -7,12 +7,14 @@ is what a sentence knew when it was over, and all that the next one wants to kno
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+
+from lookhear.engine.core.request import Beginning
 
 # Positions in front of the new ones whose log-mel is computed again: a position is made of eight
 # frames, and the first frames of a clip mirror its edge.
@@ -64,27 +66,29 @@ class SettledAudio:
 
 
 class SettledStore:
-    """By key; what was not asked for longest goes when all together are larger than max_bytes."""
+    """By beginning, as long as somebody holds that; what was not asked for longest goes when all
+    together are larger than max_bytes."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._held: OrderedDict[str, SettledAudio] = OrderedDict()
-        self.num_bytes = 0
+        self._held: WeakKeyDictionary[Beginning, SettledAudio] = WeakKeyDictionary()
 
-    def get(self, key: str, most: int) -> SettledAudio | None:
-        """What is kept under a key, if it has no more positions than that."""
-        held = self._held.get(key)
+    @property
+    def num_bytes(self) -> int:
+        """Of all that is kept."""
+        return sum(audio.num_bytes for audio in self._held.values())
+
+    def get(self, beginning: Beginning, most: int) -> SettledAudio | None:
+        """What is kept of a beginning, if it has no more positions than that."""
+        held = self._held.get(beginning)
         if held is None or held.positions > most:
             return None
-        self._held.move_to_end(key)
+        self._held[beginning] = self._held.pop(beginning)  # asked for last
         return held
 
-    def put(self, key: str, audio: SettledAudio) -> None:
-        """Instead of what was kept under the key."""
-        if (old := self._held.pop(key, None)) is not None:
-            self.num_bytes -= old.num_bytes
-        self._held[key] = audio
-        self.num_bytes += audio.num_bytes
+    def put(self, beginning: Beginning, audio: SettledAudio) -> None:
+        """Instead of what was kept of it."""
+        self._held.pop(beginning, None)
+        self._held[beginning] = audio
         while self.num_bytes > self._max_bytes:
-            _, gone = self._held.popitem(last=False)
-            self.num_bytes -= gone.num_bytes
+            self._held.pop(next(iter(self._held)))

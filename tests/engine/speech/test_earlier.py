@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.core.request import Result, StopReason
+from lookhear.engine.core.request import Beginning, Result, StopReason
 from lookhear.engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings
 from lookhear.engine.speech.earlier import EarlierSegment, EarlierSpeech
 from lookhear.engine.speech.hypothesis import Hypothesis
@@ -36,8 +36,8 @@ def segment(seconds: float, token: int = 0, language: str | None = "en") -> Earl
 
 @given(lengths=st.lists(st.floats(0.1, 16.0), max_size=20))
 def test_the_last_segments_are_kept_and_a_key_names_its_beginning(lengths: list[float]) -> None:
-    speech = EarlierSpeech("s", LONGEST, KEPT, STEP)
-    known: dict[str, np.ndarray] = {}
+    speech = EarlierSpeech(LONGEST, KEPT, STEP)
+    known: dict[Beginning | None, np.ndarray] = {}
     for number, length in enumerate(lengths):
         speech.add(segment(length, number))
         before = speech.before("en", "transcribe")
@@ -48,13 +48,13 @@ def test_the_last_segments_are_kept_and_a_key_names_its_beginning(lengths: list[
             continue
         samples = np.concatenate([held.samples for held in before.segments])
         assert all(len(held.samples) % STEP == 0 for held in before.segments)
-        old = known.get(before.key, samples[:0])
+        old = known.get(before.beginning, samples[:0])
         np.testing.assert_array_equal(samples[: len(old)], old)
-        known[before.key] = samples
+        known[before.beginning] = samples
 
 
 def test_another_language_or_task_is_not_heard_in_front() -> None:
-    speech = EarlierSpeech("s", LONGEST, KEPT, STEP)
+    speech = EarlierSpeech(LONGEST, KEPT, STEP)
     speech.add(segment(1.0, language="es"))
     assert speech.before("es", "transcribe").num_tokens == 1
     assert not speech.before("en", "transcribe").segments
@@ -65,10 +65,10 @@ def test_another_language_or_task_is_not_heard_in_front() -> None:
 
 
 def test_nothing_is_kept_of_what_said_nothing_or_for_a_model_that_wants_none() -> None:
-    speech = EarlierSpeech("s", LONGEST, KEPT, STEP)
+    speech = EarlierSpeech(LONGEST, KEPT, STEP)
     speech.add(replace(segment(1.0), tokens=()))
     assert not speech.before("en", "transcribe").segments
-    speech = EarlierSpeech("s")
+    speech = EarlierSpeech()
     speech.add(segment(1.0))
     assert not speech.before("en", "transcribe").segments
 
@@ -109,7 +109,7 @@ def conversations(draw: st.DrawFn) -> list[Speech]:
 @settings(max_examples=40, deadline=None)
 @given(turns=conversations(), told=st.booleans())
 def test_every_word_of_a_session_is_said_once(turns: list[Speech], told: bool) -> None:
-    earlier = EarlierSpeech("s", LONGEST, KEPT, STEP)
+    earlier = EarlierSpeech(LONGEST, KEPT, STEP)
     for speech in turns:
         run = take_turn(speech, earlier, words=True, language="en" if told else None)
         done = run.finish()
@@ -128,7 +128,7 @@ def test_every_word_of_a_session_is_said_once(turns: list[Speech], told: bool) -
 
 
 def test_what_was_said_before_is_forced_between_its_times() -> None:
-    earlier = EarlierSpeech("s", LONGEST, KEPT, STEP)
+    earlier = EarlierSpeech(LONGEST, KEPT, STEP)
     first = Speech([" a", " b."], [(0.3, 0.7), (0.8, 1.2)])
     take_turn(first, earlier, language="en").finish()
     second = Speech([" c"], [(0.3, 0.8)], first)
@@ -149,7 +149,7 @@ def test_what_was_said_before_is_forced_between_its_times() -> None:
 
 
 def test_a_sentence_that_goes_on_is_forced_in_one_piece() -> None:
-    earlier = EarlierSpeech("s", LONGEST, KEPT, STEP)
+    earlier = EarlierSpeech(LONGEST, KEPT, STEP)
     first = Speech([" a."], [(0.3, 0.7)])
     second = Speech([" b"], [(0.3, 0.7)], first)
     third = Speech([" c", " d."], [(0.3, 0.7), (0.8, 1.2)], second)
@@ -183,7 +183,7 @@ class Stuck(Speech):
 
 @pytest.mark.parametrize("kind", [Deaf, Stuck])
 def test_a_model_that_is_led_astray_hears_the_segment_by_itself(kind: type[Speech]) -> None:
-    earlier = EarlierSpeech("s", LONGEST, KEPT, STEP)
+    earlier = EarlierSpeech(LONGEST, KEPT, STEP)
     first = Speech([" a", " b"], [(0.3, 0.7), (0.8, 1.2)])
     take_turn(first, earlier, language="en").finish()
     second = kind([" c", " d"], [(0.3, 0.9), (1.0, 1.6)], first)
@@ -213,7 +213,7 @@ class Bilingual(Speech):
 
 def test_a_change_of_language_is_followed() -> None:
     """Nobody told the language: a turn is heard by itself before others stand in front of it."""
-    earlier, language = EarlierSpeech("s", LONGEST, KEPT, STEP), SessionLanguage()
+    earlier, language = EarlierSpeech(LONGEST, KEPT, STEP), SessionLanguage()
     words = [(0.3 + 0.5 * i, 0.7 + 0.5 * i) for i in range(8)]
     first = Bilingual([f" a{i}" for i in range(8)], words)
     done = take_turn(first, earlier, language).finish()

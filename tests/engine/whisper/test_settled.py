@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.core.request import Priority, Result
+from lookhear.engine.core.request import Beginning, Priority, Result
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import KeysValues, WhisperModel
 from lookhear.engine.whisper.request import WhisperRequest, WhisperSequence
@@ -88,21 +88,31 @@ def test_the_store_forgets_what_was_not_asked_for_longest(
 ) -> None:
     each = small(1).num_bytes
     store, order = SettledStore(room * each), dict[str, int]()
+    beginnings = {key: Beginning() for key in "abcd"}
     for key, positions, asks in steps:
         if asks:
-            found = store.get(key, positions)
+            found = store.get(beginnings[key], positions)
             held = order.get(key)
             assert (found is not None) == (held is not None and held <= positions)
             if found is not None:
                 assert found.positions == held
                 order[key] = order.pop(key)
             continue
-        store.put(key, small(positions))
+        store.put(beginnings[key], small(positions))
         order.pop(key, None)
         order[key] = positions
         while sum(order.values()) > room:
             del order[next(iter(order))]
         assert store.num_bytes == each * sum(order.values())
+
+
+def test_what_nobody_can_ask_for_is_not_kept() -> None:
+    store, kept, gone = SettledStore(1 << 30), Beginning(), Beginning()
+    store.put(kept, small(2))
+    store.put(gone, small(3))
+    del gone
+    assert store.num_bytes == small(2).num_bytes
+    assert store.get(kept, 2) is not None
 
 
 # --- through the runner --------------------------------------------------------------------------
@@ -120,6 +130,9 @@ def run(runner: WhisperRunner, requests: list[WhisperRequest]) -> list[Result]:
     return [sequence.result() for sequence in sequences]
 
 
+BEGINNINGS = {name: Beginning() for name in "abc"}
+
+
 def ask(tokenizer: WhisperTokenizer, key: str, seed: int, seconds: float) -> WhisperRequest:
     """Settled audio, and a second behind it."""
     settled = round(seconds * 50) * 320
@@ -128,7 +141,7 @@ def ask(tokenizer: WhisperTokenizer, key: str, seed: int, seconds: float) -> Whi
         key=key, priority=Priority.LIVE, samples=0.1 * noise, window_samples=settled + 16_000,
         head=(tokenizer.sot,), language=next(iter(tokenizer.languages.values()), None),
         detect_language=False, tail=(tokenizer.no_timestamps,), max_new_tokens=12,
-        settled_key=key, settled_samples=settled,
+        settled=BEGINNINGS[key], settled_samples=settled,
     )  # fmt: skip
 
 
