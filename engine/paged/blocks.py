@@ -1,10 +1,8 @@
 """Blocks of the paged key/value cache, found again by what is in them. Pure: no tensors.
 
 A block holds the keys and values of 16 consecutive tokens. Full blocks are named by a digest that
-chains over everything before them, so equal digests mean equal contents and equal positions:
-
-    digest(i) = blake2b-128(digest(i-1), tokens of block i, media that overlap block i)
-    digest(-1) = blake2b-128(salt, adapter)
+chains over everything before them (`engine.paged.digests`), so equal digests mean equal contents
+and equal positions.
 
 A block is in exactly one of four states:
 
@@ -19,64 +17,11 @@ Sources: vLLM's automatic prefix caching; the traps in it are tests here.
 
 from __future__ import annotations
 
-import hashlib
-import struct
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 BLOCK_TOKENS = 16
-DIGEST_BYTES = 16
 TRASH = 0
-
-
-@dataclass(frozen=True, slots=True)
-class MediaSpan:
-    """Placeholder tokens [start, start + length) that stand for one audio or image.
-
-    digest: of the whole media content. Placeholder ids are all equal, so without it two clips
-    with the same text around them would share blocks.
-    """
-
-    digest: bytes
-    start: int
-    length: int
-
-
-def block_digests(
-    tokens: Sequence[int],
-    media: Sequence[MediaSpan] = (),
-    *,
-    salt: bytes = b"",
-    adapter: str = "",
-    known: Sequence[bytes] = (),
-) -> list[bytes]:
-    """Digests of the full blocks of tokens, in order. A partly filled last block has none.
-
-    salt: separates tenants. adapter: name of the weights' adapter, if any. known: the digests of
-    the first blocks, which need not be computed again.
-    """
-    root = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for part in (salt, adapter.encode()):
-        root.update(struct.pack("<I", len(part)) + part)
-    digests = list(known)
-    parent = digests[-1] if digests else root.digest()
-    numbers = struct.pack(f"<{len(tokens)}q", *tokens)
-    marks: dict[int, bytes] = {}  # block -> what names the media that overlap it
-    for span in media:
-        first = max(span.start // BLOCK_TOKENS, len(digests))
-        for block in range(first, -(-(span.start + span.length) // BLOCK_TOKENS)):
-            # Relative to the block: where in the media the block begins.
-            offset = block * BLOCK_TOKENS - span.start
-            mark = struct.pack("<qI", offset, len(span.digest)) + span.digest
-            marks[block] = marks.get(block, b"") + mark
-    for block in range(len(digests), len(tokens) // BLOCK_TOKENS):
-        name = numbers[8 * BLOCK_TOKENS * block : 8 * BLOCK_TOKENS * (block + 1)]
-        name += marks.get(block, b"")
-        # In one piece: the same digest as of its parts, one after another.
-        parent = hashlib.blake2b(parent + name, digest_size=DIGEST_BYTES).digest()
-        digests.append(parent)
-    return digests
 
 
 class BlockPool:

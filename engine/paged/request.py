@@ -33,10 +33,11 @@ from lookhear.engine.core.request import (
     RequestProgress,
     StopReason,
 )
-from lookhear.engine.paged.blocks import BLOCK_TOKENS, DIGEST_BYTES, MediaSpan, block_digests
+from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.digests import DIGEST_BYTES, MediaSpan, block_digests
 from lookhear.engine.paged.mrope import Grid, PromptPositions
 from lookhear.engine.sampling.grammar import GrammarMatcher, JsonGrammar
-from lookhear.engine.sampling.params import SamplingParams
+from lookhear.engine.sampling.params import GREEDY, SamplingParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class PagedRequest:
     media: tuple[tuple[int, Medium], ...] = ()
     draft: tuple[int, ...] = ()
     max_new_tokens: int = 256
-    sampling: SamplingParams = field(default_factory=SamplingParams)
+    sampling: SamplingParams = GREEDY
     final_tokens: int = 0
     salt: bytes = b""
     guard_loops: bool = True

@@ -20,7 +20,8 @@ from lookhear.engine.core.request import Phase, RequestError
 from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated, warm_up
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Graphs
-from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool, MediaSpan, block_digests
+from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool
+from lookhear.engine.paged.digests import MediaSpan, OwnersDigests, block_digests
 from lookhear.engine.paged.media import MediaEmbeddings, MediaEncoder, PagedModel
 from lookhear.engine.paged.passes import PagedPasses, Work
 from lookhear.engine.paged.request import PagedRequest, PagedSequence
@@ -52,6 +53,7 @@ class PagedRunner:
         self._device = model.decoder.device
         self._max_context = min(max_context, (num_blocks - 1) * BLOCK_TOKENS)
         self._pool = BlockPool(num_blocks)
+        self._digests = OwnersDigests()
         self._cache = self._decoder.new_cache(num_blocks)
         self._rows = Rows(max_rows, -(-self._max_context // BLOCK_TOKENS))
         self.passes = PagedPasses(
@@ -107,8 +109,7 @@ class PagedRunner:
                 f" ({len(request.tokens)} + {request.max_new_tokens})",
             )
         assert request.tokens and request.max_new_tokens >= 1
-        spans = [MediaSpan(m.digest, start, m.num_tokens) for start, m in request.media]
-        digests = block_digests(request.tokens, spans, salt=request.salt)
+        digests = self._digests_of(request)
         found = self._pool.match(digests, len(request.tokens))
         fresh = self._pool.allocate(-(-size // BLOCK_TOKENS) - len(found))
         if fresh is None:
@@ -129,6 +130,20 @@ class PagedRunner:
         self._rows.write(row, sequence.blocks)
         self._await_or_claim(sequence)
         return sequence
+
+    def _digests_of(self, request: PagedRequest) -> list[bytes]:
+        """Names of its full blocks, up to what nobody asks for again."""
+        tokens, lasting = request.tokens, request.lasting_tokens
+        if lasting < len(tokens):
+            tokens = tokens[: int(lasting)]
+        spans = [
+            MediaSpan(medium.digest, start, medium.num_tokens)
+            for start, medium in request.media
+            if start < lasting
+        ]
+        if not request.final_tokens:
+            return block_digests(tokens, spans, salt=request.salt)
+        return self._digests.of(request.key, tokens, spans, salt=request.salt)
 
     def _await_or_claim(self, sequence: PagedSequence) -> None:
         """Wait for a running request that is about to write the next block this one needs, so that
@@ -172,14 +187,15 @@ class PagedRunner:
         self._rows.free(sequence.row)
         self._media.release(sequence.key)
         self._waiting.pop(sequence.key, None)
-        for digest in sequence.digests:
+        for digest in sequence.digests[sequence.num_cached // BLOCK_TOKENS :]:
             if self._computing.get(digest) == sequence.key:
                 del self._computing[digest]
         self._wake()
 
     def forget(self, key: str) -> None:
-        """The owner is gone: its pinned blocks may go."""
+        """The owner is gone: its pinned blocks may go, and their names."""
         self._pool.unpin(key)
+        self._digests.forget(key)
 
     # --- steps -----------------------------------------------------------------------------------
 

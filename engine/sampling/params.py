@@ -148,3 +148,6 @@ def _tokens(name: str, tokens: tuple[int, ...] | list[int]) -> None:
         _whole(name, token, 0)
     if len(set(tokens)) < len(tokens):
         raise ValueError(f"{name}: expected each token once; got {tuple(tokens)}")
+
+
+GREEDY = SamplingParams()

@@ -59,7 +59,8 @@ from lookhear.engine.messages import (
     TurnCompleted,
 )
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
-from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool, block_digests
+from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool
+from lookhear.engine.paged.digests import block_digests
 from lookhear.engine.paged.request import Medium, PagedRequest
 from lookhear.engine.paged.runner import PagedRunner
 from lookhear.engine.qwen3_asr.file import asr_transcriber

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
-from lookhear.engine.paged.blocks import MediaSpan, block_digests
+from lookhear.engine.paged.digests import MediaSpan, block_digests
 from lookhear.kernels import log_mel, mel_filters
 from tests.engine.models.driving import Decoder
 from tools.random_checkpoints.qwen3 import AUDIO_TOKEN, END_TOKENS, build_random_qwen3_asr

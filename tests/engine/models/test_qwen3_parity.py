@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lookhear.engine.models.qwen3 import Qwen3Model
-from lookhear.engine.paged.blocks import block_digests
+from lookhear.engine.paged.digests import block_digests
 from lookhear.kernels import rope_angles, rope_frequencies
 from tests.engine.batches import paged_batch
 from tests.engine.models.driving import Decoder

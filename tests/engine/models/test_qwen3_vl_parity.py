@@ -20,7 +20,8 @@ from lookhear.engine.messages import VideoPart
 from lookhear.engine.models import vision_encoder
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.models.vision_encoder import patchify
-from lookhear.engine.paged.blocks import BLOCK_TOKENS, MediaSpan, block_digests
+from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.digests import MediaSpan, block_digests
 from lookhear.engine.paged.mrope import PromptPositions
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.tokenizers.qwen import QwenTokenizer

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from lookhear.engine.paged.blocks import BLOCK_TOKENS, TRASH, BlockPool, MediaSpan, block_digests
+from lookhear.engine.paged.blocks import BLOCK_TOKENS, TRASH, BlockPool
+from lookhear.engine.paged.digests import block_digests
 
 prompts = st.lists(st.integers(0, 2), min_size=1, max_size=6 * BLOCK_TOKENS)
 
@@ -69,40 +69,6 @@ class Pool(RuleBasedStateMachine):
 
 
 TestPool = Pool.TestCase
-
-
-@given(prompts, prompts)
-def test_equal_digests_mean_equal_prefixes(a: list[int], b: list[int]) -> None:
-    for i, (x, y) in enumerate(zip(block_digests(a), block_digests(b), strict=False)):
-        end = (i + 1) * BLOCK_TOKENS
-        assert (x == y) == (a[:end] == b[:end])
-
-
-def test_two_clips_in_the_same_text_do_not_collide() -> None:
-    tokens = [7] * 48
-    one, other = (block_digests(tokens, [MediaSpan(d, 4, 30)]) for d in (b"one", b"other"))
-    assert one[0] != other[0] and one[2] != other[2]
-
-
-def test_the_offset_inside_the_media_counts() -> None:
-    tokens = [7] * 16
-    a = block_digests(tokens, [MediaSpan(b"m", 0, 16)])
-    b = block_digests(tokens, [MediaSpan(b"m", -16, 48)])
-    assert a != b
-
-
-def test_media_later_than_a_block_does_not_change_its_name() -> None:
-    tokens = [7] * 48
-    assert block_digests(tokens)[0] == block_digests(tokens, [MediaSpan(b"m", 16, 8)])[0]
-
-
-def test_tenants_and_adapters_are_apart() -> None:
-    tokens = [1] * 16
-    names = {
-        block_digests(tokens, salt=salt, adapter=adapter)[0]
-        for salt, adapter in ((b"", ""), (b"x", ""), (b"", "x"), (b"y", ""))
-    }
-    assert len(names) == 4
 
 
 def test_an_exact_hit_leaves_a_token_to_compute() -> None:

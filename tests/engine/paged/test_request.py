@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookhear.engine.core.request import Phase, Priority
-from lookhear.engine.paged.blocks import BLOCK_TOKENS, MediaSpan, block_digests
+from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.digests import MediaSpan, block_digests
 from lookhear.engine.paged.request import Medium, PagedRequest, PagedSequence
 
 END = 9

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from lookhear import kernels
 from lookhear.engine.core.request import StopReason
 from lookhear.engine.messages import SAMPLE_RATE
-from lookhear.engine.paged.blocks import BLOCK_TOKENS, MediaSpan, block_digests
+from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.digests import MediaSpan, block_digests
 from lookhear.engine.paged.request import PagedRequest
 from lookhear.engine.qwen3_asr.features import HOP
 from lookhear.engine.speech.hypothesis import Hypothesis
