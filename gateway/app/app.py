@@ -20,7 +20,7 @@ from lookhear.gateway.app import browser, health
 from lookhear.gateway.app.bodies import BodyMiddleware
 from lookhear.gateway.app.middleware import AccessMiddleware
 from lookhear.gateway.app.wording import ErrorWording
-from lookhear.gateway.chat.endpoint import chat_completions
+from lookhear.gateway.chat.routes import chat_routes
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.decoding.decoder import Limits
 from lookhear.gateway.decoding.decoders import Decoders
@@ -154,7 +154,7 @@ def create_app(
             Route("/v1/audio/transcriptions", transcriptions.transcriptions, methods=["POST"]),
             Route("/v1/audio/translations", transcriptions.translations, methods=["POST"]),
             Route(LISTEN, listen, methods=["POST"]),
-            Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+            *chat_routes(services),
             Route("/v1/realtime/client_secrets", client_secrets, methods=["POST"]),
             Route("/v1/models", health.models),
             Route("/v1/models/{id:path}", health.model),

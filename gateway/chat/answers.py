@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from lookhear.engine.client.client import EngineUnavailable
 from lookhear.engine.messages import (
@@ -22,13 +23,16 @@ from lookhear.engine.messages import (
     StartAnswer,
 )
 from lookhear.gateway.chat.loading import Question
-from lookhear.gateway.chat.parameters import FIELDS, with_seed
+from lookhear.gateway.checks.answers import INT64
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.telemetry.cadence import Cadence
 
+Fields = Mapping[str, str]
 ChoiceEvent = AnswerStarted | AnswerText | AnswerCall | AnswerCompleted
+NO_FIELDS: Fields = MappingProxyType({})
+TOOL_SCHEMA = ".function.parameters"  # of a tool, in the engine's words
 MOST_UNREAD = 1 << 16  # events; the policy for more is to give the answers up, and to say so
 
 
@@ -47,18 +51,26 @@ class Answers:
         self._open: dict[str, int] = {}  # name -> choice, until the reader has heard its end
         self._unfinished: set[str] = set()  # until the engine has said its end
         self._first: tuple[int, ChoiceEvent] | None = None
+        self._places: list[str] = []
         self._paths: list[list[str]] = []
+        self._fields = NO_FIELDS
         self._asked_at = gateway.clock()
         self._cadence = Cadence(gateway.metrics.inter_token, gateway.clock)
         self._is_closed = False
         self._is_too_slow = False
         self._engine.open_session(self._session, self._hear)
 
-    def ask(self, question: Question, settings: AnswerSettings, choices: int) -> None:
+    def ask(
+        self,
+        question: Question,
+        settings: AnswerSettings,
+        choices: int,
+        fields: Fields = NO_FIELDS,
+    ) -> None:
         """Choices share the prompt and differ in their seeds. The question's pictures are handed
-        over: they are gone from it."""
+        over: they are gone from it. fields: see `Asked`."""
         model = settings.model
-        self._paths = question.paths
+        self._places, self._paths, self._fields = question.places, question.paths, fields
         self._asked_at = self._gateway.clock()
         try:
             self._engine.use_model(self._session, model)
@@ -126,21 +138,22 @@ class Answers:
     def _refusal(self, event: AnswerFailed) -> ApiError:
         """The engine's refusal, about the part or the setting that is to blame."""
         if event.message_index is not None:
-            paths = self._paths[event.message_index]
-            path = f"messages[{event.message_index}]"
+            path = self._places[event.message_index]
             if event.part_index is not None:
-                path = paths[event.part_index]
+                path = self._paths[event.message_index][event.part_index]
             return ApiError(400, f"{path}: {event.message}", code=event.code, param=path)
         message, is_too_long = event.message, event.code == "context_length_exceeded"
         if is_too_long or is_clients_fault(event.code):
-            name = message.partition(":")[0].partition("[")[0]
-            param = FIELDS.get(name)
+            place = message.partition(":")[0]
+            name = place.partition("[")[0]
+            param = self._fields.get(name)
             if name == "tools":
-                param = message.partition(":")[0]
+                param = place.replace(TOOL_SCHEMA, self._fields.get(TOOL_SCHEMA, TOOL_SCHEMA))
+                message = param + message.removeprefix(place)
             elif param is not None:  # by its name on the wire
                 message = param + message.removeprefix(name)
             elif is_too_long:
-                param = "messages"
+                param = self._fields.get("messages")
             return ApiError(400, message, code=event.code, param=param)
         is_busy = event.code.startswith("too_many_")
         return ApiError(503 if is_busy else 500, message, code=event.code)
@@ -155,3 +168,8 @@ class Answers:
             with contextlib.suppress(EngineUnavailable):
                 self._engine.send(CancelAnswer(self._session, name))
         self._engine.close_session(self._session)
+
+
+def with_seed(seed: int, choice: int) -> int:
+    """The seed of a choice: the first has the client's own, and none leaves 64 bits."""
+    return (seed + choice + INT64) % (2 * INT64) - INT64

@@ -1,23 +1,23 @@
-"""`POST /v1/chat/completions`: messages in, answers out, streamed or not."""
+"""A question over HTTP, in whichever dialect: messages in, answers out, streamed or not."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from lookhear.engine.messages import ModelCard
-from lookhear.gateway.chat.answers import Answers
-from lookhear.gateway.chat.completions import Chunks, completion, heading
+from lookhear.engine.messages import AnswerSettings
+from lookhear.gateway.chat.answers import Answers, Fields
+from lookhear.gateway.chat.dialect import Asked, Dialect, Reply
+from lookhear.gateway.chat.lines import pointers
 from lookhear.gateway.chat.loading import Question, check_abilities, load
-from lookhear.gateway.chat.messages import Line, parse_messages, pointers
-from lookhear.gateway.chat.parameters import Parameters, parse_parameters, wrong_type
+from lookhear.gateway.chat.refusals import wrong_type
 from lookhear.gateway.checks.outline import Data, TooMuchJson, parse_json
-from lookhear.gateway.http.errors import ApiError, error_body
+from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.http.notes import notes
 from lookhear.gateway.http.requests import body_of, done_with_body, until_gone
 from lookhear.gateway.services.services import Services, served, services
@@ -25,90 +25,109 @@ from lookhear.gateway.services.services import Services, served, services
 HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
 
-async def chat_completions(request: Request) -> Response:
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What is left of a request once its media are loaded: nothing that is as large as its body.
+    told: headers of the answer."""
+
+    question: Question
+    settings: AnswerSettings
+    choices: int
+    fields: Fields
+    is_streamed: bool
+    told: dict[str, str]
+    reply: Reply
+
+
+async def answer(request: Request, dialect: Dialect) -> Response:
     """Raises ApiError until the answer begins; then errors are events of the stream."""
     gateway = services(request)
     gateway.check_ready()
-    asked, question, card = await _prepared(request, gateway)
+    prepared = await _prepared(request, gateway, dialect)
     done_with_body(request)
-    return await _answer(request, gateway, asked, question, card)
+    return await _answer(request, gateway, prepared)
 
 
-async def _prepared(request: Request, gateway: Services) -> tuple[Parameters, Question, ModelCard]:
+async def _prepared(request: Request, gateway: Services, dialect: Dialect) -> _Prepared:
     """The request, read and checked. Its body may be large: nothing here outlives the call."""
     body = await body_of(request, gateway.config.max_upload_bytes)
     most, max_media = gateway.config.max_json_bytes, gateway.config.max_pictures
-    asked, lines = await gateway.in_thread(lambda: _parse(body, most, max_media))
-    needed = {pointer.kind for pointer in pointers(lines)} - {"audio"}  # which becomes text
+    owner = gateway.access.owner(request.headers)
+
+    def parse() -> Asked:
+        """In a thread: a body may be a hundred megabytes of base64."""
+        return dialect.parse(_object(body, most), max_media, owner)
+
+    asked = await gateway.in_thread(parse)
+    needed = {pointer.kind for pointer in pointers(asked.lines)} - {"audio"}  # which becomes text
     card = served(asked.model or None, gateway.models, "chat", needed)
-    check_abilities(lines, card, gateway)
+    check_abilities(asked.lines, card, gateway)
     gateway.check_ready(card.id)
-    claim = gateway.claim(request, gateway.ids("chatcmpl"))
-    return asked, await until_gone(request, load(lines, gateway, claim)), card
+    claim = gateway.claim(request, gateway.ids("question"))
+    return _Prepared(
+        question=await until_gone(request, load(asked.lines, gateway, claim)),
+        settings=replace(asked.settings, model=card.id),
+        choices=asked.choices,
+        fields=asked.fields,
+        is_streamed=asked.is_streamed,
+        told=notes(card, asked.ignored),
+        reply=asked.reply(card),
+    )
 
 
-async def _answer(
-    request: Request, gateway: Services, asked: Parameters, question: Question, card: ModelCard
-) -> Response:
-    choices = asked.n or 1
-    head = heading(gateway.ids("chatcmpl").replace("_", "-", 1), int(gateway.now()), card)
-    told, answers = notes(card, asked.ignored), Answers(gateway)
-
-    def call_id() -> str:
-        return gateway.ids("call")
-
+async def _answer(request: Request, gateway: Services, asked: _Prepared) -> Response:
+    answers, reply = Answers(gateway), asked.reply
     try:
-        answers.ask(question, asked.settings(card.id), choices)
+        answers.ask(asked.question, asked.settings, asked.choices, asked.fields)
         # What the engine refuses is still an error of its own, not a stream that breaks off.
         await until_gone(request, answers.begin())
-        if asked.stream:
-            chunks = Chunks(head, choices, call_id, include_usage=asked.include_usage)
-            return _EventStream(_stream(answers, chunks), answers, told)
-        events = await until_gone(request, _all(answers))
+        if asked.is_streamed:
+            return _EventStream(answers, reply, asked.told)
+        whole = reply.whole(await until_gone(request, _all(answers)))
     except BaseException:
         answers.close()
+        reply.close()
         raise
     answers.close()
-    return JSONResponse(completion(head, choices, events, call_id), headers=told)
+    reply.close()
+    return JSONResponse(whole, headers=asked.told)
 
 
 class _EventStream(StreamingResponse):
     """Server-sent events. However the response ends, its answers end with it."""
 
-    def __init__(self, content: AsyncIterator[str], answers: Answers, told: dict[str, str]) -> None:
-        super().__init__(content, media_type="text/event-stream", headers=HEADERS | told)
+    def __init__(self, answers: Answers, reply: Reply, told: dict[str, str]) -> None:
+        stream = _stream(answers, reply)
+        super().__init__(stream, media_type="text/event-stream", headers=HEADERS | told)
         self._answers = answers
+        self._reply = reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
             self._answers.close()
+            self._reply.close()
 
 
-async def _stream(answers: Answers, chunks: Chunks) -> AsyncIterator[str]:
+async def _stream(answers: Answers, reply: Reply) -> AsyncIterator[str]:
     try:
         async for choice, event in answers.events():
-            for chunk in chunks.of(choice, event):
-                yield _data(chunk)
-        for chunk in chunks.end():
-            yield _data(chunk)
+            for frame in reply.of(choice, event):
+                yield frame
     except ApiError as error:  # too late for a status
-        yield _data(error_body(error.message, error.type, error.code, error.param))
+        for frame in reply.failed(error):
+            yield frame
     else:
-        yield "data: [DONE]\n\n"
-
-
-def _data(body: dict[str, Any]) -> str:
-    return f"data: {json.dumps(body, ensure_ascii=False, separators=(',', ':'))}\n\n"
+        for frame in reply.end():
+            yield frame
 
 
 async def _all(answers: Answers) -> list[Any]:
     return [event async for event in answers.events()]
 
 
-def _parse(body: Data, most: int, max_media: int) -> tuple[Parameters, list[Line]]:
-    """In a thread: a body may be a hundred megabytes of base64."""
+def _object(body: Data, most: int) -> dict[str, Any]:
     try:
         data = parse_json(body, most)
     except RecursionError:
@@ -120,4 +139,4 @@ def _parse(body: Data, most: int, max_media: int) -> tuple[Parameters, list[Line
         raise ApiError(400, message, param="body") from None
     if not isinstance(data, dict):
         raise wrong_type("body", "a JSON object", data)
-    return parse_parameters(data), parse_messages(data.get("messages"), max_media)
+    return data

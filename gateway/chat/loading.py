@@ -17,7 +17,7 @@ from lookhear.engine.messages import (
     TranscriptionSettings,
     VideoPart,
 )
-from lookhear.gateway.chat.messages import Line, Pointer, pointers
+from lookhear.gateway.chat.lines import Line, Pointer, pointers
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.decoding.results import Picture, Recording
 from lookhear.gateway.fetching.pictures import PictureBudget
@@ -30,9 +30,11 @@ AT_ONCE = 4  # media of one request that are fetched and decoded at a time
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A conversation as the engine takes it. paths: of each part of each message in the request."""
+    """A conversation as the engine takes it. places: of each message in the request; paths: of
+    each part of each."""
 
     messages: list[ChatMessage]
+    places: list[str]
     paths: list[list[str]]
     pictures: dict[str, Picture] = field(default_factory=dict)
 
@@ -79,7 +81,8 @@ async def load(lines: list[Line], gateway: Services, claim: Claim) -> Question:
         )
         for line in lines
     ]
-    return Question(messages, [line.paths for line in lines], loader.pictures)
+    places = [line.path for line in lines]
+    return Question(messages, places, [line.paths for line in lines], loader.pictures)
 
 
 class _Loader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import secrets
 from bisect import insort
@@ -147,6 +148,14 @@ class Access:
         key = _key(headers, subprotocols)
         known = None if key is None or not self._keys else self._known(key)
         return None if known is None else f"key {known}"
+
+    def owner(self, headers: Headers) -> str:
+        """Whose is what the client leaves here: the same for the same key, whichever keys there are
+        beside it. "": nobody needs a key, so all share it."""
+        key = _key(headers, ())
+        if key is None or not self._keys:
+            return ""
+        return hashlib.blake2b(key.encode(), key=self._own_signer, digest_size=16).hexdigest()
 
     def _is_secret(self, key: str) -> bool:
         return has_form(key) and key.encode() not in self._keys

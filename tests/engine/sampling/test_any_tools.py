@@ -18,7 +18,7 @@ from lookhear.engine.markup.hermes import HERMES
 from lookhear.engine.messages import AnswerSettings
 from lookhear.engine.sampling.grammar import GrammarCompiler
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
-from lookhear.gateway.chat.parameters import parse_parameters
+from lookhear.gateway.chat.completions.parameters import parse_parameters
 from lookhear.gateway.http.errors import ApiError
 from tests.engine.sampling.any_schemas import EXAMPLES, NAMED, TOOLS
 from tools.random_checkpoints.qwen3 import write_qwen_tokenizer
@@ -41,7 +41,7 @@ def test_any_tools_are_called_or_refused_in_words(
     tools = [{"type": "function", "function": function} for function in functions]
     body = {"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel}
     try:
-        asked: AnswerSettings = parse_parameters(body).settings("m")
+        asked: AnswerSettings = parse_parameters(body).settings()
     except ApiError as error:
         assert error.status == 400 and error.param and error.message.startswith(error.param)
         return

@@ -20,8 +20,9 @@ import pytest_asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.gateway.chat.messages import parse_messages
-from lookhear.gateway.chat.parameters import parse_parameters, with_seed
+from lookhear.gateway.chat.answers import with_seed
+from lookhear.gateway.chat.completions.messages import parse_messages
+from lookhear.gateway.chat.completions.parameters import parse_parameters
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.fetching.fetcher import Connection, Fetcher
 from lookhear.gateway.fetching.pictures import Pictures
@@ -248,7 +249,7 @@ def nested(levels: int) -> dict[str, Any]:
 def test_response_formats_become_schemas(
     format: dict[str, Any] | None, schema: dict[str, Any] | None
 ) -> None:
-    settings = parse_parameters({"messages": [user("a")], "response_format": format}).settings("m")
+    settings = parse_parameters({"messages": [user("a")], "response_format": format}).settings()
     got = None if settings.schema is None else json.loads(settings.schema)
     assert got == schema
 

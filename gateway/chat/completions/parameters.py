@@ -7,7 +7,6 @@ who asks, or ask for nothing, are not.
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import fields
@@ -17,8 +16,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 
 from lookhear.engine.messages import AnswerSettings, Tool
-from lookhear.gateway.checks.answers import INT32, INT64, SamplingFields, answer_settings
-from lookhear.gateway.checks.checks import Text, WireModel, describe, described, shown
+from lookhear.gateway.chat.refusals import Absent, check_absent, invalid
+from lookhear.gateway.checks.answers import INT32, SamplingFields, answer_settings
+from lookhear.gateway.checks.checks import Text, WireModel, shown
 from lookhear.gateway.checks.tools import CheckedChoice, FunctionWire, ToolChoice, few_tools
 from lookhear.gateway.checks.unread import MOST, unread
 from lookhear.gateway.http.errors import ApiError, wrong
@@ -29,8 +29,7 @@ MAX_TEXTS = 256  # of which an answer may be one
 MAX_PATTERN = 4096  # characters
 ONLY_SCHEMAS = "this server constrains answers by response_format and structured_outputs"
 
-# What a client may not ask for yet -> the values that ask for nothing, and why not.
-ABSENT: dict[str, tuple[tuple[Any, ...], str]] = {
+ABSENT: Absent = {
     "functions": ((None, []), "functions are tools now"),
     "function_call": ((None, "none"), "functions are tools now, say tool_choice"),
     "guided_json": ((None,), ONLY_SCHEMAS),
@@ -149,11 +148,11 @@ class Parameters(SamplingFields):
         """Whether a stream ends with the counts."""
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
-    def settings(self, model: str) -> AnswerSettings:
-        """Of the first choice, in the engine's words; see `with_seed` for the others."""
+    def settings(self) -> AnswerSettings:
+        """Of the first choice, in the engine's words, but for the model."""
         return answer_settings(
             self,
-            model,
+            "",
             secrets.randbits(63),
             max_tokens=self.max_completion_tokens or self.max_tokens,
             min_tokens=self.min_tokens or 0,
@@ -169,18 +168,9 @@ class Parameters(SamplingFields):
         )
 
 
-def with_seed(seed: int, choice: int) -> int:
-    """The seed of a choice: the first has the client's own, and none leaves 64 bits."""
-    return (seed + choice + INT64) % (2 * INT64) - INT64
-
-
 def parse_parameters(body: Mapping[str, Any]) -> Parameters:
     """Raises ApiError, naming the field."""
-    for name, (harmless, why) in ABSENT.items():
-        if body.get(name) not in harmless:
-            expected = f"{shown(harmless[-1])} or nothing, {why}"
-            message = f"{name}: expected {expected}; got {shown(body[name])}"
-            raise ApiError(400, message, code="unsupported_parameter", param=name)
+    check_absent(body, ABSENT)
     try:
         checked = Parameters.model_validate(body)
     except ValidationError as error:
@@ -209,16 +199,3 @@ def _ignored(body: Mapping[str, Any]) -> tuple[str, ...]:
     usual = {name for name, values in USUAL.items() if body.get(name) in values}
     found = unread(body, Parameters, harmless=HARMLESS | usual)
     return tuple(islice((path for path, asks in found if asks), MOST))
-
-
-def wrong_type(param: str, expected: str, value: object) -> ApiError:
-    """A field that holds another kind of value than it should."""
-    return wrong(param, expected, described(value))
-
-
-def invalid(error: ValidationError) -> ApiError:
-    """What pydantic refused; numbers in the path are places in lists: a.0.b is a[0].b."""
-    message, path = describe(error)
-    param = re.sub(r"\.(\d+)", r"[\1]", path)
-    message = param + message.removeprefix(path)
-    return ApiError(400, message, code="invalid_value", param=param or None)

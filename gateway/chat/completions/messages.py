@@ -5,16 +5,15 @@ Every error is an `ApiError` (400) with the path of what is wrong: "messages[0].
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from lookhear.engine.messages import TextPart, ToolCall
-from lookhear.gateway.chat.parameters import wrong_type
-from lookhear.gateway.checks.checks import shown, valid_unicode
+from lookhear.gateway.chat.lines import DETAILS, Kind, Line, Pointer, check_media
+from lookhear.gateway.chat.refusals import text_of, unicode, unsupported, wrong_type
+from lookhear.gateway.checks.checks import shown
 from lookhear.gateway.checks.tools import check_arguments
-from lookhear.gateway.http.errors import ApiError, wrong
+from lookhear.gateway.http.errors import wrong
 
 ROLES = {
     "system": "system",
@@ -24,44 +23,9 @@ ROLES = {
     "tool": "tool",
 }
 MAX_CALLS = 128  # of one message
-DETAILS = {"auto": "auto", "low": "low", "high": "high", "original": "high"}
 TYPES = ("text", "image_url", "video_url", "audio_url", "input_audio")
 
-Kind = Literal["image", "video", "audio"]
 POINTERS: dict[str, Kind] = {"image_url": "image", "video_url": "video", "audio_url": "audio"}
-
-
-@dataclass(frozen=True, slots=True)
-class Pointer:
-    """Media that a message points at. url: or, if is_base64, the file itself. part: path of the
-    part; path: of the URL or the data in it."""
-
-    kind: Kind
-    url: str
-    part: str
-    path: str
-    detail: str = "auto"
-    is_base64: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One message; the rest as in ChatMessage. paths: of the parts, one each."""
-
-    role: str
-    parts: list[TextPart | Pointer]
-    paths: list[str]
-    calls: list[ToolCall] = field(default_factory=list)
-    call: str | None = None
-    thinking: str = ""
-
-
-def pointers(lines: list[Line]) -> Iterator[Pointer]:
-    """Find all media, in order."""
-    for line in lines:
-        for part in line.parts:
-            if isinstance(part, Pointer):
-                yield part
 
 
 def parse_messages(messages: object, max_media: int) -> list[Line]:
@@ -81,10 +45,7 @@ def parse_messages(messages: object, max_media: int) -> list[Line]:
             raise wrong(f"messages[{index}].tool_call_id", expected, shown(line.call))
         called.update(call.id for call in line.calls)
         lines.append(line)
-    for number, pointer in enumerate(pointers(lines), 1):
-        if number > max_media:
-            expected = f"at most {max_media} images, videos and recordings in a request"
-            raise wrong(pointer.part, expected, "more", code="too_many_pictures")
+    check_media(lines, max_media)
     return lines
 
 
@@ -93,26 +54,28 @@ def _line(message: object, path: str) -> Line:
         raise wrong_type(path, "an object with role and content", message)
     given = message.get("role")
     if given == "function":
-        raise _unsupported(f"{path}.role", 'functions are tools now, say "tool"', given)
+        raise unsupported(f"{path}.role", 'functions are tools now, say "tool"', given)
     if not isinstance(given, str) or given not in ROLES:
         raise wrong(f"{path}.role", "system, developer, user, assistant or tool", shown(given))
     role = ROLES[given]
     for name in ("function_call", "audio"):
         if message.get(name) is not None:
             why = "functions are tools now, and nothing speaks here"
-            raise _unsupported(f"{path}.{name}", why, message[name])
+            raise unsupported(f"{path}.{name}", why, message[name])
     calls = parse_calls(message.get("tool_calls"), f"{path}.tool_calls")
     if calls and role != "assistant":
         raise wrong(f"{path}.tool_calls", f"none in a message of the {role}", f"{len(calls)}")
-    call = _text(message, "tool_call_id", path) if role == "tool" else None
+    call = text_of(message, "tool_call_id", path) if role == "tool" else None
     thinking = message.get("reasoning_content") if role == "assistant" else None
-    line = partial(Line, role, calls=calls, call=call, thinking=_thinking(thinking, path))
+    line = partial(
+        Line, role, path=path, calls=calls, call=call, thinking=_thinking(thinking, path)
+    )
     content, where = message.get("content"), f"{path}.content"
     if content is None and calls:
         return line([], [])
     if isinstance(content, str):
         is_empty = bool(calls) and not content
-        return line([], []) if is_empty else line([TextPart(_unicode(content, where))], [where])
+        return line([], []) if is_empty else line([TextPart(unicode(content, where))], [where])
     if not isinstance(content, list):
         raise wrong_type(where, "a string or a list of parts", content)
     if not content:
@@ -143,17 +106,17 @@ def _call(value: object, path: str) -> ToolCall:
     function, where = value.get("function"), f"{path}.function"
     if not isinstance(function, dict):
         raise wrong_type(where, "an object with name and arguments", function)
-    arguments = _text(function, "arguments", where) or "{}"
+    arguments = text_of(function, "arguments", where) or "{}"
     try:
         check_arguments(arguments)
     except ValueError as error:
         raise wrong(f"{where}.arguments", "a JSON object as text", str(error)) from None
-    return ToolCall(_text(value, "id", path), _text(function, "name", where), arguments)
+    return ToolCall(text_of(value, "id", path), text_of(function, "name", where), arguments)
 
 
 def _thinking(value: object, path: str) -> str:
     """Of an answer before, which clients hand back. Other servers' kinds of it are ignored."""
-    return _unicode(value, f"{path}.reasoning_content") if isinstance(value, str) else ""
+    return unicode(value, f"{path}.reasoning_content") if isinstance(value, str) else ""
 
 
 def _part(part: object, path: str, role: str) -> TextPart | Pointer:
@@ -161,11 +124,11 @@ def _part(part: object, path: str, role: str) -> TextPart | Pointer:
         raise wrong_type(path, "an object with a type", part)
     type = part.get("type")
     if type == "refusal" and role == "assistant":  # what a model would not say is text too
-        return TextPart(_text(part, "refusal", path))
+        return TextPart(text_of(part, "refusal", path))
     if type not in TYPES:
         raise wrong(f"{path}.type", f"one of {', '.join(TYPES)}", shown(type))
     if type == "text":
-        return TextPart(_text(part, "text", path))
+        return TextPart(text_of(part, "text", path))
     if role != "user":
         raise wrong(f"{path}.type", f'"text" in a message of the {role}', shown(type))
     if type == "input_audio":
@@ -178,13 +141,13 @@ def _pointer(part: dict[str, Any], type: str, path: str) -> Pointer:
     target, where = part.get(type), f"{path}.{type}"
     kind = POINTERS[type]
     if isinstance(target, str):
-        return Pointer(kind, _unicode(target, where), path, where)
+        return Pointer(kind, unicode(target, where), path, where)
     if not isinstance(target, dict):
         raise wrong_type(where, "an object with a url", target)
     detail = target.get("detail") or "auto"
     if kind == "image" and (not isinstance(detail, str) or detail not in DETAILS):
         raise wrong(f"{where}.detail", "auto, low or high", shown(detail))
-    url = _text(target, "url", where)
+    url = text_of(target, "url", where)
     return Pointer(kind, url, path, f"{where}.url", DETAILS[detail] if kind == "image" else "auto")
 
 
@@ -196,24 +159,5 @@ def _recording(part: dict[str, Any], path: str) -> Pointer:
     format = target.get("format")
     if format is not None and not isinstance(format, str):
         raise wrong_type(f"{where}.format", "a string", format)
-    data = _text(target, "data", where)
+    data = text_of(target, "data", where)
     return Pointer("audio", data, path, f"{where}.data", is_base64=True)
-
-
-def _text(part: dict[str, Any], name: str, path: str) -> str:
-    value = part.get(name)
-    if not isinstance(value, str):
-        raise wrong_type(f"{path}.{name}", "a string", value)
-    return _unicode(value, f"{path}.{name}")
-
-
-def _unicode(text: str, path: str) -> str:
-    try:
-        return valid_unicode(text)
-    except ValueError:
-        raise wrong(path, "valid Unicode text", "a lone surrogate") from None
-
-
-def _unsupported(path: str, why: str, value: object) -> ApiError:
-    message = f"{path}: expected none, {why}; got {shown(value)}"
-    return ApiError(400, message, code="unsupported_parameter", param=path)

@@ -20,7 +20,10 @@ from lookhear.engine.messages import (
     ModelCard,
 )
 from lookhear.gateway.chat.answers import ChoiceEvent
+from lookhear.gateway.chat.dialect import frame
+from lookhear.gateway.http.errors import ApiError, error_body
 
+CHUNK = "chat.completion.chunk"
 NEVER = -9999.0  # OpenAI's number for what is as good as impossible; JSON has no infinity
 
 
@@ -80,26 +83,8 @@ class _Choice:
         }
 
 
-def completion(
-    heading: dict[str, Any],
-    choices: int,
-    events: Iterable[tuple[int, ChoiceEvent]],
-    call_id: Callable[[], str],
-) -> dict[str, Any]:
-    """The body of an answer that is not streamed. call_id: a fresh one for every call."""
-    parts = [_Choice(call_id) for _ in range(choices)]
-    for choice, event in events:
-        parts[choice].take(event)
-    return {
-        **heading,
-        "object": "chat.completion",
-        "choices": [part.on_wire(index) for index, part in enumerate(parts)],
-        "usage": usage([part.usage for part in parts]),
-    }
-
-
-class Chunks:
-    """The chunks of a streamed answer. call_id: a fresh one for every call."""
+class Reply:
+    """The answer to one request, whole or in chunks. call_id: a fresh one for every call."""
 
     def __init__(
         self,
@@ -110,12 +95,24 @@ class Chunks:
         include_usage: bool,
     ) -> None:
         self._call_id = call_id
-        self._heading = {**heading, "object": "chat.completion.chunk"}
+        self._heading = heading
         self._include_usage = include_usage
         self._usages = [AnswerUsage()] * choices
         self._begun: set[int] = set()
 
-    def of(self, choice: int, event: ChoiceEvent) -> list[dict[str, Any]]:
+    def whole(self, events: Iterable[tuple[int, ChoiceEvent]]) -> dict[str, Any]:
+        """The body of an answer that is not streamed."""
+        parts = [_Choice(self._call_id) for _ in self._usages]
+        for choice, event in events:
+            parts[choice].take(event)
+        return {
+            **self._heading,
+            "object": "chat.completion",
+            "choices": [part.on_wire(index) for index, part in enumerate(parts)],
+            "usage": usage([part.usage for part in parts]),
+        }
+
+    def of(self, choice: int, event: ChoiceEvent) -> list[str]:
         """What one event becomes. The first chunk of a choice has its role."""
         chunks = []
         if choice not in self._begun:
@@ -138,13 +135,19 @@ class Chunks:
             case AnswerCompleted():
                 self._usages[choice] = event.usage
                 chunks.append(self._chunk(choice, {}, reason=event.reason))
-        return chunks
+        return [frame(chunk) for chunk in chunks]
 
-    def end(self) -> list[dict[str, Any]]:
+    def end(self) -> list[str]:
         """What follows when every choice is complete."""
-        if not self._include_usage:
-            return []
-        return [{**self._heading, "choices": [], "usage": usage(self._usages)}]
+        last = {**self._heading, "object": CHUNK, "choices": [], "usage": usage(self._usages)}
+        return [*([frame(last)] if self._include_usage else []), "data: [DONE]\n\n"]
+
+    def failed(self, error: ApiError) -> list[str]:
+        """An event that is an error, as over HTTP."""
+        return [frame(error_body(error.message, error.type, error.code, error.param))]
+
+    def close(self) -> None:
+        """Nothing of it is kept."""
 
     def _chunk(
         self,
@@ -154,7 +157,7 @@ class Chunks:
         reason: str | None = None,
     ) -> dict[str, Any]:
         told = {"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
-        chunk = {**self._heading, "choices": [told]}
+        chunk = {**self._heading, "object": CHUNK, "choices": [told]}
         return {**chunk, "usage": None} if self._include_usage else chunk
 
 
