@@ -172,7 +172,7 @@ def live_options(params: QueryParams) -> LiveOptions:
         hints=asked.hints,
         tells_language=asked.tells_language,
         keyterms=asked.keyterms,
-        format=_format(query),
+        format=live_format(query),
         interim=query.flag("interim_results"),
         endpointing=_endpointing(query) if ends_speech else None,
         ends_speech=ends_speech,
@@ -234,7 +234,8 @@ def _endpointing(query: Query) -> int | None:
         raise wrong("endpointing", expected, shown(query.text("endpointing"))) from None
 
 
-def _format(query: Query) -> AudioFormat:
+def live_format(query: Query) -> AudioFormat:
+    """Of the audio that comes. Raises ProtocolError."""
     name, encodings = query.text("encoding"), ", ".join(ENCODINGS)
     if name is None:
         got = "nothing, so containers such as WebM or WAV, which are not heard live"

@@ -33,13 +33,14 @@ FLOOR = 0.02  # of a probability: nobody is surer than that
 class Patience:
     """Times are milliseconds of silence. What is surely over ends as soon as its words are known,
     what is likely over after likely_ms, everything after cap_ms. silence_ms: ends a turn that
-    nobody could judge."""
+    nobody could judge. guess: so probable, it is worth while to go on as if it were over."""
 
     sure: float
     likely: float
     likely_ms: int
     cap_ms: int
     silence_ms: int
+    guess: float = LIKELY
 
     @property
     def pauses_ms(self) -> tuple[int, ...]:
@@ -51,6 +52,10 @@ class Patience:
         if over is None:
             return pause_ms >= self.silence_ms
         return over >= self.sure or (over >= self.likely and pause_ms >= self.likely_ms)
+
+    def may_be_over(self, over: float | None) -> bool:
+        """Whether it is worth while to go on as if the turn were over. over: as in `is_over`."""
+        return over is None or over >= self.guess
 
 
 def probability(sound: float | None, words: float | None) -> float | None:
@@ -82,11 +87,6 @@ class Signs:
             self._without = 0
         elif transcript.strip():
             self._without += 1
-
-
-def may_be_over(over: float | None) -> bool:
-    """Whether it is worth while to go on as if the turn were over. over: as in `is_over`."""
-    return over is None or over >= LIKELY
 
 
 def log_odds(probability: float) -> float:

@@ -10,7 +10,7 @@ from lookhear.engine.messages import AnswerSettings, ModelCard, TranscriptionSet
 from lookhear.gateway.checks.answers import Sampling, answer_settings
 from lookhear.gateway.checks.models import chat_models, speech_models, with_keywords
 from lookhear.gateway.checks.tools import FunctionWire, ToolChoice
-from lookhear.gateway.realtime.patience import PATIENCE, Eagerness
+from lookhear.gateway.realtime.patience import PATIENCE, Eagerness, Patience
 from lookhear.media.audio.pcm import AudioFormat
 from lookhear.media.voice.vad import VadConfig
 
@@ -27,13 +27,19 @@ class TurnDetection:
     prefix_padding_ms: int = 300  # of audio before the speech that is heard with it
     silence_duration_ms: int = 500  # without speech that ends a turn
     eagerness: Eagerness = "auto"  # to end a turn; instead of the three above with semantic_vad
+    own_patience: Patience | None = None  # instead of the eagerness's
     create_response: bool = True  # a turn is answered
     interrupt_response: bool = True  # speech ends the answer under way
+
+    @property
+    def patience(self) -> Patience:
+        """How long pauses may last with semantic_vad; when a guess is made, with either."""
+        return self.own_patience or PATIENCE[self.eagerness]
 
     def vad(self, *, hears_ends: bool = False) -> VadConfig:
         """What the voice detector is told. hears_ends: there is who can tell them by sound."""
         if self.type == "semantic_vad":
-            patience = PATIENCE[self.eagerness]
+            patience = self.patience
             if hears_ends:
                 pauses = patience.pauses_ms
                 return VadConfig(silence_duration_ms=patience.cap_ms, pauses_ms=pauses)

@@ -314,6 +314,7 @@ class Dialogue:
         converse = self._settings.converse
         if converse is None:
             self._owed = False
+            self._tell_end(self.turns.heard)
         else:
             is_quiet = not self.turns.is_speaking and not self.turns.pending
             is_free = self.responses.default is None and not is_reserved
@@ -354,7 +355,7 @@ class Dialogue:
         elif turn is not None and turn.committed_at is None:
             if turn.guess is not None and self._paused != turn.item:
                 self._paused = turn.item
-                self._emitter.send(events.EagerEnd(turn.item, turn.guess))
+                self._emitter.send(events.EagerEnd(turn.item, turn.guess, turn.over))
             elif turn.guess is None and self._paused == turn.item:
                 self._paused = None
                 self._emitter.send(events.EagerResumed(turn.item))

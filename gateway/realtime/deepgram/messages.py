@@ -21,8 +21,8 @@ CANNOT_CONFIGURE = "CONFIGURE_INTERNAL_ERROR"
 DEPTH = 8  # levels of nesting
 
 
-def read(text: str) -> dict[str, Any]:
-    """The message, whose type is one of `TYPES`. Raises ProtocolError."""
+def read(text: str, types: Sequence[str] = TYPES) -> dict[str, Any]:
+    """The message, whose type is one of these. Raises ProtocolError."""
     try:
         message = json.loads(text)
         check_json(message, DEPTH)
@@ -30,8 +30,8 @@ def read(text: str) -> dict[str, Any]:
         raise _problem("message", "a JSON object", text) from None
     if not isinstance(message, dict):
         raise _problem("message", "a JSON object", message)
-    if message.get("type") not in TYPES:
-        raise _problem("type", f"one of {', '.join(TYPES)}", message.get("type"))
+    if message.get("type") not in types:
+        raise _problem("type", f"one of {', '.join(types)}", message.get("type"))
     if message.get("channel") not in (None, 0, [0]):
         raise _problem("channel", "0, the only one", message["channel"])
     return message

@@ -51,6 +51,12 @@ class Turn:
         self.logprobs += [token.logprob for token in logprobs or ()]
         self.guess = self.guess[len(text) :] if self.guess.startswith(text) else ""
 
+    @property
+    def confidence(self) -> float | None:
+        """Of the open piece, by its tokens; None: they are not known."""
+        sure = self.logprobs
+        return math.exp(sum(sure) / len(sure)) if sure else None
+
     def is_full(self, more: str, came: float) -> bool:
         """Whether the open piece is over before `more`. came: where the audio ends that came."""
         is_apart = more[:1].isspace() or self.text[-1:].isspace()
@@ -83,8 +89,6 @@ class Turn:
         return result
 
     def _result(self, text: str, end: float) -> Json:
-        sure = self.logprobs
-        confidence = math.exp(sum(sure) / len(sure)) if sure else None
         return {
             "type": "Results",
             "channel_index": [0, 1],
@@ -93,7 +97,7 @@ class Turn:
             "is_final": False,
             "speech_final": False,
             "channel": {
-                "alternatives": [shapes.alternative(text, self.words, self.start, confidence)]
+                "alternatives": [shapes.alternative(text, self.words, self.start, self.confidence)]
             },
             "from_finalize": False,
         }

@@ -6,11 +6,9 @@ from lookhear.gateway.realtime.listening.turn import Turn
 from lookhear.gateway.realtime.patience import (
     FIRST_PAUSE_MS,
     MAX_LAG,
-    PATIENCE,
     WORDS_MS,
-    Eagerness,
+    Patience,
     Signs,
-    may_be_over,
     probability,
 )
 
@@ -28,20 +26,21 @@ class Pauses:
         self._signs.read(transcript)
         self._lag = lag
 
-    def is_over(self, turn: Turn, pause_ms: int, voiced_until: int, eagerness: Eagerness) -> bool:
+    def is_over(self, turn: Turn, pause_ms: int, voiced_until: int, patience: Patience) -> bool:
         """Whether the turn ends here. Its words are waited for a while."""
         if pause_ms < WORDS_MS and self._signs.are_written and not turn.is_heard(voiced_until):
             return False
-        return PATIENCE[eagerness].is_over(pause_ms, self._over(turn, voiced_until))
+        return patience.is_over(pause_ms, self.over(turn, voiced_until))
 
-    def guess(self, turn: Turn, pause_ms: int, voiced_until: int) -> str | None:
+    def guess(self, turn: Turn, pause_ms: int, voiced_until: int, patience: Patience) -> str | None:
         """All that the turn says, if it is probably over."""
         is_long = pause_ms >= FIRST_PAUSE_MS and self._lag <= MAX_LAG
         said = turn.hypothesis
-        is_over = is_long and said.strip() and may_be_over(self._over(turn, voiced_until))
+        is_over = is_long and said.strip() and patience.may_be_over(self.over(turn, voiced_until))
         return said if is_over else None
 
-    def _over(self, turn: Turn, voiced_until: int) -> float | None:
-        """How probably all is said, by the sound of the pause and the words before it."""
+    def over(self, turn: Turn, voiced_until: int) -> float | None:
+        """How probably all is said, by the sound of the pause and the words before it. None: the
+        sound was not judged."""
         is_known = self._signs.are_written and turn.is_heard(voiced_until)
         return probability(turn.sound, turn.ended if is_known else None)

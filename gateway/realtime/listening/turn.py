@@ -47,6 +47,7 @@ class Turn:
     logprobs: list[TokenLogprob] = field(default_factory=list)
     sound: float | None = None  # how probably it is over by it, if somebody said so
     guess: str | None = None  # all that it says, if it is probably over; kept when it is committed
+    over: float | None = None  # how probably it is, when that was guessed
 
     def __post_init__(self) -> None:
         self.name = self.name or self.item

@@ -35,7 +35,7 @@ from lookhear.gateway.realtime.protocol.refusals import (
     too_long,
     turn_refused,
 )
-from lookhear.gateway.realtime.settings import SessionSettings
+from lookhear.gateway.realtime.settings import SessionSettings, TurnDetection
 from lookhear.gateway.telemetry.ids import IdFactory
 from lookhear.media.voice.vad import SpeechPaused, SpeechStarted, SpeechStopped
 
@@ -146,8 +146,9 @@ class Turns:
                     self._speech_started(event.sample)
                 elif self._turn is not None and self._is_over(event, heard.over):
                     self._feed(self._turn, event.sample, now, event_id)
-                    self._commit(event.sample, now, by_voice=True)
-                    if isinstance(event, SpeechPaused):
+                    is_pause = isinstance(event, SpeechPaused)
+                    self._commit(event.sample, now, by_voice=True, judged=is_pause)
+                    if is_pause:
                         speaking = False
                         self._emitter.put(ResetIntake(event.sample))
         self._speaking = speaking
@@ -173,7 +174,7 @@ class Turns:
             return False
         self._turn.sound = over
         return self._pauses.is_over(
-            self._turn, event.milliseconds, self._voiced_until, detection.eagerness
+            self._turn, event.milliseconds, self._voiced_until, detection.patience
         )
 
     def _guess(self, turn: Turn) -> None:
@@ -182,7 +183,9 @@ class Turns:
         if silence == 0:
             turn.sound = None  # it was another pause's
         pause_ms = silence * 1000 // SAMPLE_RATE
-        turn.guess = self._pauses.guess(turn, pause_ms, self._voiced_until)
+        patience = (self._settings.turn_detection or TurnDetection()).patience
+        turn.guess = self._pauses.guess(turn, pause_ms, self._voiced_until, patience)
+        turn.over = self._pauses.over(turn, self._voiced_until)
 
     def _speech_started(self, sample: int) -> None:
         if self._turn is None:
@@ -281,8 +284,8 @@ class Turns:
             self._commit(self._recent.end, now, by_voice=False)
             self._end_listening()
 
-    def _commit(self, end: int, now: float, *, by_voice: bool) -> None:
-        """The open turn becomes an item."""
+    def _commit(self, end: int, now: float, *, by_voice: bool, judged: bool = False) -> None:
+        """The open turn becomes an item. judged: before the silence was as long as it may be."""
         turn, self._turn = self._turn, None
         assert turn is not None
         turn.committed_at = now
@@ -295,8 +298,9 @@ class Turns:
             self._emitter.submit(EndTurn(self._emitter.session, turn.name))
         item, previous = Item(turn.item, content=[AudioContent()]), self._conversation.last_id
         self._listener.add_item(item)
-        start = turn.start / SAMPLE_RATE
-        self._emitter.send(events.TurnCommitted(item, previous, start, turn.seconds, by_voice))
+        over = self._pauses.over(turn, self._voiced_until)
+        place = turn.start / SAMPLE_RATE, turn.seconds
+        self._emitter.send(events.TurnCommitted(item, previous, *place, by_voice, over, judged))
         self.turns_committed += 1
         if turn.failure is not None:
             self._failed(turn, turn.failure)

@@ -76,7 +76,7 @@ def session(
         detection = settings.turn_detection
         if detection is not None and detection.type == "semantic_vad":
             extensions["turn_end"] = settings.turn_end
-        if converse is not None:
+        if converse is not None or settings.eager is not None:
             extensions["eager"] = settings.eager
         if toys:
             extensions["toys"] = list(toys)

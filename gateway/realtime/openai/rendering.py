@@ -83,7 +83,7 @@ def server_events(event: SessionEvent) -> list[Json]:
         case events.FrameKept(timestamp_ms, frames):
             kept = {"timestamp_ms": timestamp_ms, "frames": frames}
             return [{"type": "lookhear.input_video_frame.kept", **kept}]
-        case events.EagerEnd(item, text):
+        case events.EagerEnd(item, text=text):
             return [{"type": "lookhear.eager", "status": "end", "item_id": item, "text": text}]
         case events.EagerResumed(item):
             return [{"type": "lookhear.eager", "status": "resumed", "item_id": item}]

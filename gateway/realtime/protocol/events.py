@@ -91,10 +91,12 @@ class SpeakingStopped:
 
 @dataclass(frozen=True, slots=True)
 class EagerEnd:
-    """The turn is probably over. text: what it is thought to say."""
+    """The turn is probably over. text: what it is thought to say. over: how probably it is; None:
+    nobody judged its sound."""
 
     item: str
     text: str
+    over: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +117,17 @@ class FellSilent:
 @dataclass(frozen=True, slots=True)
 class TurnCommitted:
     """A turn became an item of the conversation. start, seconds: where on the session's clock it
-    begins and how long it is, in seconds. by_voice: a pause ended it, no command."""
+    begins and how long it is, in seconds. by_voice: a pause ended it, no command. over: how
+    probably all was said, None: nobody judged its sound. was_judged: that ended it, before the
+    silence was as long as it may be."""
 
     item: Item
     previous: str | None
     start: float
     seconds: float
     by_voice: bool = False
+    over: float | None = None
+    was_judged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

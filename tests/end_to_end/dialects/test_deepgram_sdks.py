@@ -60,6 +60,48 @@ with client.listen.v1.connect(
 print(" ".join(filter(None, said)))
 print(bool(shown) and kinds[-1], set(kinds) <= {"ListenV1Results", "ListenV1Metadata"})
 """
+FLUX_PY = """
+import sys, threading
+from deepgram import DeepgramClient
+from deepgram.environment import DeepgramClientEnvironment
+from deepgram.core.events import EventType
+from deepgram.listen.v2.types import ListenV2Configure, ListenV2ConfigureThresholds
+
+http, ws = f"http://127.0.0.1:{sys.argv[1]}", f"ws://127.0.0.1:{sys.argv[1]}"
+places = DeepgramClientEnvironment(base=http, production=ws, agent=ws, agent_rest=http)
+client = DeepgramClient(api_key=sys.argv[3], environment=places)
+said, kinds = [], []
+
+def hear(message):
+    kinds.append(type(message).__name__)
+    if message.type == "TurnInfo":
+        kinds.append(message.event)
+        if message.event == "EndOfTurn":
+            said.append(message.transcript)
+            kinds.append(message.trigger)
+
+options = dict(model="flux-general-en", encoding="linear16", sample_rate="24000")
+with client.listen.v2.connect(
+    **options, eager_eot_threshold="0.4", eot_threshold="0.7", eot_timeout_ms="5000"
+) as connection:
+    connection.on(EventType.MESSAGE, hear)
+    connection.on(EventType.ERROR, lambda error: kinds.append(repr(error)))
+    listening = threading.Thread(target=connection.start_listening)
+    listening.start()
+    with open(sys.argv[2], "rb") as file:
+        data = file.read()[44:]
+    thresholds = ListenV2ConfigureThresholds(eot_threshold=0.8, eot_timeout_ms=3000)
+    connection.send_configure(ListenV2Configure(type="Configure", thresholds=thresholds))
+    for first in range(0, len(data), 3840):
+        connection.send_media(data[first : first + 3840])
+    connection.send_force_end_turn()
+    connection.send_close_stream()
+    listening.join(60)
+print(" ".join(said))
+known = {"ListenV2Connected", "ListenV2ConfigureSuccess", "ListenV2TurnInfo", "manual"}
+turns = {"StartOfTurn", "Update", "EagerEndOfTurn", "TurnResumed", "EndOfTurn"}
+print(kinds[:2], kinds[-3:], set(kinds) - known - turns)
+"""
 REFUSED_PY = """
 import sys
 from deepgram import DeepgramClient
@@ -148,6 +190,38 @@ for (let first = 0; first < data.length; first += 3200)
 connection.sendFinalize({ type: "Finalize" });
 connection.sendCloseStream({ type: "CloseStream" });
 """
+FLUX_JS = """
+import { DeepgramClient } from "@deepgram/sdk";
+import { readFileSync } from "node:fs";
+const [port, path, apiKey] = process.argv.slice(2);
+const http = `http://127.0.0.1:${port}`, ws = `ws://127.0.0.1:${port}`;
+const environment = { base: http, production: ws, agent: ws, agentRest: http };
+const client = new DeepgramClient({ apiKey, environment });
+const connection = await client.listen.v2.connect({
+  model: "flux-general-en", encoding: "linear16", sample_rate: 24000,
+  eager_eot_threshold: 0.4, eot_threshold: 0.7, eot_timeout_ms: 5000,
+});
+const said = [], kinds = [];
+connection.on("message", (message) => {
+  kinds.push(message.event ?? message.type);
+  if (message.event === "EndOfTurn") said.push(message.transcript);
+});
+connection.on("error", (error) => kinds.push(String(error)));
+connection.on("close", (event) => {
+  console.log(said.join(" "));
+  console.log(kinds.slice(0, 2).join(" "), kinds.at(-1), event.code);
+  process.exit(0);
+});
+connection.connect();
+await connection.waitForOpen();
+const data = readFileSync(path).subarray(44);
+const thresholds = { eot_threshold: 0.8, eot_timeout_ms: 3000 };
+connection.sendConfigure({ type: "Configure", thresholds });
+for (let first = 0; first < data.length; first += 3840)
+  connection.sendMedia(data.subarray(first, first + 3840));
+connection.sendForceEndTurn({ type: "ForceEndTurn" });
+connection.sendCloseStream({ type: "CloseStream" });
+"""
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +262,18 @@ def test_live_in_javascript(port: int, recording: Path, tmp_path: Path) -> None:
     needs_node("@deepgram/sdk")
     out = run_node(LIVE_JS, tmp_path, str(port), str(recording), KEY)
     assert out == [SAID.text, "Metadata 1000"]
+
+
+def test_turns_in_python(port: int, recording: Path, python: str) -> None:
+    out = run([python, "-c", FLUX_PY, str(port), str(recording), KEY])
+    first, last = ["ListenV2Connected", "ListenV2ConfigureSuccess"], ["EndOfTurn", "manual"]
+    assert out == [SAID.text, f"{first} {['ListenV2TurnInfo', *last]} set()"]
+
+
+def test_turns_in_javascript(port: int, recording: Path, tmp_path: Path) -> None:
+    needs_node("@deepgram/sdk")
+    out = run_node(FLUX_JS, tmp_path, str(port), str(recording), KEY)
+    assert out == [SAID.text, "Connected ConfigureSuccess EndOfTurn 1000"]
 
 
 def test_files_in_python(port: int, recording: Path, python: str) -> None:

@@ -109,3 +109,11 @@ def test_what_the_detector_is_told() -> None:
     server = SessionSettings("m", hears_ends=True)
     assert (server.turn_end, server.vad().pauses_ms) == ("silence", ())
     assert SessionSettings("m", turn_detection=None, hears_ends=True).turn_end is None
+
+
+def test_a_session_may_have_a_patience_of_its_own() -> None:
+    own = Patience(sure=0.9, likely=0.9, likely_ms=0, cap_ms=3000, silence_ms=700, guess=0.6)
+    detection = TurnDetection(type="semantic_vad", eagerness="high", own_patience=own)
+    assert detection.patience is own and detection.vad().silence_duration_ms == 700
+    assert detection.vad(hears_ends=True).silence_duration_ms == 3000
+    assert own.may_be_over(0.6) and own.may_be_over(None) and not own.may_be_over(0.5)

@@ -11,7 +11,7 @@ import numpy as np
 from lookhear.engine.messages import StartTurn, TextProvisional
 from lookhear.gateway.realtime.listening.audio_intake import Heard
 from lookhear.gateway.realtime.listening.turn import HEARD
-from lookhear.gateway.realtime.protocol.outputs import Output, ResetIntake, Submit
+from lookhear.gateway.realtime.protocol.outputs import Output, ResetIntake, Send, Submit
 from lookhear.media.voice.vad import SpeechPaused, SpeechStarted
 from tests.gateway.scripted import SESSION, Script
 
@@ -124,3 +124,19 @@ def test_only_semantic_detection_says_what_ends_a_turn() -> None:
     assert "turn_end" not in update(script, type="server_vad")
     tuned = replace(script.protocol.settings, turn_detection=None)
     assert tuned.turn_end is None
+
+
+def test_who_only_transcribes_may_hear_of_probable_ends_too() -> None:
+    """On request; and the turn goes on when somebody does."""
+    for wanted, told in ((True, ["end", "resumed"]), (None, [])):
+        script = listening()
+        script.update({"lookhear": {"eager": wanted}})
+        protocol, one = script.protocol, np.zeros(SECOND, np.float32)
+        turn = started(protocol.hear(Heard(one, [SpeechStarted(0)], SECOND, True), now=1.0))
+        protocol.engine(TextProvisional(SESSION, turn, "It is", SECOND + HEARD, 0.5), now=1.1)
+        pause = SpeechPaused(SECOND + 3200, 200)
+        quiet = np.zeros(3300, np.float32)
+        outputs = protocol.hear(Heard(quiet, [pause], SECOND, True, over=0.5), now=1.2)
+        outputs += protocol.hear(Heard(one, [], 2 * SECOND + 3300, True), now=2.0)
+        frames = [output.event for output in outputs if isinstance(output, Send)]
+        assert [f["status"] for f in frames if f["type"] == "lookhear.eager"] == told
