@@ -46,7 +46,8 @@ def _timed(entry: Mapping[str, Any], key: str) -> TimedText:
 class Model:
     """A served model: id is what `model=` takes; created in seconds since 1970. toy: it knows a
     small closed world. abilities: among "transcribe", "translate", "chat", "image", "video".
-    reason: why it is served, if the server chose it. The last three are told by lookhear alone."""
+    reason: why it is served, if the server chose it. languages: that it hears, by code; empty: one
+    alone, or not said. The last four are told by lookhear alone."""
 
     id: str
     owned_by: str
@@ -54,6 +55,7 @@ class Model:
     toy: bool = False
     abilities: tuple[str, ...] = ()
     reason: str = ""
+    languages: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Model:
@@ -65,4 +67,5 @@ class Model:
             data.get("toy") is True,
             tuple(map(str, data.get("abilities") or ())),
             str(data.get("reason", "")),
+            tuple(map(str, data.get("languages") or ())),
         )

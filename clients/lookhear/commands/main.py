@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import cast
 
 import lookhear
-from lookhear.commands import chat, environment, listen, transcribe
+from lookhear.commands import chat, environment, listen, transcribe, wyoming
 from lookhear.commands.server_choice import EXPLANATION, NEEDS_SERVER, add_server_arguments
 from lookhear.errors import (
     KEY_HINT,
@@ -123,6 +123,11 @@ def _parser(
             chat,
             "ask about pictures and videos, or talk",
             "Ask QUESTION, perhaps about pictures; without one, converse.",
+        ),
+        (
+            wyoming,
+            "serve Home Assistant and others that speak Wyoming",
+            "Transcribe for clients of the Wyoming protocol, until Ctrl-C.",
         ),
     ):
         name = module.__name__.rpartition(".")[2]

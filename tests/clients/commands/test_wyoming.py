@@ -1,0 +1,32 @@
+"""`lookhear wyoming`: what it says where it cannot begin."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from lookhear.commands import main as cli
+from tests.clients.counting_server import CountingServer
+from tests.clients.threads import on_thread
+
+
+def test_what_is_missing_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("lookhear.wyoming")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "wyoming", None)
+    for name in [name for name in sys.modules if name.startswith("wyoming.")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    assert cli.main(["wyoming", "--server", "http://127.0.0.1:1"]) == 2
+    said = capsys.readouterr().err
+    assert 'pip install "lookhear[wyoming]"' in said and "Traceback" not in said
+
+
+def test_a_place_that_is_none_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("wyoming")
+    counting = CountingServer()
+    with on_thread(counting.running()):
+        assert cli.main(["wyoming", "--server", counting.url, "--uri", "stdio://"]) == 2
+    assert "--uri: expected tcp://HOST[:PORT]" in capsys.readouterr().err
