@@ -76,7 +76,7 @@ def text_of(told: list[Any]) -> str:
     streamed = "".join(e.data["text"] for e in told if e.type == "transcript-chunk")
     assert streamed == whole.text and told[0].type == "transcript-start"
     assert whole.language == "en"
-    return whole.text
+    return str(whole.text)
 
 
 async def test_what_is_served_is_told(port: int) -> None:
