@@ -25,7 +25,7 @@ from lookhear.kernels.linear import (
     pack_linear,
     supports_half_weights,
 )
-from lookhear.kernels.log_mel import log_mel, mel_filters
+from lookhear.kernels.log_mel import log_mel, log_mel_chunks, mel_filters
 from lookhear.kernels.norms import add_layer_norm_, add_rms_norm, layer_norm, rms_norm
 from lookhear.kernels.paged_attention import Span, paged_attention, paged_write, spans
 from lookhear.kernels.rope import rope, rope_angles, rope_factors, rope_frequencies
@@ -50,6 +50,7 @@ __all__ = [
     "layer_norm",
     "linear",
     "log_mel",
+    "log_mel_chunks",
     "mel_filters",
     "norm_linear",
     "norm_rope_write",

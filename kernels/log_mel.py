@@ -19,6 +19,7 @@ HOP = 160  # samples from one frame to the next
 NUM_BINS = FFT_SIZE // 2 + 1
 DYNAMIC_RANGE = 8.0  # decades kept below the loudest value of a row
 POWER_FLOOR = 1e-10
+QUIETEST = -10.0  # decades: of the floor
 
 
 @has_triton
@@ -38,6 +39,38 @@ def log_mel(samples: Tensor, filters: Tensor) -> Tensor:
     padded = torch.nn.functional.pad(samples[:, None], (edge, edge), mode="reflect")[:, 0]
     mel = log10_mel(padded, filters)[..., : samples.shape[1] // HOP]
     return normalised(mel, mel.amax(dim=(1, 2), keepdim=True))
+
+
+@has_triton
+def log_mel_chunks(
+    samples: Tensor,
+    starts: Tensor,
+    frames: Tensor,
+    heard: Tensor,
+    before: Tensor,
+    filters: Tensor,
+    size: int,
+) -> tuple[Tensor, Tensor]:
+    """Log-mel of pieces of many clips, each normalised by the loudest value of its clip so far.
+
+    samples: [n] float32, the clips one after another, padded at their ends as is wanted. Of chunk
+    c: starts[c] int64, where in samples its first frame's begin; frames[c] int64, 0 to size;
+    heard[:, c] int64, the first and the last chunk that it is normalised with; before[c] float32,
+    the loudest value in front of those, in decades. filters: [mels, 201].
+    Returns [c, mels, size] float32, zeros behind a chunk's frames; and what each was normalised by,
+    [c] float32 decades.
+    """
+    span = (size - 1) * HOP + FFT_SIZE
+    places = starts[:, None] + torch.arange(span, device=samples.device)
+    decades = log10_mel(samples[places.clamp_(max=len(samples) - 1)], filters)
+    # What lies behind a chunk's frames is anything, a NaN perhaps.
+    real = (torch.arange(size, device=samples.device) < frames[:, None])[:, None]
+    decades = torch.where(real, decades, QUIETEST)
+    chunks = torch.arange(len(starts), device=samples.device)
+    counts = (chunks >= heard[0, :, None]) & (chunks <= heard[1, :, None])
+    loudest = torch.where(counts, decades.amax((1, 2)), QUIETEST).amax(1)
+    loudest = torch.maximum(loudest, before)
+    return torch.where(real, normalised(decades, loudest[:, None, None]), 0.0), loudest
 
 
 def log10_mel(samples: Tensor, filters: Tensor) -> Tensor:

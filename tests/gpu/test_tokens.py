@@ -193,3 +193,27 @@ def test_log_mel(mels: int, device: torch.device, sized: Sized, errors: Any) -> 
     ours, theirs = both("log_mel")
     exact = theirs(clips, filters.double())
     errors.close(ours(clips.float().to(device), filters.to(device)), exact.to(device), 2e-3)
+
+
+@pytest.mark.parametrize("mels", [80, 128])
+def test_log_mel_of_chunks(mels: int, device: torch.device, sized: Sized, errors: Any) -> None:
+    """Windows of two clips, eight chunks each, padding behind; against the same in torch."""
+    size, per_clip = sized(100, 10), sized(8, 2)
+    span = size * 160 * per_clip + 240
+    draw = torch.Generator().manual_seed(0)
+    samples = torch.randn(2 * span, generator=draw) * torch.linspace(1e-3, 0.5, 2 * span)
+    chunks = torch.arange(2 * per_clip)
+    clip = chunks // per_clip
+    given = {
+        "starts": clip * span + chunks % per_clip * size * 160,
+        "frames": torch.where(chunks == per_clip - 1, size // 2, size),
+        "heard": torch.stack([clip * per_clip, clip * per_clip + per_clip - 1]),
+        "before": torch.linspace(-10.0, 3.0, len(chunks)),
+    }
+    filters = kernels.mel_filters(mels)
+    ours, theirs = both("log_mel_chunks")
+    there = {name: value.to(device) for name, value in given.items()}
+    mine = ours(samples.to(device), **there, filters=filters.to(device), size=size)
+    twin = theirs(samples, **given, filters=filters, size=size)
+    for one, other in zip(mine, twin, strict=True):
+        errors.close(one.cpu(), other, 2e-3)

@@ -204,6 +204,10 @@ def over_vocabulary(n: int, vocab: int) -> None:
 
 def over_samples(batch: int, mels: int) -> None:
     log_mel.log_mel(torch.zeros(batch, 480_000), torch.zeros(mels, 201))
+    log_mel.log_mel_chunks(
+        torch.zeros(96 * 16_240), index(96), index(96), index(2, 96), torch.zeros(96),
+        torch.zeros(mels, 201), 100,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from lookhear.kernels import embed_tokens, log_mel, mel_filters
+from lookhear.kernels import embed_tokens, log_mel, log_mel_chunks, mel_filters
 from lookhear.kernels.triton import embedding as triton_embedding
 from lookhear.kernels.triton import log_mel as triton_log_mel
+from tests.kernels.test_log_mel import chunked
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 # The interpreter cuts bfloat16 off where a GPU rounds.
@@ -60,6 +61,31 @@ def test_a_broken_clip_says_so_and_breaks_no_other() -> None:
     samples[0, 500] = torch.nan
     both = triton_log_mel.log_mel(samples, filters)
     assert both[0].isnan().any() and torch.equal(both[1:], alone)
+
+
+@pytest.mark.parametrize(("mels", "size"), [(80, 7), (128, 20)])
+def test_chunks_of_log_mel(mels: int, size: int) -> None:
+    loud, faint = chirps(2, 4_900)
+    samples, given = chunked([loud, faint[:700]], size)
+    given["before"][-3:] = 1.5
+    filters = mel_filters(mels)
+    ours, theirs = (
+        f(samples, **given, filters=filters, size=size)
+        for f in (triton_log_mel.log_mel_chunks, log_mel_chunks)
+    )
+    for mine, twin in zip(ours, theirs, strict=True):
+        assert mine.shape == twin.shape and mine.dtype == twin.dtype
+        torch.testing.assert_close(mine, twin, atol=5e-4, rtol=0)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_a_broken_chunk_says_so_and_breaks_no_other_clip() -> None:
+    clips, filters = list(chirps(2, 1_600)), mel_filters(80)
+    samples, given = chunked(clips, 5)
+    whole, _ = triton_log_mel.log_mel_chunks(samples, **given, filters=filters, size=5)
+    samples[1_000] = torch.nan
+    broken, _ = triton_log_mel.log_mel_chunks(samples, **given, filters=filters, size=5)
+    assert broken[:2].isnan().any() and torch.equal(broken[2:], whole[2:])
 
 
 @pytest.mark.parametrize("table", DTYPES)
