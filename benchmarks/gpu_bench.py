@@ -298,7 +298,7 @@ class Bench:
         if geometry.family == "whisper":
             return partial(gpu_load.whisper_sessions, core._runner._tokenizer, window)
         tokenizer = QwenTokenizer.from_folder(self._folder)
-        return partial(gpu_load.asr_sessions, tokenizer, core._runner._model.encoder)
+        return partial(gpu_load.asr_sessions, core, tokenizer)
 
     def tick(self, core: Any, make: Callable[[int], list[Client]]) -> dict[str, float]:
         """One session alone, from a tick's audio to its text."""

@@ -1,11 +1,12 @@
 """What a tick costs the thread that drives the device: `python -m benchmarks.host`.
 
 A card carries out a step in some milliseconds, and takes the next one only when this thread has
-made it. Here the engine is real (messages, sessions, log-mel on the host, scheduler, caches,
-integers of a step, staging, readback, agreement) and the device is none: graphs replay nothing,
-encoders and decoders answer at once. Text is made up: three words a second, the last of them half
-heard. So what is measured is the host's part, in seconds of this thread's processor time, without
-the driver's share of a launch; how many operations are launched outside of graphs is counted apart.
+made it. Here the engine is real (messages, sessions, scheduler, caches, integers of a step,
+staging, readback, agreement) and the device is none: graphs replay nothing, encoders and decoders
+answer at once, and fetch samples by themselves. Text is made up: three words a second, the last of
+them half heard. So what is measured is the host's part, in seconds of this thread's processor time,
+without the driver's share of a launch; how many operations are launched outside of graphs is
+counted apart.
 
     ticks   the clients of `gpu/load.py`, a tick every --every seconds, in random phase; each with
             a second of audio more, so that what is less than one a second is dearer than served
@@ -67,10 +68,10 @@ STAGES = {
     "messages": ("core.py", "submit"),
     "schedule": ("core.py", "_schedule"),
     "schedule: request": ("live.py", "make_request"),
-    "schedule: log-mel": ("features.py", "update"),
+    "schedule: windows": ("windows.py", "hear"),
     "schedule: place": ("paged/runner.py", "place"),
     "launch": ("core.py", "_launch"),
-    "launch: encode": ("paged/runner.py", "_encode"),
+    "launch: encode": ("paged/media.py", "encode"),
     "launch: encode (whisper)": ("whisper/runner.py", "_encode"),
     "launch: integers": ("paged/passes.py", "_integers"),
     "launch: choice": ("sampler.py", "launch"),
@@ -252,7 +253,7 @@ def measured(
                 clients = whisper_sessions(runner._tokenizer, options.window, count)
             else:
                 tokenizer = QwenTokenizer.from_folder(folder)
-                clients = asr_sessions(tokenizer, runner._model.encoder, count)
+                clients = asr_sessions(core, tokenizer, count)
             ticking(load, core, clients, options.every)
         else:
             warm = 12.0

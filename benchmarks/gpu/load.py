@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, Event
-from lookhear.engine.models.audio_encoder import AudioEncoder
-from lookhear.engine.paged.request import Medium, PagedRequest
-from lookhear.engine.qwen3_asr.features import GrowingLogMel
+from lookhear.engine.paged.request import PagedRequest
 from lookhear.engine.qwen3_asr.prompt import PromptFrame
+from lookhear.engine.qwen3_asr.recognizer import AsrConfig
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.request import WhisperRequest
@@ -118,54 +117,38 @@ def text_request(key: str, seed: int, prompt: int, new: int, vocab: int) -> Page
 
 
 class AsrTicks:
-    """The requests of one session with Qwen3-ASR, a second of audio longer each time, its log-mel
-    computed on the way, and full windows closed, as they are while serving."""
+    """The requests of one session with Qwen3-ASR, a second of audio longer each time, and full
+    windows closed, as they are while serving. config: says who computes log-mel."""
 
-    def __init__(
-        self, tokenizer: QwenTokenizer, encoder: AudioEncoder, key: str, seconds: int
-    ) -> None:
-        self._frame, self._dims, self._key = PromptFrame.of(tokenizer), encoder.dims, key
+    def __init__(self, config: AsrConfig, key: str, seconds: int) -> None:
+        self._frame, self._config, self._key = PromptFrame.of(config.tokenizer), config, key
         seed = sum(key.encode()) * 1_000_003 + len(key)
         noise = np.random.default_rng(seed).normal(size=(SEGMENT + 1) * SAMPLE_RATE) * 0.05
         self._samples = noise.astype(np.float32)
         self._seconds, self._lap = seconds, 0
-        self._begin()
-
-    def _begin(self) -> None:
-        self._mel = GrowingLogMel(self._dims.num_mels)
-        self._closed: list[Medium] = []
-
-    def _medium(self, first: int, last: int, *, is_final: bool) -> Medium:
-        features = self._mel.read(first, last, 0.0)
-        return Medium.of(features, self._dims.num_tokens(last - first), is_final=is_final)
+        self._windows = config.new_windows()
 
     def __call__(self) -> PagedRequest:
         """The next tick of the session: a second more of audio."""
         if self._seconds > SEGMENT:
             self._seconds, self._lap = 4, self._lap + 1
-            self._begin()
-        self._mel.update(self._samples[: self._seconds * SAMPLE_RATE])
+            self._windows = self._config.new_windows()
+        media = self._windows.hear(self._samples[: self._seconds * SAMPLE_RATE], is_whole=False)
         self._seconds += 1
-        frames, window = self._mel.num_frames, self._dims.window_frames
-        while (first := len(self._closed) * window) + window <= self._mel.num_final:
-            self._closed.append(self._medium(first, first + window, is_final=True))
-            self._mel.drop(first + window)
-        media = list(self._closed)
-        if first < frames:
-            media.append(self._medium(first, frames, is_final=False))
         total = sum(medium.num_tokens for medium in media)
         prompt = self._frame.around(total, [5 + i for i in range(STANDING_TOKENS)])
         places, at = [], prompt.audio_start
         for medium in media:
             places.append((at, medium))
             at += medium.num_tokens
+        final = sum(medium.num_tokens for medium in media[: self._windows.num_closed])
         return PagedRequest(
             self._key,
             Priority.LIVE,
             tuple(prompt.tokens),
             tuple(places),
             max_new_tokens=NEW_TOKENS,
-            final_tokens=prompt.audio_start + sum(m.num_tokens for m in self._closed),
+            final_tokens=prompt.audio_start + final,
             salt=f"{self._key}/{self._lap}".encode(),
             guard_loops=False,
             model_ends=False,
@@ -186,12 +169,15 @@ def whisper_sessions(tokenizer: WhisperTokenizer, window: int, count: int) -> li
     return clients
 
 
-def asr_sessions(tokenizer: QwenTokenizer, encoder: AudioEncoder, count: int) -> list[Client]:
-    """Segments of 2 to 8 seconds at first, so that none begins with much to read."""
+def asr_sessions(core: EngineCore, tokenizer: QwenTokenizer, count: int) -> list[Client]:
+    """Segments of 2 to 8 seconds at first, so that none begins with much to read. core: whose
+    runner says who computes log-mel."""
+    runner: Any = core._runner
+    config = AsrConfig(tokenizer, runner._model.encoder.dims, by_device=runner._encoder is not None)
     starts = np.random.default_rng(0).integers(2, 9, count).tolist()
     most = 112 + 13 * SEGMENT + STANDING_TOKENS + NEW_TOKENS  # tokens
     return [
-        Client(f"s{i}", AsrTicks(tokenizer, encoder, f"s{i}", start), tokens=most)
+        Client(f"s{i}", AsrTicks(config, f"s{i}", start), tokens=most)
         for i, start in enumerate(starts)
     ]
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lookhear.engine.device.acceleration import Acceleration
+from lookhear.engine.device.staging import PinnedFloats
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.paged.cache import PagedCache
 from lookhear.engine.qwen3_asr.prompt import ASR_TEXT
@@ -90,6 +91,9 @@ def no_device() -> Iterator[None]:
     def on(device: str, *, overlaps: bool, **_: Any) -> Acceleration:
         return Acceleration(overlaps, NoMemory(), NoBackend(), 2**40)
 
+    def sent(self: PinnedFloats, count: int) -> None:  # a device fetches them by itself
+        self._turn = (self._turn + 1) % len(self._buffers)
+
     def scores(count: int, vocab: int) -> Tensor:
         return torch.zeros(1, 1).expand(count, vocab)
 
@@ -104,6 +108,7 @@ def no_device() -> Iterator[None]:
 
     stubs: dict[str, Any] = {
         "lookhear.engine.device.acceleration.Acceleration.on": on,
+        "lookhear.engine.device.staging.PinnedFloats.send": sent,
         "lookhear.engine.models.qwen3.Qwen3Model.forward": lambda self, x, *_: zeros[
             : len(x), : self.dims.width
         ],

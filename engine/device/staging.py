@@ -153,6 +153,36 @@ class PinnedStaging:
         return places.fields
 
 
+FLOAT_BUFFERS = 8  # of so many passes, two steps' together
+
+
+class PinnedFloats:
+    """Many float32 numbers of a pass, to one place on the device, by pinned buffers in turn; see
+    `PinnedStaging`. target: [n] float32 on the device, what graphs read."""
+
+    def __init__(self, memory: DeviceMemory, size: int) -> None:
+        self.target = memory.persistent([size], torch.float32)
+        self._buffers = [
+            (memory.pinned(-(-size // 2)).view(torch.float32)[:size], memory.event())
+            for _ in range(FLOAT_BUFFERS)
+        ]
+        self._turn = 0
+
+    def begin(self) -> NDArray[np.float32]:
+        """[n], to be filled from its beginning on: nobody reads it any more."""
+        buffer, copied = self._buffers[self._turn]
+        copied.synchronize()
+        host: NDArray[np.float32] = buffer.numpy()
+        return host
+
+    def send(self, count: int) -> None:
+        """The first count of what `begin` gave."""
+        buffer, copied = self._buffers[self._turn]
+        self._turn = (self._turn + 1) % len(self._buffers)
+        self.target[:count].copy_(buffer[:count], non_blocking=True)
+        copied.record()
+
+
 class _Places(NamedTuple):
     """offsets: where each field begins. size: of all. fields: on the device, if they fit."""
 

@@ -57,15 +57,19 @@ def build(
     # A second less leaves room for the search for a quiet place; from half of it on, a pause is a
     # good place to begin anew.
     live = live_config(config, traits, CAUTION, cap=max(2.0, cap - 1.0), roll=cap / 2)
-    asr = AsrConfig(QwenTokenizer.from_folder(folder), model.encoder.dims, config.freeze_windows)
     acceleration = acceleration_of(config, device)
+    # Without closed windows, which is for comparison, everything is encoded eagerly.
+    by_device = acceleration.backend is not None and config.freeze_windows
+    asr = AsrConfig(
+        QwenTokenizer.from_folder(folder), model.encoder.dims, config.freeze_windows, by_device
+    )
     runner = PagedRunner(
         model,
         max_rows=config.max_rows,
         num_blocks=_num_blocks(config, model, cap, context),
         max_context=context,
         encoder_bytes=_encoder_bytes(config, model),
-        media_encoder=AudioGraphs(model, acceleration) if acceleration.backend else None,
+        media_encoder=AudioGraphs(model, acceleration) if by_device else None,
         acceleration=acceleration,
     )
     cap_samples = round(cap * SAMPLE_RATE)

@@ -1,27 +1,38 @@
 """Qwen3-ASR's audio encoder by captured graphs: a shape for a number of chunks (seconds of audio),
 whatever windows they belong to.
 
-    windows -> chunks, zeros behind the last frame -> convolutions -> tokens that are real, packed
-            -> layers, attention inside windows    -> rows of each window
+    samples of windows -> log-mel of chunks, zeros behind the last frame -> convolutions
+            -> tokens that are real, packed -> layers, attention inside windows
+            -> rows of each window; how loud its segment was up to its end
 
-Which tokens are real, and where windows end, are integers of the step.
+Which tokens are real, and where windows begin and end, are integers of the step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from lookhear import kernels
 from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.device.graphs import Fields, Shape
-from lookhear.engine.device.staging import Integers, to_device
+from lookhear.engine.device.staging import Integers, PinnedFloats, Readback
+from lookhear.engine.models.audio_chunks import (
+    chunk_integers,
+    log_mel_of,
+    loudest,
+    num_chunks,
+    room,
+    written,
+)
 from lookhear.engine.models.audio_encoder import PAD_MULTIPLE, AudioEncoder
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.paged.request import Medium
+from lookhear.engine.paged.sound import Sound
 
 # Of one pass; eight closed windows are 64. A dozen ticks in a step are some 50, and what is padded
 # is computed too.
@@ -29,18 +40,19 @@ CHUNKS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96)
 
 
 class AudioGraphs:
-    """Encodes media as the model does. See `MediaEncoder`."""
+    """Encodes media as the model does; they are sounds. See `MediaEncoder`."""
 
     def __init__(self, model: Qwen3AsrModel, acceleration: Acceleration) -> None:
         assert acceleration.memory is not None
-        self._model = model
         self._encoder: AudioEncoder = model.encoder
         dims = self._encoder.dims
+        self._size = dims.chunk_frames
         self._chunk_tokens = dims.num_tokens(dims.chunk_frames)
-        shape = (CHUNKS[-1], dims.num_mels, dims.chunk_frames)
-        self._chunks = acceleration.memory.persistent(shape, self._encoder.dtype)
-        capacity = CHUNKS[-1] * (self._chunk_tokens + 1) + 256
+        self._filters = kernels.mel_filters(dims.num_mels).to(model.decoder.device)
+        self._samples = PinnedFloats(acceleration.memory, room(CHUNKS[-1], self._size))
+        capacity = CHUNKS[-1] * (self._chunk_tokens + 6) + 256
         self.graphs = acceleration.new_graphs(capacity)
+        self._unread: list[Callable[[], None]] = []
         shapes: list[Shape] = [(count,) for count in CHUNKS]
         self.graphs.plan("encode", shapes, self._region, lambda shape: self._integers([], shape[0]))
 
@@ -54,63 +66,91 @@ class AudioGraphs:
             encoded += self._encode(group)
         return encoded
 
+    def unread(self) -> list[Callable[[], None]]:
+        """See `MediaEncoder`."""
+        unread, self._unread = self._unread, []
+        return unread
+
     def _groups(self, media: Sequence[Medium]) -> list[list[Medium]]:
-        """In order, as many in each as the largest graph takes, but one at least."""
-        groups: list[list[Medium]] = []
-        room = 0
+        """In order, as many in each as the largest graph takes, but one at least. Windows side by
+        side in a segment stay together: how loud the first is, nobody knows before it is encoded.
+        """
+        runs: list[list[Medium]] = []
         for medium in media:
-            count = -(-medium.features.shape[1] // self._encoder.dims.chunk_frames)
-            if not groups or count > room:
-                groups.append([])
-                room = CHUNKS[-1]
-            groups[-1].append(medium)
-            room -= count
+            before = runs[-1][-1].sound if runs else None
+            if before is not None and medium.sound is not None and medium.sound.before is before:
+                runs[-1].append(medium)
+            else:
+                runs.append([medium])
+        groups: list[list[Medium]] = []
+        left = 0
+        for run in runs:
+            for place, medium in enumerate(run):
+                wanted = self._num_chunks(run if place == 0 else [medium])
+                if not groups or left < min(wanted, CHUNKS[-1]):
+                    groups.append([])
+                    left = CHUNKS[-1]
+                groups[-1].append(medium)
+                left -= self._num_chunks([medium])
         return groups
 
+    def _num_chunks(self, media: Sequence[Medium]) -> int:
+        return sum(num_chunks(sound.frames, self._size) for sound in _sounds(media))
+
     def _encode(self, media: Sequence[Medium]) -> list[Tensor]:
-        chunk = self._encoder.dims.chunk_frames
-        frames = [medium.features.shape[1] for medium in media]
-        counts = [-(-number // chunk) for number in frames]
-        shape = self.graphs.fit("encode", sum(counts))
-        if shape is None:
-            eager: list[Tensor] = self.graphs.run("encode", None, lambda: self._model.encode(media))
-            return eager
-        packed = np.empty((sum(counts), *self._chunks.shape[1:]), np.float32)
-        at = 0
-        for medium in media:
-            features = medium.features
-            full, rest = divmod(features.shape[1], chunk)
-            whole = features[:, : full * chunk].reshape(len(features), full, chunk)
-            packed[at : at + full] = whole.transpose(1, 0, 2)
-            at += full
-            if rest:
-                packed[at, :, :rest], packed[at, :, rest:] = features[:, full * chunk :], 0.0
-                at += 1
-        self.graphs.staging.put(self._integers(frames, shape[0]), is_fixed=True)
-        self._chunks[:at] = to_device(packed, torch.float32, self._chunks.device)
-        rows = self.graphs.run("encode", shape, lambda: None)
-        ends = list(accumulate(map(self._encoder.dims.num_tokens, frames), initial=0))
+        sounds = _sounds(media)
+        among = {id(sound) for sound in sounds}
+        for sound in sounds:
+            if sound.before is not None and id(sound.before) not in among:
+                loudest(sound.before, self._encoder.dims.num_mels)
+        count = self._num_chunks(media)
+        shape = self.graphs.fit("encode", count)
+        target = self._samples.begin()
+        integers = self._integers(sounds, count if shape is None else shape[0])
+        fields = self.graphs.staging.put(integers, is_fixed=shape is not None)
+        self._samples.send(written(sounds, target))
+        rows, heard = self.graphs.run("encode", shape, lambda: self._region(fields))
+        if any(medium.is_final for medium in media):
+            self._unread.append(partial(_told, media, self._size, Readback(heard.double())))
+        ends = accumulate((medium.num_tokens for medium in media), initial=0)
         return [rows[a:b] for a, b in pairwise(ends)]
 
-    def _integers(self, frames: Sequence[int], num_chunks: int) -> dict[str, Integers]:
-        """frames: of each window. places: [tokens] of the real tokens among those of all chunks;
-        limits: [chunks + 1] of the windows, of which there are no more than chunks."""
+    def _integers(self, sounds: Sequence[Sound], count: int) -> dict[str, Integers]:
+        """Of so many chunks. places: [tokens] of the real tokens among those of all chunks; limits:
+        [chunks + 1] of the windows, of which there are no more than chunks."""
         dims = self._encoder.dims
-        size = num_chunks * self._chunk_tokens
+        size = count * self._chunk_tokens
         places = np.zeros(size + -size % PAD_MULTIPLE, np.int64)
-        limits = np.zeros(num_chunks + 1, np.int64)
+        limits = np.zeros(count + 1, np.int64)
         chunk = end = 0
-        for index, number in enumerate(frames):
-            count = dims.num_tokens(number)
+        for index, sound in enumerate(sounds):
+            tokens = dims.num_tokens(sound.frames)
             # A window's chunks but the last are whole, so its tokens lie side by side.
             first = chunk * self._chunk_tokens
-            places[end : end + count] = np.arange(first, first + count)
-            end += count
-            chunk += -(-number // dims.chunk_frames)
+            places[end : end + tokens] = np.arange(first, first + tokens)
+            end += tokens
+            chunk += num_chunks(sound.frames, self._size)
             limits[index + 1 :] = end
-        return {"places": places, "limits": limits}
+        chunks = chunk_integers(sounds, self._size, total=count)
+        return {"places": places, "limits": limits, **chunks}
 
-    def _region(self, fields: Fields) -> Tensor:
-        num_chunks = len(fields["limits"]) - 1
-        tokens = self._encoder.convolve(self._chunks[:num_chunks]).flatten(0, 1)
-        return self._encoder.transform(tokens[fields["places"]], fields["limits"])
+    def _region(self, fields: Fields) -> tuple[Tensor, Tensor]:
+        encoder = self._encoder
+        features, heard = log_mel_of(self._samples.target, fields, self._filters, self._size)
+        tokens = encoder.convolve(features.to(encoder.dtype)).flatten(0, 1)
+        return encoder.transform(tokens[fields["places"]], fields["limits"]), heard
+
+
+def _sounds(media: Sequence[Medium]) -> list[Sound]:
+    sounds = [medium.sound for medium in media if medium.sound is not None]
+    assert len(sounds) == len(media), "expected samples, whose log-mel is computed here"
+    return sounds
+
+
+def _told(media: Sequence[Medium], size: int, heard: Readback) -> None:
+    """Keeps how loud segments were up to the ends of windows that are final."""
+    values, end = heard.read(), 0
+    for medium, sound in zip(media, _sounds(media), strict=True):
+        end += num_chunks(sound.frames, size)
+        if medium.is_final:
+            sound.loudest = values[end - 1]

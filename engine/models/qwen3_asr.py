@@ -25,6 +25,7 @@ from lookhear.engine.checkpoints.loader import (
     whole_number,
 )
 from lookhear.engine.device.staging import to_device
+from lookhear.engine.models.audio_chunks import host_log_mel
 from lookhear.engine.models.audio_encoder import AudioDims, AudioEncoder, read_audio_weights
 from lookhear.engine.models.layers import WeightSource
 from lookhear.engine.models.qwen3 import Qwen3Model
@@ -118,9 +119,13 @@ class Qwen3AsrModel:
 
     @torch.inference_mode()
     def encode(self, media: Sequence[Medium]) -> list[Tensor]:
-        """Embeddings of log-mel windows, each of itself alone: [num_tokens, width] per window."""
-        device = self.decoder.device
-        windows = [to_device(medium.features, torch.float32, device) for medium in media]
+        """Embeddings of windows, each of itself alone: [num_tokens, width] per window."""
+        mels, device = self.encoder.dims.num_mels, self.decoder.device
+        features = [
+            medium.features if medium.sound is None else host_log_mel(medium.sound, mels).numpy()
+            for medium in media
+        ]
+        windows = [to_device(window, torch.float32, device) for window in features]
         return self.encoder.encode_windows([w.to(self.encoder.dtype) for w in windows])
 
     @torch.inference_mode()

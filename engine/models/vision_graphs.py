@@ -4,7 +4,7 @@ they belong to. Patches and where they are come before it; their pictures are in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -56,6 +56,10 @@ class VisionGraphs:
         rows: Tensor = self.graphs.run("encode", shape, lambda: None)
         sizes = [medium.num_tokens for medium in media]
         return list(torch.split(rows[: sum(sizes)], sizes))
+
+    def unread(self) -> list[Callable[[], None]]:
+        """Nothing."""
+        return []
 
     def _integers(self, counts: Sequence[int], shape: Shape) -> dict[str, Integers]:
         """counts: patches of each medium. places: [patches] in the buffers, for their number."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
@@ -38,6 +38,10 @@ class MediaEncoder(Protocol):
 
     def encode(self, media: Sequence[Medium]) -> list[Tensor]:
         """See `PagedModel.encode`; in memory that the next call may write."""
+
+    def unread(self) -> list[Callable[[], None]]:
+        """Of what was encoded since the last call: what reads back what the host wants to know of
+        it, to be called when the step is waited for."""
 
 
 class MediaEmbeddings:
@@ -105,6 +109,10 @@ class MediaEmbeddings:
         for sequence in begun:
             media = sequence.request.media
             self.held[sequence.key] = [known.get(m.digest, empty) for _, m in media]
+
+    def unread(self) -> list[Callable[[], None]]:
+        """See `MediaEncoder`."""
+        return [] if self._encoder is None else self._encoder.unread()
 
     def release(self, key: str) -> None:
         """The request is over."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,6 +35,7 @@ from lookhear.engine.core.request import (
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.digests import DIGEST_BYTES, MediaSpan, block_digests
 from lookhear.engine.paged.mrope import Grid, PromptPositions
+from lookhear.engine.paged.sound import Sound, new_digest
 from lookhear.engine.sampling.grammar import GrammarMatcher, JsonGrammar
 from lookhear.engine.sampling.params import GREEDY, SamplingParams
 
@@ -47,7 +47,8 @@ class Medium:
     digest: of the features, so equal digests mean equal embeddings; random if it is not final.
     num_tokens: placeholders that it stands behind. is_final: whether it may be asked for again; a
     window that still grows will not be, and keeping what comes of it would only push out what is.
-    grid: of a picture, tokens down and across, if its decoder has M-RoPE.
+    grid: of a picture, tokens down and across, if its decoder has M-RoPE. sound: of a window whose
+    log-mel is left to the device; then its features are the samples.
     """
 
     features: NDArray[np.float32]
@@ -55,6 +56,7 @@ class Medium:
     digest: bytes
     is_final: bool = True
     grid: tuple[int, int] | None = None
+    sound: Sound | None = None
 
     @classmethod
     def of(
@@ -67,7 +69,7 @@ class Medium:
     ) -> Medium:
         """With a name of its own if it is not final, else with that of its features."""
         if not is_final:  # nobody asks for it again: any name that nobody else has
-            return cls(features, num_tokens, os.urandom(DIGEST_BYTES), is_final, grid)
+            return cls(features, num_tokens, new_digest(), is_final, grid)
         # Twice as fast as BLAKE2 where the processor has instructions for it, which is nearly
         # everywhere: 1.7 ms for a picture of 256 tokens.
         name = hashlib.sha256(repr(features.shape).encode())

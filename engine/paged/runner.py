@@ -217,7 +217,7 @@ class PagedRunner:
 
         for (sequence, _), error in isolated(ready, run):
             failures.append(Failure.of(sequence.key, error, "the step could not be carried out"))
-        return partial(self._finish, passes, failures)
+        return partial(self._finish, passes, failures, self._media.unread())
 
     def _forward(self, work: Sequence[Work]) -> PagedPass:
         wanted = [sequence.num_logits(count) for sequence, count in work]
@@ -238,10 +238,17 @@ class PagedRunner:
         return PagedPass(shares, choice)
 
     @torch.inference_mode()
-    def _finish(self, passes: Sequence[PagedPass], launched: list[Failure]) -> list[Failure]:
+    def _finish(
+        self,
+        passes: Sequence[PagedPass],
+        launched: list[Failure],
+        unread: Sequence[Callable[[], None]],
+    ) -> list[Failure]:
         """Read what was chosen, move the sequences on, name their full blocks. launched: those that
-        failed before."""
+        failed before. unread: of the encoder."""
         failures: list[Failure] = []
+        for read in unread:
+            read()
         for done in passes:
             sampled = done.choice.read()
             bad = set(sampled.bad)

@@ -7,28 +7,24 @@ without any of that, and whoever reads a stretch of frames says how loud the lou
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookhear import kernels
+from lookhear.engine.models.audio_chunks import host_filters
+from lookhear.engine.paged.sound import EDGE, HOP
 from lookhear.kernels.log_mel import limited, log10_mel, unlimited
-
-HOP = 160  # samples from one frame to the next
-EDGE = 200  # samples that a frame sees on either side of its middle
 
 
 class GrowingLogMel:
-    """num_mels: rows of a frame. Always on the CPU: a tick brings a handful of frames.
+    """num_mels: rows of a frame. Always on the CPU.
 
     num_frames: known, final or not. num_final: those that no further audio can change.
     """
 
     def __init__(self, num_mels: int) -> None:
-        self._filters = _filters(num_mels)
+        self._filters = host_filters(num_mels)
         # Frames from _first on, as models read them but for the loudest; behind them is room for
         # more. All but the last one or two are final: those are as if the audio ended here.
         self._held = torch.zeros(num_mels, 0)
@@ -92,9 +88,3 @@ class GrowingLogMel:
         end = min(end, self.num_frames)
         frames: Tensor = limited(self._held[:, start - self._first : end - self._first], loudest)
         return np.ascontiguousarray(frames.numpy())
-
-
-@cache
-def _filters(num_mels: int) -> Tensor:
-    with torch.inference_mode(False):  # of use everywhere
-        return kernels.mel_filters(num_mels).to_sparse()

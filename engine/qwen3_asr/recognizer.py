@@ -1,7 +1,7 @@
 """How Qwen3-ASR listens to a growing segment so that a tick costs the same however long it grows.
 
-    log-mel     every frame once; a window that is full is read for the last time, with the loudest
-                value so far, and never again (it is *closed*)
+    log-mel     a window that is full is read for the last time, with the loudest value so far, and
+                never again (it is *closed*): `windows.py`
     encoder     closed windows come from the encoder cache; only the open window is encoded
     decoder     prompt, closed windows: keys and values are pinned. Read anew: the open window and
                 the text, committed tokens forced, the last hypothesis as draft
@@ -9,7 +9,7 @@
     [system: context] <audio_start> |closed|closed|...|open| <audio_end> ... committed | draft
     |------------ final, found in the prefix cache --------|----- read in every tick ---------|
 
-Pure apart from the log-mel, which is arithmetic on the host. Prompt and answer: `prompt.py`.
+Pure apart from log-mel on a CPU, which is arithmetic. Prompt and answer: `prompt.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.engine.models.audio_encoder import AudioDims
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.request import Medium, PagedRequest
-from lookhear.engine.qwen3_asr.features import EDGE, HOP, GrowingLogMel
+from lookhear.engine.paged.sound import HOP
 from lookhear.engine.qwen3_asr.prompt import (
     ASR_TEXT,
     PromptFrame,
@@ -33,6 +33,7 @@ from lookhear.engine.qwen3_asr.prompt import (
     language_name,
     parse_transcript,
 )
+from lookhear.engine.qwen3_asr.windows import DeviceWindows, HostWindows, Windows, num_final
 from lookhear.engine.sampling.params import SamplingParams
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.recognizer import Stretch, max_answer
@@ -45,16 +46,24 @@ HEADER_TOKENS = 8  # "language Cantonese<asr_text>" at most
 @dataclass(frozen=True, slots=True)
 class AsrConfig:
     """Of one checkpoint. freeze: whether full windows are closed for good; if not, everything is
-    read and encoded anew in every tick, as the published recipe does (for comparison).
+    read and encoded anew in every tick, as the published recipe does (for comparison). by_device:
+    whether log-mel is left to the device; where windows are closed only.
     Raises `CheckpointError` if the tokenizer lacks a token of the prompt."""
 
     tokenizer: QwenTokenizer
     dims: AudioDims
     freeze: bool = True
+    by_device: bool = False
 
     def __post_init__(self) -> None:
         # A token that is missing must be known when the checkpoint is loaded, not in mid-session.
         PromptFrame.of(self.tokenizer, language="English")
+
+    def new_windows(self) -> Windows:
+        """Of a segment that begins."""
+        if self.by_device and self.freeze:
+            return DeviceWindows(self.dims)
+        return HostWindows(self.dims, closes=self.freeze)
 
 
 class AsrRecognizer:
@@ -71,8 +80,7 @@ class AsrRecognizer:
         self._sampling = SamplingParams(temperature=temperature)
         self._asr_text = config.tokenizer.token(ASR_TEXT)
         self._start: int | None = None  # of the segment that the features are of
-        self._mel = GrowingLogMel(config.dims.num_mels)
-        self._closed: list[Medium] = []
+        self._windows = config.new_windows()
         self._is_padded = False  # the features go beyond the samples: not for long
         self._header: tuple[int, ...] = ()  # how the segment's last answer began
         self._is_forced = False
@@ -95,8 +103,8 @@ class AsrRecognizer:
         closed = 0
         if start == self._start and not self._is_padded:
             # Fewer than are closed now, if the segment is cut at a quiet place.
-            final = max(0, (num_samples - EDGE) // HOP + 1)
-            closed = min(len(self._closed), final // dims.window_frames) * dims.window_frames
+            final = num_final(num_samples) // dims.window_frames
+            closed = min(self._windows.num_closed, final) * dims.window_frames
         prompt = dims.num_tokens(frames) + 1 + self._overhead + len(self._header) + num_committed
         blocks = -(-(prompt + max_answer(num_samples)) // BLOCK_TOKENS)
         return Cost(max(0, frames - closed) * HOP, blocks * BLOCK_TOKENS)
@@ -121,7 +129,7 @@ class AsrRecognizer:
         draft: tuple[int, ...] = ()
         if stretch.draft is not None:
             draft = (*(() if is_settled else header), *stretch.draft.tokens)
-        final = sum(medium.num_tokens for medium in self._closed)
+        final = sum(medium.num_tokens for medium in media[: self._windows.num_closed])
         return PagedRequest(
             key=stretch.key,
             priority=stretch.priority,
@@ -148,39 +156,13 @@ class AsrRecognizer:
         if stretch.start != self._start:
             self._header = ()
         if stretch.start != self._start or self._is_padded or not self._config.freeze:
-            self._start, self._closed = stretch.start, []
-            self._mel = GrowingLogMel(self._config.dims.num_mels)
-        if len(stretch.samples) // HOP < self._mel.num_final:
-            # The segment was cut at a quiet place.
-            self._cut(len(stretch.samples))
+            self._start, self._windows = stretch.start, self._config.new_windows()
         samples, missing = stretch.samples, max(0, SHORTEST - len(stretch.samples))
         self._is_padded = missing > 0
         if self._is_padded:
             samples = np.concatenate([samples, np.zeros(missing, np.float32)])
-        self._mel.update(samples)
-        size = self._config.dims.window_frames
-        while self._config.freeze and (len(self._closed) + 1) * size <= self._mel.num_final:
-            first = len(self._closed) * size
-            loudest = self._mel.loudest(first + size)
-            self._closed.append(self._medium(first, first + size, loudest, is_final=True))
-            self._mel.drop(first + size)
-        media, loudest = list(self._closed), self._mel.loudest()
-        is_whole = stretch.priority is Priority.BATCH  # a piece of a file does not grow
-        for first in range(len(media) * size, self._mel.num_frames, size):
-            last = min(first + size, self._mel.num_frames)
-            media.append(self._medium(first, last, loudest, is_final=is_whole))
-        return media
-
-    def _cut(self, num_samples: int) -> None:
-        """The segment ends earlier than was heard: in an open window, or in one that was closed."""
-        size = self._config.dims.window_frames
-        known = max(0, (num_samples - EDGE) // HOP + 1)
-        del self._closed[known // size :]
-        self._mel.cut(known, len(self._closed) * size)
-
-    def _medium(self, first: int, last: int, loudest: float, *, is_final: bool) -> Medium:
-        features = self._mel.read(first, last, loudest)
-        return Medium.of(features, self._config.dims.num_tokens(last - first), is_final=is_final)
+        # A piece of a file does not grow.
+        return self._windows.hear(samples, is_whole=stretch.priority is Priority.BATCH)
 
     # --- results ---------------------------------------------------------------------------------
 

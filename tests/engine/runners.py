@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from lookhear.engine.device.acceleration import CPU, Acceleration
-from lookhear.engine.models import audio_encoder, qwen3, vision_encoder
+from lookhear.engine.models import audio_chunks, audio_encoder, qwen3, vision_encoder
 from lookhear.engine.models.audio_graphs import AudioGraphs
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.vision_graphs import VisionGraphs
@@ -23,6 +23,7 @@ ROWS = 6
 # What `make_opaque` is told: who calls operations inside of captured regions.
 MODELS: tuple[ModuleType, ...] = (
     qwen3,
+    audio_chunks,
     audio_encoder,
     vision_encoder,
     whisper,

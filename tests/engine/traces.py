@@ -22,6 +22,7 @@ from lookhear.engine.messages import Event, Message
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.paged.request import Medium, PagedRequest
+from lookhear.engine.paged.sound import EDGE, HOP, Sound
 from lookhear.engine.sampling.params import SamplingParams
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.request import WhisperRequest
@@ -189,11 +190,17 @@ def paged_request(
     return PagedRequest(key, Priority.LIVE, tuple(tokens), tuple(places), **values)
 
 
-def sound(model: Qwen3AsrModel, seed: int, frames: int) -> tuple[int, Medium]:
-    """A window of audio, and the token it stands for."""
-    dims = model.encoder.dims
-    features = np.random.default_rng(seed).normal(size=(dims.num_mels, frames))
-    return model.audio_token, Medium.of(features.astype(np.float32), dims.num_tokens(frames))
+def sound(
+    model: Qwen3AsrModel, seed: int, frames: int, before: Medium | None = None
+) -> tuple[int, Medium]:
+    """A window of audio, and the token it stands for. before: the window in front of it."""
+    heard = None if before is None else before.sound
+    count = max(EDGE + 1, frames * HOP) + (EDGE if heard else 0)
+    samples = np.random.default_rng(seed).normal(size=count) * 0.1
+    one = Sound(samples.astype(np.float32), frames, is_first=heard is None, before=heard)
+    digest = one.digest(b"" if before is None else before.digest)
+    tokens = model.encoder.dims.num_tokens(frames)
+    return model.audio_token, Medium(one.samples, tokens, digest, sound=one)
 
 
 def picture(model: Qwen3VLModel, seed: int, height: int, width: int) -> tuple[int, Medium]:
@@ -215,13 +222,9 @@ def ticks(
             return None
         heard = results[-1].tokens if results else ()
         forced, draft = heard[: len(heard) // 2], heard[len(heard) // 2 :]
-        plain = paged_request(
-            model,
-            key,
-            seed,
-            before=30,
-            media=[sound(model, seed, 200), sound(model, seed + number, 60 + 30 * number)],
-        )
+        closed = sound(model, seed, 200)
+        grows = sound(model, seed + number, 60 + 30 * number, closed[1])
+        plain = paged_request(model, key, seed, before=30, media=[closed, grows])
         return PagedRequest(
             key,
             Priority.LIVE,
