@@ -58,7 +58,11 @@ def test_silence_is_finite() -> None:
 def chunked(clips: list[torch.Tensor], size: int) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Clips, padded as whole ones are, in chunks of `size` frames, each normalised with its whole
     clip; behind each clip, and as a last chunk, what nobody may read."""
-    parts, starts, frames, heard, end = [], [], [], [], 0
+    parts: list[torch.Tensor] = []
+    starts: list[int] = []
+    frames: list[int] = []
+    heard: list[tuple[int, int]] = []
+    end = 0
     for clip in clips:
         padded = torch.nn.functional.pad(clip[None, None], (200, 200), mode="reflect")[0, 0]
         parts += [padded, torch.full((77,), torch.nan)]

@@ -102,7 +102,9 @@ def test_how_loud_it_was_is_read_back_or_found_out(
     whole = kernels.log_mel(torch.from_numpy(samples[None]), kernels.mel_filters(dims.num_mels))
     peak = float(whole.max()) * 4 - 4
     for media in (alone, together):
-        heard = [medium.sound.loudest for medium in media if medium.sound is not None]
+        sounds = [medium.sound for medium in media if medium.sound is not None]
+        heard = [sound.loudest for sound in sounds if sound.loudest is not None]
+        assert len(heard) == len(media)
         assert heard == sorted(heard) and heard[-1] == pytest.approx(peak, abs=1e-4)
     fresh = DeviceWindows(dims).hear(samples, is_whole=True)[-1].sound
     assert fresh is not None and loudest(fresh, dims.num_mels) == pytest.approx(peak, abs=1e-4)
