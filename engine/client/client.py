@@ -18,6 +18,7 @@ from lookhear.engine.client.errors import (
     EngineStartError,
     EngineUnavailable,
 )
+from lookhear.engine.client.files import FileEvent, Files, OnProgress
 from lookhear.engine.client.fleet import Fleet, ProgressHandler, RequestHandler
 from lookhear.engine.client.journal import Held
 from lookhear.engine.client.pool import Pool
@@ -30,7 +31,6 @@ from lookhear.engine.messages import (
     AnswerFailed,
     AppendAudio,
     CancelAnswer,
-    CancelFile,
     CancelTurn,
     CloseSession,
     DropPicture,
@@ -38,7 +38,6 @@ from lookhear.engine.messages import (
     EngineFailed,
     Event,
     ExpectSpeech,
-    FileFailed,
     FileTranscribed,
     HoldPicture,
     LiveLoad,
@@ -96,7 +95,7 @@ class EngineClient:
         )
         self._listeners: dict[str, _Listener] = {}
         self._works: dict[tuple[str, str], Seat] = {}  # turns and answers
-        self._files: dict[str, tuple[Replica, asyncio.Future[FileTranscribed]]] = {}
+        self._files = Files()
         self._waiting: dict[Seat, None] = {}  # for an engine, whoever waits longest first
         self._moving: dict[Pool, asyncio.Task[None]] = {}
         self._held = Held()
@@ -244,45 +243,20 @@ class EngineClient:
             listener.seats[pool] = seat
         return seat
 
-    async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
-        """Raises EngineRequestError, EngineUnavailable. Cancelling the call cancels the work. When
-        its engine dies, another is asked, once."""
+    async def transcribe_file(
+        self, message: TranscribeFile, on_progress: OnProgress | None = None
+    ) -> FileTranscribed:
+        """on_progress: hears of the text as it is written. Raises EngineRequestError,
+        EngineUnavailable. Cancelling the call cancels the work. When its engine dies, another is
+        asked, once."""
         pool = self._fleet.pool(message.settings.model)
-        replica = pool.choose()
-        if replica is None:
-            raise EngineUnavailable(f"the engine of {pool.name} is not running")
-        try:
-            return await self._transcribe(replica, message)
-        except EngineUnavailable:
-            if replica.is_running or not pool.recover_seconds:
-                raise
-            try:
-                async with asyncio.timeout(pool.recover_seconds):
-                    replica = await pool.answering()
-            except TimeoutError:
-                pass
-            if not replica.is_running:
-                raise
-        return await self._transcribe(replica, message)
-
-    async def _transcribe(self, replica: Replica, message: TranscribeFile) -> FileTranscribed:
-        future: asyncio.Future[FileTranscribed] = asyncio.get_running_loop().create_future()
-        replica.send(message)
-        self._files[message.request] = (replica, future)
-        try:
-            return await future
-        except asyncio.CancelledError:
-            with contextlib.suppress(EngineUnavailable):  # then it has forgotten the file anyway
-                replica.send(CancelFile(message.request))
-            raise
-        finally:
-            self._files.pop(message.request, None)
+        return await self._files.transcribe(pool, message, on_progress)
 
     # --- events ----------------------------------------------------------------------------------
 
     def _on_event(self, pool: Pool, replica: Replica, event: Event) -> None:
-        if isinstance(event, FileTranscribed | FileFailed):
-            self._finish_file(event)
+        if isinstance(event, FileEvent):
+            self._files.take(event)
             return
         session = getattr(event, "session", "")
         listener = self._listeners.get(session)
@@ -307,21 +281,10 @@ class EngineClient:
         if listener is not None:
             listener.on_event(event)
 
-    def _finish_file(self, event: FileTranscribed | FileFailed) -> None:
-        entry = self._files.get(event.request)
-        if entry is None or entry[1].done():
-            return
-        if isinstance(event, FileTranscribed):
-            entry[1].set_result(event)
-        else:
-            entry[1].set_exception(EngineRequestError(event.code, event.message))
-
     # --- deaths ----------------------------------------------------------------------------------
 
     def _on_death(self, pool: Pool, replica: Replica, failure: EngineFailed) -> None:
-        for owner, future in self._files.values():
-            if owner is replica and not future.done():
-                future.set_exception(EngineUnavailable(failure.message))
+        self._files.lose(replica, failure.message)
         is_told = not pool.recover_seconds and not pool.is_up
         for session, listener in list(self._listeners.items()):
             seat = listener.seats.get(pool)
@@ -354,7 +317,7 @@ class EngineClient:
                 self._wait(seat)
         self._move(pool)
         is_used = any(seat.replica is replica for seat in left)
-        return not is_used and not any(owner is replica for owner, _ in self._files.values())
+        return not is_used and not self._files.has(replica)
 
     def _wait(self, seat: Seat) -> None:
         """For an engine, so long and no longer."""

@@ -48,6 +48,7 @@ from lookhear.engine.messages.speech import (
     CancelTurn,
     EndTurn,
     FileFailed,
+    FileProgress,
     FileTranscribed,
     RecallLanguage,
     RecallSegment,
@@ -96,6 +97,7 @@ Event = (
     | TurnSettled
     | TurnCompleted
     | TurnFailed
+    | FileProgress
     | FileTranscribed
     | FileFailed
     | AnswerStarted

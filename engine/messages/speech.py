@@ -193,7 +193,8 @@ class TranscribeFile:
 
     speech: where a voice detector heard somebody, as (first sample, end), in order and apart; what
     is far from all of it is not transcribed. None: nobody listened for voices, so all of it is.
-    temperature: 0 for the likeliest text, and sampling where that fails.
+    temperature: 0 for the likeliest text, and sampling where that fails. tells_progress: wants
+    `FileProgress`, too.
     """
 
     request: str
@@ -202,6 +203,7 @@ class TranscribeFile:
     timestamps: bool = False
     temperature: float = 0.0
     speech: list[tuple[int, int]] | None = None
+    tells_progress: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,9 +273,21 @@ class TurnFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class FileProgress:
+    """More of a recording was heard: `seconds` of its `duration` are done with. segments: the next
+    ones; joined, all that come are those of `FileTranscribed`."""
+
+    request: str
+    segments: list[Segment]
+    seconds: float
+    duration: float
+
+
+@dataclass(frozen=True, slots=True)
 class FileTranscribed:
     """The whole recording. language, duration, num_tokens: as in `TurnCompleted`. logprobs: of the
-    text's tokens, if they were asked for."""
+    text's tokens, if they were asked for. num_audio_tokens, num_text_tokens: that the model read in
+    all: places of the encoder's output, and of prompts."""
 
     request: str
     text: str
@@ -283,6 +297,8 @@ class FileTranscribed:
     words: list[Word] = field(default_factory=list)
     num_tokens: int = 0
     logprobs: list[TokenLogprob] | None = None
+    num_audio_tokens: int = 0
+    num_text_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,10 @@ class AsrFile(FileTranscription):
         )
         return self._recognizer.request(self._stretch)
 
+    def _size(self, request: PagedRequest) -> tuple[int, int]:
+        audio = sum(medium.num_tokens for _, medium in request.media)
+        return audio, len(request.tokens) - audio
+
     def _hear(self, result: Result, num_samples: int) -> int:
         heard = self._recognizer.hypothesis(result, self._stretch)
         self._language = self._language or heard.language

@@ -14,6 +14,7 @@ from lookhear.engine.messages import (
     SAMPLE_RATE,
     Event,
     FileFailed,
+    FileProgress,
     FileTranscribed,
     Segment,
     TokenLogprob,
@@ -29,9 +30,9 @@ SHORTEST = SAMPLE_RATE // 50  # samples; what is left of a recording and not wor
 
 
 class FileTranscription(ABC):
-    """Turns `TranscribeFile` into `FileTranscribed`; satisfies `Owner`. How a piece is asked about,
-    and how much of it an answer covers, is the checkpoint's business. Positions and times are those
-    of the audio without its long pauses, until `_add` puts them back.
+    """Turns `TranscribeFile` into `FileProgress`* and `FileTranscribed`; satisfies `Owner`. How a
+    piece is asked about, and how much of it an answer covers, is the checkpoint's business.
+    Positions and times are those of the audio without its long pauses, until `_add` puts them back.
 
     cap: longest piece in samples, cut in the last pause of its second half, or at the quietest
     place. decode_bytes: UTF-8 bytes of several tokens.
@@ -53,6 +54,8 @@ class FileTranscription(ABC):
         self._segments: list[Segment] = []
         self._words: list[Word] = []
         self._logprobs: list[TokenLogprob] = []
+        self._told = 0  # segments of which progress was told
+        self._read = (0, 0)  # audio and text tokens, by all requests so far
         self.is_done = False
 
     @property
@@ -69,6 +72,10 @@ class FileTranscription(ABC):
         """About the piece that begins at _position."""
 
     @abstractmethod
+    def _size(self, request: Any) -> tuple[int, int]:
+        """How many tokens of audio and of text it has the model read."""
+
+    @abstractmethod
     def _hear(self, result: Result, num_samples: int) -> int:
         """Keep what was heard in a piece; returns how many of its samples are done with."""
 
@@ -82,14 +89,26 @@ class FileTranscription(ABC):
         """About the next piece."""
         assert self._end is None and not self.is_done
         self._end = self._plan_end()
-        return self._request(self._audio.samples[self._position : self._end])
+        request = self._request(self._audio.samples[self._position : self._end])
+        audio, text = self._size(request)
+        self._read = self._read[0] + audio, self._read[1] + text
+        return request
 
     def absorb(self, result: Result) -> list[Event]:
         """The piece in flight was heard."""
         assert self._end is not None
-        self._position += self._hear(result, self._end - self._position)
+        done = self._hear(result, self._end - self._position)
+        self._position += done
         self._end = None
-        return self.settle()
+        told = self._progress() if done and self._message.tells_progress else []
+        return [*told, *self.settle()]
+
+    def _progress(self) -> list[Event]:
+        new, self._told = self._segments[self._told :], len(self._segments)
+        duration = len(self._message.samples) / SAMPLE_RATE
+        is_over = self._remaining() < SHORTEST
+        seconds = duration if is_over else self._audio.end_time(self._position / SAMPLE_RATE)
+        return [FileProgress(self._message.request, new, seconds, duration)]
 
     def settle(self) -> list[Event]:
         """The answer, if all was heard."""
@@ -108,6 +127,7 @@ class FileTranscription(ABC):
                 self._words,
                 sum(len(segment.tokens) for segment in self._segments),
                 told_logprobs(self._logprobs, text) if wanted else None,
+                *self._read,
             )
         ]
 

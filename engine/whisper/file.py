@@ -27,6 +27,7 @@ from lookhear.engine.whisper.request import WhisperRequest
 
 SecondsOf = Callable[[int], float | None]  # seconds of a timestamp token, None for any other
 
+AUDIO_TOKEN = SAMPLE_RATE // 50  # samples of a place of the encoder's output
 # Speech behind the last word of a window that is worth another look.
 UNHEARD = SAMPLE_RATE
 SENTENCE_PAUSE = SAMPLE_RATE // 2
@@ -91,6 +92,10 @@ class WhisperFile(FileTranscription):
             seed=self._attempts.count,
             align=settings.words,
         )
+
+    def _size(self, request: WhisperRequest) -> tuple[int, int]:
+        text = len(request.head) + len(request.tail) + request.detect_language
+        return request.window_samples // AUDIO_TOKEN, text
 
     def _hear(self, result: Result, num_samples: int) -> int:
         heard = Hypothesis.of(result, 0, self._position)

@@ -109,11 +109,13 @@ class Pictures:
             encoded = await self._fetcher.load(url, self.policy, claim)
             return await self._decode("video", encoded, options, claim, results.clip)
 
-    async def audio(self, url: str, path: str, claim: Claim) -> Recording:
-        """A recording, and where somebody speaks in it."""
+    async def audio(
+        self, url: str, path: str, claim: Claim, voices: VadConfig | None = FILE_CONFIG
+    ) -> Recording:
+        """A recording, and where somebody speaks in it. voices: see `upload`."""
         with _told(path, "audio"):
             encoded = await self._fetcher.load(url, self.policy, claim)
-            return await self._recording(encoded, claim, FILE_CONFIG, self._config.max_media_bytes)
+            return await self._recording(encoded, claim, voices, self._config.max_media_bytes)
 
     async def audio_base64(self, data: str, path: str, claim: Claim) -> Recording:
         """A whole audio file in base64."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from lookhear.engine.client.client import EngineRequestError, EngineUnavailable
 from lookhear.engine.messages import (
     SAMPLE_RATE,
+    FileProgress,
     FileTranscribed,
     TranscribeFile,
     TranscriptionSettings,
@@ -27,9 +28,10 @@ async def heard(
     timestamps: bool,
     temperature: float = 0.0,
     params: Mapping[str, str],
+    on_progress: Callable[[FileProgress], None] | None = None,
 ) -> FileTranscribed:
-    """Its transcript. params: where the request sets what an engine's refusal may name. Raises
-    ApiError."""
+    """Its transcript. params: where the request sets what an engine's refusal may name.
+    on_progress: hears of the text as it is written. Raises ApiError."""
     samples = recording.samples
     gateway.metrics.audio_seconds.labels("file").inc(len(samples) / SAMPLE_RATE)
     message = TranscribeFile(
@@ -41,7 +43,7 @@ async def heard(
         speech=recording.speech,
     )
     try:
-        return await gateway.engine.transcribe_file(message)
+        return await gateway.engine.transcribe_file(message, on_progress)
     except EngineRequestError as error:
         raise _refused(error.code, str(error), params) from None
     except EngineUnavailable as error:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from python_multipart.exceptions import MultipartParseError
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from lookhear.engine.messages import FileTranscribed, ModelCard, TranscriptionSettings
 from lookhear.gateway.checks.models import language_code, with_keywords
 from lookhear.gateway.files import subtitles
 from lookhear.gateway.files.form import boolean, ignored, text, texts
 from lookhear.gateway.files.hearing import heard
+from lookhear.gateway.files.streaming import FileStream, FileWork, OnProgress, events
 from lookhear.gateway.files.voices import read_voices
 from lookhear.gateway.http.errors import ApiError, wrong
 from lookhear.gateway.http.notes import notes
@@ -29,11 +27,14 @@ from lookhear.gateway.telemetry.log import log_event
 from lookhear.media.voice.vad import VadConfig
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+KINDS = ("multipart/form-data", "application/x-www-form-urlencoded")  # the latter with a URL
 GRANULARITIES = ("segment", "word")
+PROGRESS = "lookhear_progress"
+URLS = ("url", "file_url")  # where others look for the address of a recording
 READ = {
     *("file", "model", "language", "prompt", "keywords", "response_format"),
     *("temperature", "timestamp_granularities", "include", "stream", "vad_filter"),
-    *("chunking_strategy", "user"),
+    *("chunking_strategy", "user", "url", "file_url", PROGRESS),
 }
 # The field of the form for each setting that an engine's refusal may name.
 PARAMS = {name: name for name in ("file", "language", "prompt", "temperature")} | {
@@ -43,14 +44,15 @@ PARAMS = {name: name for name in ("file", "language", "prompt", "temperature")} 
 
 @dataclass(frozen=True, slots=True)
 class FileRequest:
-    """The checked fields of one request."""
+    """The checked fields of one request. file: the recording, or (field, its URL)."""
 
-    file: bytes
+    file: bytes | tuple[str, str]
     settings: TranscriptionSettings
     format: str
     temperature: float
     granularities: frozenset[str]
     stream: bool
+    tells_progress: bool
     voices: VadConfig | None  # how voices are sought; None: all of the file is speech
     told: dict[str, str]  # headers of the answer
 
@@ -71,15 +73,43 @@ async def _serve(request: Request, task: str) -> Response:
     asked = await _read(request, gateway, task)
     gateway.check_ready(asked.settings.model)
     claim = gateway.claim(request, gateway.ids("file"))
+    if asked.stream:
+        return await _streamed(request, gateway, asked, claim)
     result = await until_gone(request, _transcribe(gateway, asked, claim))
     answer = _answer(asked, result)
     answer.headers.update(asked.told)
     return answer
 
 
-async def _transcribe(gateway: Services, asked: FileRequest, claim: Claim) -> FileTranscribed:
+async def _streamed(
+    request: Request, gateway: Services, asked: FileRequest, claim: Claim
+) -> Response:
+    """The text as it is written. What cannot be done is still an answer of its own, unless some of
+    it was told."""
+    work = FileWork(lambda on_progress: _transcribe(gateway, asked, claim, on_progress))
+    try:
+        await until_gone(request, work.begin())
+    except BaseException:
+        work.close()
+        raise
+
+    def whole(result: FileTranscribed) -> str:
+        return bytes(_answer(asked, result).body).decode()
+
+    progress = asked.tells_progress
+    told = events(work, tells_progress=progress, whole=whole if progress else None)
+    return FileStream(work, told, asked.told)
+
+
+async def _transcribe(
+    gateway: Services, asked: FileRequest, claim: Claim, on_progress: OnProgress | None = None
+) -> FileTranscribed:
     async with gateway.file_slots.held(claim):
-        recording = await gateway.pictures.upload(asked.file, "file", claim, asked.voices)
+        if isinstance(asked.file, tuple):
+            field, url = asked.file
+            recording = await gateway.pictures.audio(url, field, claim, asked.voices)
+        else:
+            recording = await gateway.pictures.upload(asked.file, "file", claim, asked.voices)
         return await heard(
             gateway,
             claim,
@@ -88,12 +118,11 @@ async def _transcribe(gateway: Services, asked: FileRequest, claim: Claim) -> Fi
             timestamps=asked.format in ("srt", "vtt", "verbose_json"),
             temperature=asked.temperature,
             params=PARAMS,
+            on_progress=on_progress,
         )
 
 
 def _answer(asked: FileRequest, result: FileTranscribed) -> Response:
-    if asked.stream:
-        return StreamingResponse(_stream(result), media_type="text/event-stream")
     match asked.format:
         case "text":
             return PlainTextResponse(result.text + "\n")
@@ -113,37 +142,14 @@ def _answer(asked: FileRequest, result: FileTranscribed) -> Response:
             return JSONResponse(subtitles.plain_json(result))
 
 
-async def _stream(result: FileTranscribed) -> AsyncIterator[str]:
-    """The events of a streamed answer. The text is known whole, so there is one delta."""
-    output = result.num_tokens
-    events: list[dict[str, Any]] = [
-        {"type": "transcript.text.delta", "delta": result.text},
-        {
-            "type": "transcript.text.done",
-            "text": result.text,
-            "usage": {
-                "type": "tokens",
-                "input_tokens": 0,
-                "output_tokens": output,
-                "total_tokens": output,
-            },
-        },
-    ]
-    if result.logprobs is not None:
-        events[1]["logprobs"] = [asdict(token) for token in result.logprobs]
-    for event in events:
-        yield f"data: {json.dumps(event)}\n\n"
-    yield "data: [DONE]\n\n"
-
-
 # --- the form ------------------------------------------------------------------------------------
 
 
 async def _read(request: Request, gateway: Services, task: str) -> FileRequest:
     kind = request.headers.get("content-type", "")
-    if not kind.lower().startswith("multipart/form-data"):
+    if not kind.lower().startswith(KINDS):
         raise ApiError(
-            400, f"Content-Type: expected multipart/form-data, got {kind!r}", param="content-type"
+            400, f"Content-Type: expected {KINDS[0]}, got {kind!r}", param="content-type"
         )
     request = limited(request, gateway.config.max_upload_bytes)
     try:
@@ -151,12 +157,13 @@ async def _read(request: Request, gateway: Services, task: str) -> FileRequest:
             card = served(text(form, "model") or None, gateway.models, task)
             settings, format = _settings(form, card, task), _format(form)
             asked = FileRequest(
-                file=await _file(form),
+                file=await _source(form),
                 settings=replace(settings, logprobs=_wants_logprobs(form, format)),
                 format=format,
                 temperature=_temperature(form),
                 granularities=_granularities(form, format),
                 stream=boolean(form, "stream"),
+                tells_progress=boolean(form, PROGRESS),
                 voices=read_voices(form),
                 told=notes(card, ignored(form, _read_fields(form))),
             )
@@ -180,12 +187,17 @@ def _no_room(error: OSError) -> ApiError:
     return ApiError(507, message, code="insufficient_storage", param="file")
 
 
-async def _file(form: FormData) -> bytes:
-    file = form.get("file")
+async def _source(form: FormData) -> bytes | tuple[str, str]:
+    """The recording, or the field with its URL, and that."""
+    file, urls = form.get("file"), [(name, url) for name in URLS if (url := text(form, name))]
+    if urls and file:
+        raise wrong(urls[0][0], "none beside a file", repr(urls[0][1]))
+    if urls:
+        return urls[0]
     if not isinstance(file, UploadFile):
         if file is None:
             code = "missing_required_parameter"
-            raise wrong("file", "an uploaded audio file", "nothing", code)
+            raise wrong("file", "an uploaded audio file, or its url", "nothing", code)
         raise wrong("file", "an uploaded audio file", "text")
     return await file.read()
 
@@ -214,6 +226,9 @@ def _one(languages: list[str]) -> str | None:
 
 def _format(form: FormData) -> str:
     format = text(form, "response_format") or "json"
+    if format == "diarized_json":
+        missing = f"one of {', '.join(FORMATS)}: nobody here tells speakers apart (no diariser)"
+        raise wrong("response_format", missing, repr(format), "no_diariser")
     if format not in FORMATS:
         raise wrong("response_format", f"one of {', '.join(FORMATS)}", repr(format))
     return format

@@ -15,6 +15,7 @@ from starlette.requests import HTTPConnection
 from lookhear.engine.client.client import EngineState, Recovery
 from lookhear.engine.messages import (
     Event,
+    FileProgress,
     FileTranscribed,
     LiveLoad,
     Message,
@@ -103,7 +104,9 @@ class Engine(Protocol):
     def close_session(self, session: str) -> None:
         """The engine forgets all that the session had."""
 
-    async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
+    async def transcribe_file(
+        self, message: TranscribeFile, on_progress: Callable[[FileProgress], None] | None = None
+    ) -> FileTranscribed:
         """Raises EngineRequestError and EngineUnavailable."""
 
     async def close(self) -> None:

@@ -28,6 +28,7 @@ from lookhear.engine.messages import (
     EndTurn,
     EngineFailed,
     Event,
+    FileProgress,
     FileTranscribed,
     LiveLoad,
     Message,
@@ -151,7 +152,9 @@ class TracedEngine:
             case _:
                 pass
 
-    async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
+    async def transcribe_file(
+        self, message: TranscribeFile, on_progress: Callable[[FileProgress], None] | None = None
+    ) -> FileTranscribed:
         """Raises EngineRequestError, EngineUnavailable."""
         told: dict[str, Told] = {
             "lookhear.model": message.settings.model,
@@ -160,7 +163,7 @@ class TracedEngine:
         with self._tracer.start_as_current_span("file", attributes=told) as span:
             self._files[message.request] = span
             try:
-                found = await self._engine.transcribe_file(message)
+                found = await self._engine.transcribe_file(message, on_progress)
             finally:
                 del self._files[message.request]
             span.set_attribute("lookhear.tokens", found.num_tokens)

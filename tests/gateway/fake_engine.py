@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,6 +30,7 @@ from lookhear.engine.messages import (
     EngineFailed,
     Event,
     ExpectSpeech,
+    FileProgress,
     FileTranscribed,
     HoldPicture,
     LiveLoad,
@@ -51,6 +52,7 @@ from lookhear.engine.messages import (
 )
 from tests.gateway.fake_chat import VISION, FakeChat
 
+OnProgress = Callable[[FileProgress], None]
 WORD_SAMPLES = SAMPLE_RATE // 10
 CARDS = [
     ModelCard(
@@ -101,6 +103,7 @@ class FakeEngine:
         self.turns: dict[tuple[str, str], FakeTurn] = {}
         self.files: list[TranscribeFile] = []
         self.file_error: EngineRequestError | None = None
+        self.file_segments: Sequence[str] = ()  # told of one after another, before all else
         self.file_gate: asyncio.Event | None = None
         self.cancelled_files: list[str] = []
         self.sessions: dict[str, Callable[[Event], None]] = {}
@@ -187,9 +190,18 @@ class FakeEngine:
                 raise AssertionError(message)
         self._changed()
 
-    async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
+    async def transcribe_file(
+        self, message: TranscribeFile, on_progress: OnProgress | None = None
+    ) -> FileTranscribed:
         self.files.append(message)
         self._changed()
+        duration = len(message.samples) / SAMPLE_RATE
+        told = list(self.file_segments)
+        for number, text in enumerate(told, 1):
+            seconds = duration * number / len(told)
+            segment = Segment(text, 0.0, seconds, [1], -0.25, 0.0)
+            if on_progress is not None:
+                on_progress(FileProgress(message.request, [segment], seconds, duration))
         if self.file_gate is not None:
             try:
                 await self.file_gate.wait()
@@ -201,15 +213,16 @@ class FakeEngine:
             raise self.file_error
         done = RequestDone("", message.request, "batch", 2.0, 1.0)
         self.on_request(message.settings.model, done)
-        duration = len(message.samples) / SAMPLE_RATE
         text = "" if duration == 0 else f"{message.settings.task} {duration:.1f} seconds."
         segments = [Segment(f" {text}", 0.0, duration, [1, 2], -0.25, 0.01)] if text else []
+        if told:
+            text = "".join(told).strip()
         words = [Word(" seconds.", 0.0, duration, 0.9)] if message.settings.words else []
         language = message.settings.language or "en"
         logprobs = [TokenLogprob(text, -0.5, list(text.encode()))]
         wanted = logprobs if message.settings.logprobs else None
         return FileTranscribed(
-            message.request, text, language, duration, segments, words, 5, wanted
+            message.request, text, language, duration, segments, words, 5, wanted, 50, 4
         )
 
     async def close(self) -> None:
@@ -230,6 +243,7 @@ class FakeEngine:
         self.files.clear()
         self.cancelled_files.clear()
         self.file_error = self.file_gate = None
+        self.file_segments = ()
         self.chat.be_well()
 
     def die(self, model: str | None = None) -> None:

@@ -25,11 +25,13 @@ from lookhear.engine.messages import (
     AnswerText,
     AnswerUsage,
     AppendAudio,
+    CancelFile,
     CloseSession,
     EndTurn,
     EngineFailed,
     Event,
     ExpectSpeech,
+    FileProgress,
     FileTranscribed,
     HoldPicture,
     LiveLoad,
@@ -37,6 +39,7 @@ from lookhear.engine.messages import (
     ModelCard,
     Pong,
     Ready,
+    Segment,
     StartAnswer,
     StartTurn,
     TextCommitted,
@@ -323,6 +326,40 @@ async def test_a_question_is_asked_again_with_its_pictures() -> None:
     for event in events:
         other.tell(event)
     assert fleet.told["s"] == events
+    await fleet.client.close()
+
+
+@pytest.mark.parametrize("words", [(" one", " two", " three"), (" one", " too", " three")])
+async def test_what_was_told_of_a_file_is_not_told_again(words: tuple[str, ...]) -> None:
+    """Another engine writes it from the beginning; in other words, and it is given up."""
+    fleet = Fleet(60.0)
+    told: list[FileProgress] = []
+
+    def segments(*texts: str) -> list[Segment]:
+        return [Segment(text, 0.0, 1.0, [], 0.0, 0.0) for text in texts]
+
+    await fleet.load()
+    file = TranscribeFile("f", TranscriptionSettings("m"), np.zeros(16, np.float32))
+    waiting = asyncio.create_task(fleet.client.transcribe_file(file, told.append))
+    dead, other = fleet.engines
+    await until(lambda: bool(dead.got))
+    [asked] = dead.got
+    assert isinstance(asked, TranscribeFile) and asked.tells_progress
+    dead.tell(FileProgress("f", segments(" one"), 1.0, 3.0))
+    dead.tell(FileProgress("f", segments(" two"), 2.0, 3.0))
+    await fleet.kill(dead)
+    await until(lambda: bool(other.got))
+    other.tell(FileProgress("f", segments(*words[:1]), 1.0, 3.0))
+    other.tell(FileProgress("f", segments(*words[1:]), 3.0, 3.0))
+    if words[1] == " two":
+        other.tell(done := FileTranscribed("f", "one two three", "en", 3.0))
+        assert await waiting == done
+        said = [segment.text for event in told for segment in event.segments]
+        assert said == [" one", " two", " three"] and told[-1].seconds == 3.0
+    else:
+        with pytest.raises(EngineUnavailable, match="in other words"):
+            await waiting
+        assert other.got[-1] == CancelFile("f") and len(told) == 2
     await fleet.client.close()
 
 

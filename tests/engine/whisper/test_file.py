@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from lookhear.engine.core.request import Result, StopReason
 from lookhear.engine.messages import (
     SAMPLE_RATE,
+    FileProgress,
     FileTranscribed,
     TranscribeFile,
     TranscriptionSettings,
 )
-from lookhear.engine.whisper.file import WhisperFile, split_segments
+from lookhear.engine.whisper.file import AUDIO_TOKEN, WhisperFile, split_segments
 from lookhear.engine.whisper.recognizer import WindowRule
 from tests.engine.speech.scripted import SpeltTokens
 
@@ -79,8 +80,13 @@ class Stamped(SpeltTokens):
 def test_any_model_output_gets_to_the_end_of_the_file(cap: int | None, data: st.DataObject) -> None:
     """Whatever the model says, every request moves on, and the end is reached."""
     message = TranscribeFile(
-        "f", TranscriptionSettings(model="m"), np.zeros(75 * SAMPLE_RATE, np.float32), True
+        "f",
+        TranscriptionSettings(model="m"),
+        np.zeros(75 * SAMPLE_RATE, np.float32),
+        True,
+        tells_progress=True,
     )
+    read = 0
     vocabulary = Stamped([" a", " b"])
     job = WhisperFile(message, vocabulary, WINDOW, cap)  # type: ignore[arg-type]
     token = st.one_of(st.integers(0, 1), st.integers(STAMP, STAMP + 300))
@@ -90,9 +96,16 @@ def test_any_model_output_gets_to_the_end_of_the_file(cap: int | None, data: st.
             break
         request = job.make_request()
         assert 0 < len(request.samples) <= (cap or WINDOW.longest)
+        read += request.window_samples // AUDIO_TOKEN
         said = tuple(data.draw(st.lists(token, max_size=8)))
         result = Result(request.key, said, (0.0,) * len(said), 0, StopReason.END, language=1001)
         events += job.absorb(result)
-    (done,) = events
+    *told, done = events
     assert isinstance(done, FileTranscribed) and job.is_done
+    progress = [event for event in told if isinstance(event, FileProgress)]
+    assert progress == told, "what is told before the end is progress"
+    seconds = [event.seconds for event in progress]
+    assert seconds == sorted(seconds) and seconds[-1] == 75.0 == progress[-1].duration
+    assert [segment for event in progress for segment in event.segments] == done.segments
+    assert done.num_audio_tokens == read and done.num_text_tokens > 0
     assert all(0 <= s.start <= s.end <= 75.0 for s in done.segments)

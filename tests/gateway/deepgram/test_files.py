@@ -17,7 +17,7 @@ from lookhear.engine.client.client import EngineRequestError
 from lookhear.engine.messages import FileTranscribed, Segment, TokenLogprob, TranscribeFile, Word
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.deepgram.frames import check_transcript
-from tests.gateway.fake_engine import CARDS, FakeEngine
+from tests.gateway.fake_engine import CARDS, FakeEngine, OnProgress
 from tests.gateway.files.test_http import wav
 from tests.gateway.running import Running, running
 
@@ -62,7 +62,9 @@ async def test_the_language_is_told_to_who_leaves_it_open(client: httpx.AsyncCli
 class Wordy(FakeEngine):
     """Hears two utterances in every recording."""
 
-    async def transcribe_file(self, message: TranscribeFile) -> FileTranscribed:
+    async def transcribe_file(
+        self, message: TranscribeFile, on_progress: OnProgress | None = None
+    ) -> FileTranscribed:
         words = [Word(" One", 0.0, 0.2, 0.8), Word(" two.", 0.3, 0.5, 0.6)]
         words.append(Word(" Three.", 2.0, 2.5, 1.0))
         segments = [Segment(" One two.", 0.0, 0.5, [1], -0.5, 0.0)]
