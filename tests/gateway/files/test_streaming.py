@@ -82,8 +82,8 @@ async def test_how_far_it_is_and_the_whole_answer_on_request(
     shared: Running, http: httpx.AsyncClient
 ) -> None:
     shared.engine.file_segments = SEGMENTS
-    options: dict[str, Any] = {"stream": "true", "lookhear_progress": "true", "response_format": "srt"}
-    events = told(await post(http, **options))
+    options: dict[str, Any] = {"stream": "true", "response_format": "srt"}
+    events = told(await post(http, lookhear_progress="true", **options))
     far = [e for e in events if e["type"] == "lookhear.progress"]
     assert [event["seconds"] for event in far] == [0.25, 0.5, 0.75, 1.0]
     assert {event["duration"] for event in far} == {1.0}
