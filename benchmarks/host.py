@@ -53,6 +53,7 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import Priority, is_looping
 from lookhear.engine.device.allocator import keep_freed_memory
+from lookhear.engine.device.garbage import tended
 from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import SAMPLE_RATE, AppendAudio, StartTurn, TranscriptionSettings
 from lookhear.engine.paged.request import PagedSequence
@@ -240,6 +241,7 @@ def measured(
         stack.enter_context(no_device())
         stack.enter_context(random_weights())
         core = build(family, folder, options)
+        stack.enter_context(tended(0.0))  # as the engine's process is, but for the looks at all
         runner: Any = core._runner
         load = Load(core, options.step)
         warm, seconds = 3.0, options.clock

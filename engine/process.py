@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import gc
 import json
 import logging
 import socket
 import sys
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from lookhear.engine.client.channel import Channel
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.config.log import logging_to_stderr
 from lookhear.engine.device.allocator import keep_fewer_products, keep_freed_memory
+from lookhear.engine.device.garbage import tended
 from lookhear.engine.messages import EngineFailed, Pong, Ready, Shutdown, Starting
+
+if TYPE_CHECKING:  # see `serve`
+    from lookhear.engine.admission.admission import Admission
+    from lookhear.engine.core.core import EngineCore
 
 log = logging.getLogger("lookhear.engine.process")  # its __name__ is __main__
 
@@ -52,12 +58,24 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     core.times = RequestTimes(time.perf_counter)
     log.info("ready on %s in %s", built.device, built.dtype)
     channel.send(Ready([built.card], built.config.max_live_turns, built.device, built.dtype))
-    gc.collect()
-    gc.freeze()  # what is loaded now stays for good; the collector need not walk it again
     keep_freed_memory()
+    with tended(time.perf_counter()) as tend:
+        return step_until_told(core, admission, config, channel, tend)
+
+
+def step_until_told(
+    core: EngineCore,
+    admission: Admission | None,
+    config: EngineConfig,
+    channel: Channel,
+    tend: Callable[[float, bool], None],
+) -> int:
+    """Until the gateway hangs up; the exit status. tend: see `garbage.tended`."""
     busy_seconds = longest_step = 0.0
     while True:
-        messages = channel.inbox.take(wait=not core.has_work)
+        has_work = core.has_work
+        tend(time.perf_counter(), not has_work)
+        messages = channel.inbox.take(wait=not has_work)
         began = time.perf_counter()
         if admission is not None:
             admission.now = began

@@ -77,6 +77,7 @@ class EngineCore:
         self._sessions: dict[str, set[str]] = {}  # session -> keys of its owners
         self._session_of: dict[str, str] = {}
         self._owners: dict[str, tuple[Priority, Owner]] = {}
+        self._streamers: dict[str, Streamer] = {}  # owners that are told after every step
         self._counts: Counter[type] = Counter()  # owners of each kind
         # Owners whose wishes may have changed since their tickets were brought up to date, in the
         # order in which they did: so among those who are due at once, nobody is always the first.
@@ -117,6 +118,8 @@ class EngineCore:
         assert key not in self._owners, key
         self._owners[key] = (priority, owner)
         self._counts[type(owner)] += 1
+        if isinstance(owner, Streamer):
+            self._streamers[key] = owner
         self._changed[key] = None
         if session is not None:
             self._sessions.setdefault(session, set()).add(key)
@@ -145,6 +148,7 @@ class EngineCore:
         self._changed.pop(key, None)
         if held := self._owners.pop(key, None):
             self._counts[type(held[1])] -= 1
+            self._streamers.pop(key, None)
         if sequence := self._running.pop(key, None):
             self._retire(sequence)
         self._runner.forget(key)
@@ -253,16 +257,18 @@ class EngineCore:
         for failure in failures:
             if failure.key in self._running:  # not dropped while the step was on its way
                 self._fail(failure)
-        for key, sequence in list(self._running.items()):
-            if isinstance(owner := self._owners[key][1], Streamer):
-                self._events.extend(owner.follow(sequence))
-            if sequence.phase is Phase.DONE:
-                self._finish(key, sequence)
+        for key, streamer in self._streamers.items():
+            if (running := self._running.get(key)) is not None:
+                self._events.extend(streamer.follow(running))
+        done = [item for item in self._running.items() if item[1].phase is Phase.DONE]
+        for key, sequence in done:
+            self._finish(key, sequence)
+        self._release_retired()
 
     def _finish(self, key: str, sequence: Running) -> None:
         result = sequence.result()
         del self._running[key]
-        self._retire(sequence)
+        self._retired.append(sequence)
         self._scheduler.finish(key)
         self._num_requests += 1
         self._num_drafted += sequence.num_drafted
@@ -287,6 +293,8 @@ class EngineCore:
         self._release_retired()
 
     def _release_retired(self) -> None:
+        if not self._retired:
+            return
         busy = {id(sequence) for _, sequences in self._launched for sequence in sequences}
         free = [sequence for sequence in self._retired if id(sequence) not in busy]
         self._retired = [sequence for sequence in self._retired if id(sequence) in busy]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 UNREAD = -1  # among tokens to feed: the one sampled last, which the host does not know yet
 
@@ -46,8 +46,7 @@ class Cost:
     tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(NamedTuple):
     """What a running request could be fed next. known: tokens of its context that are not in the
     cache yet. draft: tokens to verify behind them. divisible: may be fed in chunks. waiting:
     somebody else is computing what it needs, so nothing is to be fed now."""

@@ -115,6 +115,8 @@ class Scheduler:
         nothing runs, there will never be more room: the first is admitted, to fail if it must.
         """
         self._round += 1
+        if len(self._running) + num_retired >= self._max_rows:
+            return []
         admitted: list[str] = []
         encoder = self._encoder_budget
         room_for_live = self._room_for_live()

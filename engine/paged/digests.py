@@ -12,14 +12,14 @@ import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 
 DIGEST_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class MediaSpan:
+class MediaSpan(NamedTuple):
     """Placeholder tokens [start, start + length) that stand for one audio or image.
 
     digest: of the whole media content. Placeholder ids are all equal, so without it two clips

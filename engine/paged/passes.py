@@ -183,11 +183,13 @@ class PagedPasses:
         pieces: Sequence[Piece] = (),
     ) -> dict[str, Indices]:
         """Of a step, padded to the shape of a graph if there is one."""
-        tokens = [
-            token if token != UNREAD else UNREAD - sequence.row
-            for sequence, count in work
-            for token in sequence.queries(count)
-        ]
+        tokens: list[int] = []
+        for sequence, count in work:
+            queries = sequence.queries(count)
+            if sequence.unread:
+                mine = UNREAD - sequence.row
+                queries = [token if token != UNREAD else mine for token in queries]
+            tokens += queries
         num_tokens = len(tokens)
         if shape is not None:
             num_tokens = shape[0]

@@ -131,6 +131,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
     num_named: int = 0
     num_cached: int = 0
     is_waiting: bool = False
+    is_plain: bool = field(init=False)  # whether its tokens are just the best ones
     positions: PromptPositions | None = field(init=False, default=None)
     matcher: GrammarMatcher | None = field(init=False, default=None)
 
@@ -143,10 +144,10 @@ class PagedSequence(RequestProgress[PagedRequest]):
             assert not request.draft
             budget = request.max_new_tokens if request.is_to_end else None
             self.matcher = request.grammar.start(budget)
+        self.is_plain = request.grammar is None and request.sampling.is_plain
         self.context = list(request.tokens)
         self.generated = GeneratedTokens(
-            end_tokens=(self.end_tokens if request.model_ends else frozenset())
-            | set(request.sampling.stop_tokens),
+            end_tokens=_end_tokens(request, self.end_tokens),
             max_tokens=request.max_new_tokens,
             guard_loops=request.guard_loops,
         )
@@ -163,9 +164,10 @@ class PagedSequence(RequestProgress[PagedRequest]):
     def demand(self) -> Demand:
         """What it could be fed next."""
         waiting = self.is_waiting or self._is_held
-        if self.phase is Phase.DECODE and self.num_known == 1:
+        known = len(self.context) + self.unread - self.fed
+        if self.phase is Phase.DECODE and known == 1:
             return HELD if waiting else ONE_MORE
-        return Demand(self.num_known, len(self._draft), waiting=waiting)
+        return Demand(known, len(self._draft), waiting=waiting)
 
     def queries(self, count: int) -> list[int]:
         """The next count tokens to feed, at places fed, fed+1, ...; UNREAD for what was sampled
@@ -178,7 +180,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
 
     def num_logits(self, count: int) -> int:
         """How many of the last of count queries have a successor to be sampled."""
-        return max(0, count - self.num_known + 1)
+        return max(0, count - (len(self.context) + self.unread - self.fed) + 1)
 
     def launch(self, count: int) -> None:
         """A step that feeds count tokens is on its way."""
@@ -233,3 +235,8 @@ class PagedSequence(RequestProgress[PagedRequest]):
         fresh = range(self.num_named, full)
         self.num_named = full
         return [(self.blocks[i], self.digests[i]) for i in fresh]
+
+
+def _end_tokens(request: PagedRequest, models: frozenset[int]) -> frozenset[int]:
+    ends = models if request.model_ends else frozenset()
+    return ends.union(request.sampling.stop_tokens) if request.sampling.stop_tokens else ends

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 
@@ -27,7 +28,7 @@ from lookhear.engine.paged.passes import PagedPasses, Work
 from lookhear.engine.paged.request import PagedRequest, PagedSequence
 from lookhear.engine.paged.rows import Rows
 from lookhear.engine.paged.warm_up import paged_requests, warm_up_mask
-from lookhear.engine.sampling.sampler import Choice, Sampler, SamplingRow
+from lookhear.engine.sampling.sampler import PLAIN, Choice, Sampler, SamplingRow
 
 
 class PagedRunner:
@@ -313,8 +314,7 @@ class PagedRunner:
             assert not self._computing and not self._media.held and not self._waiting
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """One request's part of a launched pass. wanted: logits of it. is_prompt: whether the prompt
     was being read. written: tokens, guesses apart, that are in the cache when the pass is done."""
 
@@ -334,6 +334,8 @@ class PagedPass:
 
 def _sampling_rows(sequence: PagedSequence, count: int, wanted: int) -> list[SamplingRow]:
     """One per position that wants a successor; histories include the draft before it."""
+    if sequence.is_plain:
+        return [PLAIN] * wanted
     request, answer = sequence.request, sequence.generated
     params = request.sampling
     said = len(answer.tokens) + sequence.unread

@@ -120,6 +120,12 @@ class SamplingParams:
         )
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the best token is chosen, whatever was said, and nothing is told of others."""
+        may_wait = self.min_tokens and self.stop_tokens
+        return not (self.temperature > 0.0 or self.edits or may_wait or self.logprobs)
+
+    @property
     def penalises(self) -> bool:
         """Whether the tokens so far matter: only then the sampler needs the history."""
         return (

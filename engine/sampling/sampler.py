@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lookhear.engine.device.staging import Numbers, Readback, to_device
-from lookhear.engine.sampling.params import MAX_LOGPROBS, SamplingParams, TokenMask
+from lookhear.engine.sampling.params import GREEDY, MAX_LOGPROBS, SamplingParams, TokenMask
 from lookhear.kernels.grammar_mask import WORD, allow_bits_
 from lookhear.kernels.sampling import argmax, draw, token_logprobs, top_logprobs
 from lookhear.kernels.sampling_stages import (
@@ -62,6 +62,10 @@ class SamplingRow(NamedTuple):
         if self.grammar is not None or params.edits:
             return True
         return self.num_output < params.min_tokens and bool(params.stop_tokens)
+
+
+# Of a position where nothing but the best token is wanted, whatever it is of.
+PLAIN = SamplingRow(GREEDY, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +148,19 @@ class Sampler:
         assert logits.dtype == torch.float32, logits.dtype
         if not rows:
             return Choice(torch.zeros(0, dtype=torch.int64, device=self._device), None, rows, 0)
-        if greedy is not None and not any(r.edits or r.params.temperature > 0.0 for r in rows):
+        is_plain = all(row is PLAIN for row in rows)
+        if greedy is not None and (
+            is_plain or not any(r.edits or r.params.temperature > 0.0 for r in rows)
+        ):
             tokens, logprobs, scores = *greedy, logits
         else:
-            scores = self._edited(logits, rows)
-            tokens = self._chosen(scores, rows)
+            scores = logits if is_plain else self._edited(logits, rows)
+            tokens = argmax(scores) if is_plain else self._chosen(scores, rows)
             logprobs = token_logprobs(scores, tokens)
         # Always as many: which of equals come first must not depend on what others ask for.
         count = min(MAX_LOGPROBS, self._vocab_size)
         parts = [tokens, logprobs]
-        asking = [i for i, row in enumerate(rows) if row.params.logprobs]
+        asking = [] if is_plain else [i for i, row in enumerate(rows) if row.params.logprobs]
         if asking:
             if len(asking) < len(rows):
                 scores = scores[self._tensor(asking, torch.int64)]

@@ -24,7 +24,8 @@ class Looks:
 
     def commit(self, count: int) -> None:
         """The first count tokens are committed text now."""
-        self._looks = [(end, hypothesis.split(count)[1]) for end, hypothesis in self._looks]
+        if count:
+            self._looks = [(end, hypothesis.behind(count)) for end, hypothesis in self._looks]
 
     def clear(self) -> None:
         """A new segment begins."""

@@ -43,7 +43,10 @@ class Speaker:
 
     def turn(self, key: str) -> LiveTurn | None:
         """One that is open, or waits."""
-        return next((turn for name, turn in self._turns if name == key), None)
+        for name, turn in self._turns:
+            if name == key:
+                return turn
+        return None
 
     def remove(self, key: str) -> None:
         """Over, or given up; nothing if it is not here."""

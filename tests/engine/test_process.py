@@ -8,7 +8,7 @@ import logging
 import socket
 import threading
 from collections.abc import Iterator
-from types import SimpleNamespace
+from contextlib import nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -94,7 +94,7 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
     built = build.Built(ScriptedCore(), card, config, "cpu", "none")  # type: ignore[arg-type]
     monkeypatch.setattr(build, "build_core", lambda *_: built)
     monkeypatch.setattr(process, "keep_freed_memory", lambda: None)
-    monkeypatch.setattr(process, "gc", SimpleNamespace(collect=int, freeze=int))
+    monkeypatch.setattr(process, "tended", lambda _: nullcontext(lambda now, is_idle: None))
     gateway = Gateway()
     while not isinstance(gateway.receive(), Ready):
         pass

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.generation import logits_process
 
 from lookhear.engine.sampling.params import SamplingParams
-from lookhear.engine.sampling.sampler import Sampled, Sampler, SamplingRow
+from lookhear.engine.sampling.sampler import PLAIN, Sampled, Sampler, SamplingRow
 
 CPU = torch.device("cpu")
 FEW = settings(max_examples=50, deadline=None)
@@ -358,6 +358,22 @@ def test_equals_stay_equal_at_the_lowest_temperature() -> None:
 
 def test_nothing_to_sample() -> None:
     assert Sampler(5, CPU).sample(torch.empty(0, 5), []) == Sampled([], [], None, [])
+
+
+@FEW
+@given(st.data())
+def test_a_row_that_may_be_plain_gets_what_a_plain_one_gets(data: st.DataObject) -> None:
+    vocab = 40
+    row = data.draw(sampling_rows(vocab))
+    is_plain = row.grammar is None and row.params.is_plain
+    logits = rounded(2, vocab, 7)
+    general = Sampler(vocab, CPU).sample(logits, [row, row])
+    plain = Sampler(vocab, CPU).sample(logits, [PLAIN, PLAIN])
+    if is_plain:
+        assert (general.tokens, general.logprobs) == (plain.tokens, plain.logprobs)
+        assert general.top == plain.top and general.bad == plain.bad
+    mixed = Sampler(vocab, CPU).sample(logits, [PLAIN, row])
+    assert (mixed.tokens[0], mixed.tokens[1]) == (plain.tokens[0], general.tokens[1])
 
 
 def test_a_token_beyond_the_vocabulary_is_our_bug() -> None:

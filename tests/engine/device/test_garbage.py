@@ -1,0 +1,41 @@
+"""The collector is left alone while there is work, and put back as it was."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from lookhear.engine.device.garbage import BUSY_EVERY, IDLE_EVERY, THRESHOLDS, tended
+
+
+@pytest.fixture
+def full_collections() -> Iterator[list[int]]:
+    seen: list[int] = []
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 2:
+            seen.append(1)
+
+    gc.callbacks.append(count)
+    yield seen
+    gc.callbacks.remove(count)
+
+
+def test_all_is_looked_at_when_idle_and_seldom_when_busy(full_collections: list[int]) -> None:
+    before = gc.get_threshold()
+    with tended(100.0) as tend:
+        assert gc.get_threshold() == THRESHOLDS and gc.get_freeze_count() > 0
+        full_collections.clear()
+        for now, is_idle, expected in (
+            (100.0 + IDLE_EVERY - 0.1, True, 0),
+            (100.0 + IDLE_EVERY, False, 0),
+            (100.0 + IDLE_EVERY, True, 1),
+            (100.0 + IDLE_EVERY + 0.1, True, 1),
+            (100.0 + IDLE_EVERY + BUSY_EVERY - 0.1, False, 1),
+            (100.0 + IDLE_EVERY + BUSY_EVERY, False, 2),
+        ):
+            tend(now, is_idle)
+            assert len(full_collections) == expected, (now, is_idle)
+    assert gc.get_threshold() == before and gc.get_freeze_count() == 0
