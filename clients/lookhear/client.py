@@ -24,16 +24,20 @@ from lookhear.live.events import Event, TurnCompleted
 from lookhear.live.stream import LiveStream, StreamOptions, TranscribeOptions
 from lookhear.results import Model, Transcript
 from lookhear.sources.audio import Source
-from lookhear.sources.files import Medium, read_medium
+from lookhear.sources.files import Medium, is_url, read_medium
 from lookhear.transport.address import (
     DEFAULT_URL,
     KEY_VARIABLE,
     Server,
     multipart,
+    urlencoded,
     usual_server,
 )
 from lookhear.transport.realtime import without_none
 from lookhear.transport.retry import Retry
+from lookhear.transport.told import FIELDS, OnShare, told_answer
+
+TRANSCRIPTIONS = "/v1/audio/transcriptions"
 
 
 class AsyncClient:
@@ -122,20 +126,29 @@ class AsyncClient:
         language: str | None = None,
         prompt: str | None = None,
         fields: list[tuple[str, str]] | None = None,
+        on_share: OnShare | None = None,
     ) -> str:
-        """The server's answer as it is, in one of its formats: json, text, srt, vtt, …"""
-        name = "upload" if isinstance(file, bytes) else Path(file).name
-        data = await asyncio.to_thread(read_medium, file)
-        if model is None:
-            model = (await self.models())[0].id
+        """The server's answer as it is, in one of its formats: json, text, srt, vtt, …
+
+        file: also an http(s) URL, which the server fetches. on_share: told the share that is done,
+        by lookhear servers.
+        """
+        by_url = isinstance(file, str) and is_url(file)
+        data = b"" if by_url else await asyncio.to_thread(read_medium, file)
+        models = await self.models() if model is None or on_share is not None else []
+        model = model or models[0].id
+        tells = on_share is not None and any(one.owned_by == "lookhear" for one in models)
         wanted = without_none(model=model, language=language, prompt=prompt)
         parts = [*wanted.items(), ("response_format", response_format), *(fields or [])]
-        answer = await asyncio.to_thread(
-            self.server.request,
-            "/v1/audio/transcriptions",
-            multipart(parts, name, data),
-            timeout=None,
-        )
+        parts += FIELDS if tells else []
+        if by_url:
+            upload = urlencoded([*parts, ("url", str(file))])
+        else:
+            name = "upload" if isinstance(file, bytes) else Path(file).name
+            upload = multipart(parts, name, data)
+        if tells and on_share is not None:
+            return await told_answer(self.server, TRANSCRIPTIONS, upload, on_share)
+        answer = await asyncio.to_thread(self.server.request, TRANSCRIPTIONS, upload, timeout=None)
         return answer.decode("utf-8")
 
     def chat(

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from ipaddress import ip_network
 
 import pytest
 
-from lookhear import AsyncClient, InvalidRequest, ModelNotFound, ReasoningDelta, message
+from lookhear import (
+    AsyncClient,
+    InvalidRequest,
+    ModelNotFound,
+    ReasoningDelta,
+    ServerError,
+    message,
+)
+from lookhear.engine.client.client import EngineRequestError
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.chatting import jpeg, png
 from tests.gateway.fake_engine import FakeEngine
+from tests.gateway.fetching.test_fetcher import ok, says, serving
+from tests.gateway.files.test_http import wav
 from tests.gateway.running import Running, running, tone
 
 
@@ -121,3 +132,34 @@ async def test_no_ears_and_no_eyes() -> None:
         with pytest.raises(InvalidRequest):
             async with client.conversation():
                 raise AssertionError("entered")
+
+
+@pytest.mark.parametrize("form", ["text", "srt", "verbose_json"])
+async def test_a_file_tells_how_far_it_is(gateway: Running, form: str) -> None:
+    """And the answer is the one that would have come at once."""
+    gateway.engine.file_segments = [" One", " two.", " Three."]
+    client, shares = AsyncClient(gateway.http), list[float]()
+    told = await client.transcribe_raw(wav(1.0), form, on_share=shares.append)
+    assert shares == pytest.approx([1 / 3, 2 / 3, 1.0], abs=0.001)
+    assert told == await client.transcribe_raw(wav(1.0), form)
+
+
+async def test_what_is_wrong_with_a_file_that_tells_is_said_as_ever(gateway: Running) -> None:
+    client = AsyncClient(gateway.http)
+    with pytest.raises(InvalidRequest) as caught:
+        await client.transcribe_raw(b"no audio", "text", on_share=print)
+    assert caught.value.param == "file"
+    gateway.engine.file_segments = [" One"]
+    gateway.engine.file_error = EngineRequestError("server_error", "it broke")
+    with pytest.raises(ServerError, match="it broke"):
+        await client.transcribe_raw(wav(1.0), "text", on_share=print)
+
+
+async def test_a_file_by_its_url_is_fetched_by_the_server() -> None:
+    config = GatewayConfig(port=0, allow_networks=(ip_network("127.0.0.0/8"),))
+    async with running(config) as gateway, serving(says(ok(wav(1.5)))) as port:
+        url, shares = f"http://127.0.0.1:{port}/talk.wav", list[float]()
+        client = AsyncClient(gateway.http)
+        assert await client.transcribe_raw(url, "text") == "transcribe 1.5 seconds.\n"
+        told = await client.transcribe_raw(url, "text", on_share=shares.append)
+        assert told == "transcribe 1.5 seconds.\n"

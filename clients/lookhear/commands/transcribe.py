@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.text import Text
@@ -19,7 +20,7 @@ from lookhear.commands.live import transcribe_live
 from lookhear.commands.server_choice import chosen_server
 from lookhear.errors import InvalidRequest, OutputError, SourceError, UsageError
 from lookhear.sources.audio import at_pace, read_source
-from lookhear.sources.files import require_file
+from lookhear.sources.files import is_url, require_file
 from lookhear.sources.level_meter import LevelMeter
 from lookhear.terminal.output import require_writable, write_file
 from lookhear.terminal.progress import progress
@@ -33,7 +34,10 @@ _SUFFIXES = {".txt": "text", ".json": "json", ".srt": "srt", ".vtt": "vtt"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `lookhear transcribe` takes, but for the server."""
-    parser.add_argument("files", metavar="FILE", nargs="+", help="audio or video; `-` is stdin")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+",
+        help="audio or video; `-` is stdin; a URL is fetched by the server",
+    )  # fmt: skip
     parser.add_argument(
         "--live", action="store_true", help="stream it at the speed of speech, text as it comes"
     )
@@ -55,7 +59,8 @@ def run(parsed: argparse.Namespace) -> int:
     """Exit status. LookhearError."""
     for file in parsed.files:
         if file != "-":
-            require_file(file)
+            if not is_url(file):
+                require_file(file)
         elif sys.stdin.isatty():
             raise UsageError("transcribe -: expected a file through a pipe, as `< talk.mp3`")
     return _live(parsed) if parsed.live else _whole(parsed)
@@ -94,7 +99,9 @@ def _outputs(parsed: argparse.Namespace) -> tuple[str, Callable[[str], Path] | N
 
 
 def _stem(file: str) -> str:
-    return "stdin" if file == "-" else Path(file).stem
+    if file == "-":
+        return "stdin"
+    return Path(urlsplit(file).path if is_url(file) else file).stem or "file"
 
 
 def _make_folder(folder: Path) -> None:
@@ -124,6 +131,10 @@ def _whole(parsed: argparse.Namespace) -> int:
         for number, file in enumerate(parsed.files):
             if count > 1:
                 report(titles[number], number / count)
+
+            def show(share: float, number: int = number) -> None:
+                report(titles[number], (number + share) / count)
+
             try:
                 answer = asyncio.run(
                     client.transcribe_raw(
@@ -133,10 +144,11 @@ def _whole(parsed: argparse.Namespace) -> int:
                         language=parsed.language,
                         prompt=parsed.prompt,
                         fields=[("vad_filter", "false")] if parsed.no_vad else None,
+                        on_share=show,
                     )
                 )
             except (InvalidRequest, SourceError) as error:
-                if isinstance(error, InvalidRequest) and error.param == "file":
+                if isinstance(error, InvalidRequest) and error.param in ("file", "url"):
                     error = error.about(file)
                 if count == 1:
                     raise error from None
@@ -170,6 +182,8 @@ def _deliver(
 
 def _live(parsed: argparse.Namespace) -> int:
     """Stream at the speed of speech; text as it is committed."""
+    if is_url(parsed.files[0]):
+        raise UsageError("transcribe --live: expected a FILE, a URL is for whole files")
     if len(parsed.files) > 1 or parsed.files == ["-"]:
         raise UsageError("transcribe --live: expected one FILE; `lookhear listen -` reads stdin")
     if parsed.no_vad:

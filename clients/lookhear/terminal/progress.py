@@ -1,13 +1,24 @@
-"""How far something has come that takes its time: a bar on a terminal, lines elsewhere."""
+"""How far something has come that takes its time, and how long it will: a bar on a terminal, lines
+elsewhere."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 Report = Callable[[str, float | None], None]
 """Told what is going on and the share done, None if that is not known."""
@@ -23,7 +34,9 @@ def progress(console: Console, title: str) -> Iterator[Report]:
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),  # names of files may hold brackets
         BarColumn(bar_width=24),
+        TextColumn("{task.fields[percent]}"),
         TimeElapsedColumn(),
+        _Left(),
     )
     if not console.is_terminal:
         yield _lines(console, title)
@@ -31,13 +44,25 @@ def progress(console: Console, title: str) -> Iterator[Report]:
     # On a terminal what is printed stands above the bar; elsewhere it must get where it is to go.
     above = sys.stdout.isatty()
     with Progress(*columns, console=console, transient=True, redirect_stdout=above) as bars:
-        task = bars.add_task(title, total=None)
+        task = bars.add_task(title, total=None, percent="")
 
         def report(stage: str, share: float | None) -> None:
             total = None if share is None else 1.0
-            bars.update(task, description=stage, total=total, completed=share or 0.0)
+            done, percent = share or 0.0, "" if share is None else f"{100 * share:3.0f} %"
+            bars.update(task, description=stage, total=total, completed=done, percent=percent)
 
         yield report
+
+
+class _Left(TimeRemainingColumn):
+    """The time that is left, once something is known of it."""
+
+    def render(self, task: Task) -> Text:
+        """Of one bar."""
+        left = task.time_remaining
+        if task.total is None or left is None:
+            return Text("")
+        return Text(f"{timedelta(seconds=round(left))} left", style="progress.remaining")
 
 
 def _lines(console: Console, title: str) -> Report:

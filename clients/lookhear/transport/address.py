@@ -144,6 +144,11 @@ def usual_server() -> str | None:
     return os.environ.get(SERVER_VARIABLE) or None
 
 
+def urlencoded(fields: Iterable[tuple[str, str]]) -> Upload:
+    """A form without a file, and its content type."""
+    return urlencode(list(fields)).encode(), "application/x-www-form-urlencoded"
+
+
 def multipart(fields: Iterable[tuple[str, str]], file_name: str, file: bytes) -> Upload:
     """A multipart/form-data body and its content type; the `file` part comes last."""
     boundary = secrets.token_hex(16)

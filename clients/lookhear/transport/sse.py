@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 from lookhear.errors import ConnectionFailed, LookhearError, in_words
-from lookhear.transport.address import Server
+from lookhear.transport.address import Server, Upload
 
 _MAX_LINES = 1000  # that wait to be taken
 
@@ -27,9 +27,9 @@ Line = str | Exception | None
 
 
 async def post_events(
-    server: Server, path: str, body: Mapping[str, Any], timeout: float | None = 600.0
+    server: Server, path: str, body: Mapping[str, Any] | Upload, timeout: float | None = 600.0
 ) -> AsyncGenerator[str, None]:
-    """POST JSON and yield the `data` of each event of the answer. Closing hangs up.
+    """POST JSON, or an upload, and yield the `data` of each event of the answer. Closing hangs up.
 
     timeout: seconds that the server may be silent. ServerError, ConnectionFailed.
     """
@@ -40,7 +40,8 @@ async def post_events(
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
             loop.call_soon_threadsafe(lines.put_nowait, line)
 
-    request = _Request(server, path, json.dumps(body).encode(), timeout, pass_on)
+    upload = body if isinstance(body, tuple) else (json.dumps(body).encode(), "application/json")
+    request = _Request(server, path, upload, timeout, pass_on)
     request.start()
     data: list[str] = []
     try:
@@ -65,7 +66,7 @@ class _Request(threading.Thread):
         self,
         server: Server,
         path: str,
-        body: bytes,
+        upload: Upload,
         timeout: float | None,
         pass_on: Callable[[Line], None],
     ) -> None:
@@ -74,7 +75,8 @@ class _Request(threading.Thread):
         self._server = server
         self._timeout = timeout
         self._pass_on = pass_on
-        headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        body, content_type = upload
+        headers = {"Content-Type": content_type, "Accept": "text/event-stream"}
         self._request = urllib.request.Request(
             server.http_url(path), data=body, headers=headers | server.headers()
         )

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -42,6 +43,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.bodies.append(body)
+        if b"octet-stream" not in body:  # a form without a file
+            self.reply(200, f"fetched {parse_qs(body.decode())['url'][0]}\n")
+            return
         said = body.split(b"octet-stream\r\n\r\n")[1].split(b"\r\n--")[0].decode()
         form = body.split(b'"response_format"\r\n\r\n')[1].split(b"\r\n")[0].decode()
         if said.startswith("?"):
@@ -97,6 +101,18 @@ def test_one_file(server: FileServer, files: list[str], capsys: pytest.CaptureFi
     assert b'name="vad_filter"\r\n\r\nfalse' in server.bodies[-1]
     assert transcribe(server, "a.wav", "--live", "--no-vad") == 2
     assert "--no-vad" in capsys.readouterr().err
+
+
+def test_a_url_is_the_servers_to_fetch(
+    server: FileServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = "https://example.org/talks/talk.mp3?part=1"
+    assert transcribe(server, url) == 0
+    assert capsys.readouterr().out == f"fetched {url}\n"
+    assert transcribe(server, url, "--out", f"{tmp_path}/texts/") == 0
+    assert (tmp_path / "texts" / "talk.txt").read_text() == f"fetched {url}\n"
+    assert transcribe(server, url, "--live") == 2
+    assert "expected a FILE" in capsys.readouterr().err
 
 
 def test_several_files_and_one_that_is_no_audio(
