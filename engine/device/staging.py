@@ -112,6 +112,7 @@ class PinnedStaging:
         self._turn = 0
         # Where fields lie, and the tensors: steps of equal shapes come again and again.
         self._places: dict[tuple[tuple[str, tuple[int, ...]], ...], _Places] = {}
+        self._views: dict[tuple[int, tuple[int, ...]], Tensor] = {}
 
     def _place(self, arrays: Mapping[str, Integers]) -> _Places:
         key = tuple((name, array.shape) for name, array in arrays.items())
@@ -122,13 +123,23 @@ class PinnedStaging:
             fields = {}
             if size <= self._capacity:
                 fields = {
-                    name: self._target[offset : offset + prod(shape)].view(shape)
+                    name: self._view(offset, shape)
                     for (name, shape), offset in zip(shapes.items(), offsets, strict=True)
                 }
             if len(self._places) >= MAX_LAYOUTS:
                 self._places.clear()
             places = self._places[key] = _Places(offsets, size, fields)
         return places
+
+    def _view(self, offset: int, shape: tuple[int, ...]) -> Tensor:
+        # Most fields lie where they lay, also where those behind them are of other sizes.
+        view = self._views.get((offset, shape))
+        if view is None:
+            if len(self._views) >= MAX_LAYOUTS:
+                self._views.clear()
+            view = self._target[offset : offset + prod(shape)].view(shape)
+            self._views[offset, shape] = view
+        return view
 
     def put(
         self, arrays: Mapping[str, Integers], *, is_fixed: bool = False

@@ -21,7 +21,7 @@ from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Fields, Shape, row_buckets
 from lookhear.engine.paged.cache import PagedBatch, PagedCache
 from lookhear.engine.paged.request import PagedSequence
-from lookhear.engine.paged.rows import Indices, Rows
+from lookhear.engine.paged.rows import Gathered, Indices, Rows
 from lookhear.kernels import greedy
 
 Work = tuple[PagedSequence, int]
@@ -112,6 +112,10 @@ class PagedPasses:
         self.graphs = acceleration.new_graphs(capacity)
         if self.graphs.is_on:
             assert acceleration.memory is not None
+            # A copy of all block tables, changed as they are; the last row is nobody's.
+            self._tables = torch.zeros(
+                (rows.max_rows + 1, rows.max_blocks), dtype=torch.int64, device=decoder.device
+            )
             # One for all graphs: each would keep its own, of vocab numbers a row.
             self._logits = acceleration.memory.persistent(
                 (rows.max_rows, decoder.vocab), torch.float32
@@ -159,8 +163,13 @@ class PagedPasses:
             has_any = np.asarray(wanted) > 0
             integers["ending_rows"] = np.array([s.row for s, _ in work], np.int64)[has_any]
             integers["endings"] = lasts[has_any]
+        changes = None if shape is None else self._rows.changes()
+        if changes is not None:
+            integers["changed"], integers["changes"] = changes
         fields = self.graphs.staging.put(integers, is_fixed=shape is not None)
         self._fields = fields
+        if changes is not None:
+            self._tables.index_copy_(0, fields["changed"], fields["changes"])
         if is_decode:
             return self._decoded(fields, shape, len(work))
         if shape is not None and pieces:  # to where the graph of that shape reads them
@@ -208,7 +217,7 @@ class PagedPasses:
             "tokens": np.array(tokens + [0] * (num_tokens - len(tokens)), np.int64),
             "positions": _axes(work, gathered.positions) if has_axes else gathered.positions,
             "slots": gathered.slots,
-            "tables": gathered.block_tables,
+            **_whose(gathered),
             "past": gathered.past_lengths,
             "new": gathered.query_lengths,
         }
@@ -240,8 +249,19 @@ class PagedPasses:
         return PagedLogits(values[:count], (tokens[:count], logprobs[:count]))
 
     def _hidden(self, fields: Fields, *, is_decode: bool = False) -> Tensor:
-        batch = _batch(fields, is_decode)
+        batch = self._batch(fields, is_decode)
         return self._decoder.forward(self._ids(fields["tokens"]), batch, self._cache)
+
+    def _batch(self, fields: Fields, is_decode: bool = False) -> PagedBatch:
+        tables = fields["tables"] if "tables" in fields else self._tables[fields["rows"]]
+        return PagedBatch(
+            fields["positions"],
+            fields["slots"],
+            tables,
+            fields["past"],
+            fields["new"],
+            is_decode,
+        )
 
     def _decode_region(self, fields: Fields) -> tuple[Tensor, Tensor, Tensor]:
         values = self._decoder.logits(self._hidden(fields, is_decode=True))
@@ -260,7 +280,7 @@ class PagedPasses:
         added: Added | None = None
         if rows.shape[1] > width:
             added = fields["places"], rows[:, width:]
-        return self._decoder.forward(inputs, _batch(fields), self._cache, added)
+        return self._decoder.forward(inputs, self._batch(fields), self._cache, added)
 
     def _prefill_region(self, fields: Fields) -> Tensor:
         if not self._parts:
@@ -274,18 +294,12 @@ class PagedPasses:
         added: Added | None = None
         if self._parts > 1:
             added = self._places[: len(inputs)], rows[:, width:]
-        return self._decoder.forward(inputs, _batch(fields), self._cache, added)
+        return self._decoder.forward(inputs, self._batch(fields), self._cache, added)
 
 
-def _batch(fields: Fields, is_decode: bool = False) -> PagedBatch:
-    return PagedBatch(
-        fields["positions"],
-        fields["slots"],
-        fields["tables"],
-        fields["past"],
-        fields["new"],
-        is_decode,
-    )
+def _whose(gathered: Gathered) -> dict[str, Indices]:
+    tables = gathered.block_tables
+    return {"rows": gathered.rows} if tables is None else {"tables": tables}
 
 
 def _pieces(work: Sequence[Work], media: Media) -> list[Piece]:

@@ -20,11 +20,13 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """A `PagedBatch` that is still on the host: the same fields, int64."""
+    """A `PagedBatch` that is still on the host: the same fields, int64. rows: whose tables these
+    are; of a padded step, for which the device has a copy of all tables, there is nothing else."""
 
     positions: Indices
     slots: Indices
-    block_tables: Indices
+    rows: Indices
+    block_tables: Indices | None
     past_lengths: Indices
     query_lengths: Indices
 
@@ -38,6 +40,7 @@ class Rows(FreeList):
         self.max_blocks = max_blocks
         self._tables: Indices = np.full((max_rows, max_blocks), TRASH, np.int64)
         self._widths: Indices = np.zeros(max_rows, np.int64)
+        self._written: dict[int, None] = {}  # rows, since `changes` was asked
 
     def allocate(self) -> int:
         """A free row; there must be one."""
@@ -50,6 +53,16 @@ class Rows(FreeList):
         self._tables[row, : len(blocks)] = blocks
         self._tables[row, len(blocks) :] = TRASH
         self._widths[row] = len(blocks)
+        self._written[row] = None
+
+    def changes(self) -> tuple[Indices, Indices] | None:
+        """Rows that were written since the last call, [n], and their tables, [n, max_blocks]; None:
+        there are none. Whoever keeps a copy has to take them in order."""
+        if not self._written:
+            return None
+        rows = np.fromiter(self._written, np.int64, len(self._written))
+        self._written.clear()
+        return rows, self._tables[rows]
 
     def free(self, place: int) -> None:
         """Gives back a row, and empties its block table."""
@@ -69,13 +82,11 @@ class Rows(FreeList):
         """The step in which row rows[i] adds counts[i] tokens behind its past[i].
 
         num_tokens, num_rows: of the step, padding included (default: no padding); padding has
-        position 0 and is written to the trash block. With num_rows, tables have all columns.
+        position 0 and is written to the trash block. With num_rows there are rows instead of
+        tables, those of padding max_rows.
         is_uniform: rows of padding have a token each, as real ones do; else none.
         """
         which, behind, new = (np.asarray(values, np.int64) for values in (rows, past, counts))
-        width = self._tables.shape[1]
-        if num_rows is None:
-            width = int((-(-(behind + new) // BLOCK_TOKENS)).max())
         if max(counts, default=0) == min(counts, default=0) == 1:  # decoding: a third of the time
             positions = behind
             blocks = self._tables[which, positions // BLOCK_TOKENS]
@@ -84,20 +95,21 @@ class Rows(FreeList):
             first = np.cumsum(new) - new
             positions = np.arange(len(owner)) - first[owner] + behind[owner]
             blocks = self._tables[which[owner], positions // BLOCK_TOKENS]
-        assert (blocks != TRASH).all(), "a token has no block of its own"
+        assert np.count_nonzero(blocks) == len(blocks), "a token has no block of its own"
         slots = blocks * BLOCK_TOKENS + positions % BLOCK_TOKENS
-        tables = self._tables[which, :width]
         count = len(slots) if num_tokens is None else num_tokens
         assert count >= len(slots), (num_tokens, len(slots))
         if count > len(slots):
             trash = np.arange(count - len(slots)) % BLOCK_TOKENS  # TRASH is block 0
             slots, positions = np.concatenate([slots, trash]), _padded(positions, count)
-        count = len(which) if num_rows is None else num_rows
-        assert count >= len(which), (num_rows, len(which))
-        if count > len(which):
-            tables, behind = _padded(tables, count), _padded(behind, count)
-            new = _padded(new, count, int(is_uniform))
-        return Gathered(positions, slots, tables, behind, new)
+        if num_rows is None:
+            width = int((-(-(behind + new) // BLOCK_TOKENS)).max())
+            return Gathered(positions, slots, which, self._tables[which, :width], behind, new)
+        assert num_rows >= len(which), (num_rows, len(which))
+        if num_rows > len(which):
+            which, behind = _padded(which, num_rows, self.max_rows), _padded(behind, num_rows)
+            new = _padded(new, num_rows, int(is_uniform))
+        return Gathered(positions, slots, which, None, behind, new)
 
     def check(self) -> None:
         """Raise AssertionError if a row is lost, or a free one has blocks."""

@@ -44,6 +44,7 @@ class SpeechDesk:
         self._name = name
         self._admission = admission
         self._family = family
+        self._max_samples = family.max_samples
         self._max_live_turns = max_live_turns
         self._speakers: dict[str, Speaker] = {}
 
@@ -157,7 +158,7 @@ class SpeechDesk:
         live = self._turn(message.session, key)
         if live is None or live.has_ended:
             return []  # failed, cancelled or over; the gateway may not have heard of it yet
-        limit = self._family.max_samples
+        limit = self._max_samples
         if live.num_samples + len(message.samples) > limit:
             seconds = limit // SAMPLE_RATE
             text = f"the turn is longer than {seconds} s; commit it in shorter pieces"

@@ -54,6 +54,9 @@ class Earlier:
         return sum(len(segment.tokens) for segment in self.segments)
 
 
+NOTHING = Earlier()
+
+
 class EarlierSpeech:
     """The last segments of a session, one language and task only. longest: samples that are kept at
     most, 0 for a model that hears every segment alone. Beyond it the oldest go until `kept` are
@@ -65,6 +68,11 @@ class EarlierSpeech:
         self._longest, self._kept, self._step = longest, kept, step
         self._segments: list[EarlierSegment] = []
         self._beginning = Beginning()  # another one when segments go
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the model hears anything again."""
+        return bool(self._longest)
 
     @property
     def num_segments(self) -> int:
@@ -95,7 +103,7 @@ class EarlierSpeech:
     def before(self, language: str | None, task: str) -> Earlier:
         """What a segment in this language is heard behind."""
         if not self._segments or not self._suits(language, task):
-            return Earlier()
+            return NOTHING
         return Earlier(self._beginning, tuple(self._segments))
 
     def _suits(self, language: str | None, task: str) -> bool:

@@ -35,7 +35,7 @@ from lookhear.engine.messages import (
     TurnState,
 )
 from lookhear.engine.speech.audio_buffer import AudioBuffer, cut
-from lookhear.engine.speech.earlier import Earlier, EarlierSegment, EarlierSpeech
+from lookhear.engine.speech.earlier import NOTHING, Earlier, EarlierSegment, EarlierSpeech
 from lookhear.engine.speech.evidence import Looks, num_sure
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.live_config import LiveConfig
@@ -157,7 +157,7 @@ class LiveTurn:
         """What the next tick hears in front of the segment: nothing, before it is known to be in
         the same language."""
         if self._is_alone or self._wants_language():
-            return Earlier()
+            return NOTHING
         return self._earlier.before(self._known_language(), self._settings.task)
 
     def _known_language(self) -> str | None:
@@ -323,6 +323,9 @@ class LiveTurn:
 
     def _leave(self) -> None:
         """The segment, said for good, to those that follow."""
+        self._is_alone, self._settled = False, None
+        if not self._earlier.is_kept:
+            return
         lead, start = self._config.lead_in, self.segment_start - self._config.lead_in
         voiced = min(self.voiced_until, self._tick_end)
         end = max(self.segment_start, min(self._tick_end, voiced + self._config.lead))
@@ -332,7 +335,6 @@ class LiveTurn:
         samples = self._audio.samples[: end - self.segment_start]
         if self._earlier.add(EarlierSegment.of(said, samples)):
             self._said.append(said)
-        self._is_alone, self._settled = False, None
 
     def _start_segment(self, position: int) -> None:
         position = min(max(position, self.segment_start), self.num_samples)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,6 +18,7 @@ def assert_same(ours: Gathered, plain: PagedBatch) -> None:
     for name in ("positions", "slots", "past_lengths", "query_lengths"):
         mine, expected = torch.from_numpy(getattr(ours, name)), getattr(plain, name)
         assert mine.dtype == expected.dtype and torch.equal(mine, expected), name
+    assert ours.block_tables is not None
     # The gather leaves out columns that nobody reads in this step.
     width = ours.block_tables.shape[1]
     assert ours.block_tables.tolist() == plain.block_tables[:, :width].tolist()
@@ -61,7 +63,8 @@ def test_a_row_keeps_nothing_of_who_had_it_before() -> None:
     rows.free(row)
     assert rows.allocate() == row
     rows.write(row, [5])
-    assert rows.gather([row], [0], [3]).block_tables.tolist() == [[5]]
+    tables = rows.gather([row], [0], [3]).block_tables
+    assert tables is not None and tables.tolist() == [[5]]
     with pytest.raises(AssertionError, match="no block of its own"):
         rows.gather([row], [15], [2])  # 8 was the other's
 
@@ -88,15 +91,30 @@ def test_padding_goes_to_the_trash_block_and_changes_nothing_else() -> None:
         assert getattr(plain, name).tolist() == getattr(padded, name).tolist()
 
 
-def test_rows_of_padding_have_no_blocks_and_tables_all_columns() -> None:
+def test_rows_of_padding_are_nobodys() -> None:
     rows = Rows(3, 4)
     row = rows.allocate()
     rows.write(row, [3, 1])
     decode = rows.gather([row], [14], [1], num_tokens=3, num_rows=3, is_uniform=True)
-    assert decode.block_tables.tolist() == [[3, 1, 0, 0], [0] * 4, [0] * 4]
+    assert decode.rows.tolist() == [row, 3, 3] and decode.block_tables is None
     assert (decode.past_lengths.tolist(), decode.query_lengths.tolist()) == ([14, 0, 0], [1, 1, 1])
     assert decode.slots.tolist() == [3 * BLOCK_TOKENS + 14, 0, 1]
     prefill = rows.gather([row], [14], [4], num_tokens=8, num_rows=2)
     assert prefill.query_lengths.tolist() == [4, 0]
     nobody = rows.gather([], [], [], num_tokens=2, num_rows=2, is_uniform=True)
-    assert nobody.slots.tolist() == [0, 1] and nobody.block_tables.shape == (2, 4)
+    assert nobody.slots.tolist() == [0, 1] and nobody.rows.tolist() == [3, 3]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(1, 9), max_size=4)), max_size=30))
+def test_a_copy_that_takes_all_changes_has_the_tables(writes: list[tuple[int, list[int]]]) -> None:
+    rows, copy = Rows(4, max_blocks=4), np.full((4, 4), -1)
+    held = [rows.allocate() for _ in range(4)]
+    known: dict[int, list[int]] = {}
+    for place, (row, blocks) in enumerate(writes):
+        rows.write(held[row], blocks)
+        known[held[row]] = blocks + [0] * (4 - len(blocks))
+        if place % 3 == 0:
+            assert (changes := rows.changes()) is not None
+            copy[changes[0]] = changes[1]
+            assert {row: copy[row].tolist() for row in known} == known
+            assert rows.changes() is None
