@@ -40,7 +40,11 @@ class Target:
     address: str = ""
 
 
-PATHS = {"openai": ("/realtime", {"intent": "transcription"}), "deepgram": ("/listen", {})}
+PATHS = {
+    "openai": ("/realtime", {"intent": "transcription"}),
+    "deepgram": ("/listen", {}),
+    "flux": ("/listen", {}),
+}
 """Of the wires whose servers also tell over HTTP what they serve: path below /v1, and query."""
 
 
@@ -55,7 +59,8 @@ def realtime_url(server: str, wire: str = "openai") -> str:
     parts = urlsplit(server)
     if parts.scheme in ("ws", "wss") and parts.path.rstrip("/") not in ("", "/v1"):
         return server
-    return address.websocket_url(*PATHS[wire])
+    url = address.websocket_url(*PATHS[wire])
+    return "/v2/".join(url.rsplit("/v1/", 1)) if wire == "flux" else url
 
 
 class GeneratorFailed(LookhearError):

@@ -98,6 +98,7 @@ def test_where_the_websocket_is() -> None:
     for given in ("http://localhost:8000", "http://localhost:8000/v1/", "ws://localhost:8000"):
         assert realtime_url(given) == wanted
     assert realtime_url("https://a.example", "deepgram") == "wss://a.example/v1/listen"
+    assert realtime_url("https://a.example/v1", "flux") == "wss://a.example/v2/listen"
     assert realtime_url("ws://a.example/asr", "whisperlive") == "ws://a.example/asr"
     assert realtime_url("wss://a.example/asr?x=1") == "wss://a.example/asr?x=1"
     with pytest.raises(AddressError):

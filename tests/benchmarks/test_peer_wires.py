@@ -16,7 +16,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from lookhear.bench.measures import metrics
 from lookhear.bench.measures.trace import RATE, Trace
-from lookhear.bench.wires import deepgram, whisperlive, whisperlivekit
+from lookhear.bench.wires import deepgram, flux, whisperlive, whisperlivekit
 from lookhear.bench.wires.job import Job, SessionPlan
 from lookhear.bench.wires.registry import WIRES, Wire
 from lookhear.bench.wires.snapshots import Snapshots
@@ -182,6 +182,44 @@ async def test_settled_words_of_interim_results_are_committed() -> None:
     assert deltas(trace) == ["Turn", " the", " lamp.", " On."]
     assert metrics.hypothesis(trace) == "Turn the lamp. On."
     assert "sample_rate=24000" in asked[0] and "language=en" in asked[0]
+
+
+# --- Flux ----------------------------------------------------------------------------------------
+
+
+def turn(event: str, text: str, sure: int) -> str:
+    """Of its words so many are sure."""
+    words = [{"word": w, "confidence": float(i < sure)} for i, w in enumerate(text.split())]
+    return json.dumps({"type": "TurnInfo", "event": event, "transcript": text, "words": words})
+
+
+async def test_words_that_are_sure_of_a_turn_under_way_are_committed() -> None:
+    messages = [
+        json.dumps({"type": "Connected"}),
+        turn("StartOfTurn", "Turn a", 0),
+        turn("Update", "Turn the lam", 1),
+        turn("EagerEndOfTurn", "Turn the lamp", 2),
+        turn("EndOfTurn", "Turn the lamp.", 3),
+        turn("StartOfTurn", "On", 0),
+        turn("EndOfTurn", "On.", 1),
+    ]
+
+    async def handler(connection: ServerConnection) -> None:
+        said = iter(messages)
+        async for frame in connection:
+            if isinstance(frame, str):
+                assert json.loads(frame) == {"type": "CloseStream"}
+                break
+            for message in [m for m in [next(said, None)] if m is not None]:
+                await connection.send(message)
+        for message in said:
+            await connection.send(message)
+
+    async with served(handler) as url:
+        trace = await stream(flux.run_session, url)
+    assert trace.close_code == 1000 and metrics.invariant_violations(trace) == []
+    assert deltas(trace) == ["Turn", " the", " lamp.", " On."]
+    assert metrics.hypothesis(trace) == "Turn the lamp. On."
 
 
 # --- WhisperLive ---------------------------------------------------------------------------------

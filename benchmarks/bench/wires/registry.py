@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.bench.measures.trace import Trace
-from lookhear.bench.wires import deepgram, openai, whisperlive, whisperlivekit
+from lookhear.bench.wires import deepgram, flux, openai, whisperlive, whisperlivekit
 from lookhear.bench.wires.job import Job, SessionPlan
 
 Wire = Callable[[Job, SessionPlan, NDArray[np.int16]], Awaitable[Trace]]
@@ -22,6 +22,7 @@ conversation.item.input_audio_transcription.delta {item_id, delta} (text that wi
 
 WIRES: dict[str, Wire] = {
     "deepgram": deepgram.run_session,
+    "flux": flux.run_session,
     "openai": openai.run_session,
     "whisperlive": whisperlive.run_session,
     "whisperlivekit": whisperlivekit.run_session,

@@ -1,0 +1,92 @@
+"""Deepgram's turn-based API (Flux, `/v2/listen`) as we speak it.
+
+Of a turn under way the words that have a confidence are committed, what follows them may still
+change; the transcript of `EndOfTurn` is committed. `CloseStream` ends it, and the server closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+from numpy.typing import NDArray
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosedOK
+
+from lookhear.bench.measures.trace import RATE, Trace
+from lookhear.bench.wires.job import Job, SessionPlan
+from lookhear.bench.wires.recording import (
+    ANSWER_SECONDS,
+    beside,
+    connected,
+    recorded,
+    samples_of,
+    send_paced,
+)
+from lookhear.bench.wires.snapshots import Snapshots
+
+ENGLISH, ANY = "flux-general-en", "flux-general-multi"
+
+
+async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Trace:
+    """Stream one session to its end. Never raises for what the server does: the trace tells."""
+    trace = Trace(plan.name)
+    key = os.environ.get("LOOKHEAR_API_KEY")
+    headers = {} if key is None else {"authorization": f"Token {key}"}
+    url = f"{job.url}?{urlencode(query(job, plan))}"
+    async with recorded(trace), connected(url, additional_headers=headers) as socket:
+        started = time.monotonic()
+        async with beside(_receive(socket, Snapshots(trace, started))) as receiver:
+
+            async def send(packet: NDArray[np.int16]) -> None:
+                await socket.send(packet.tobytes())
+
+            samples, size = samples_of(plan, pcm), job.packet_seconds
+            await send_paced(send, samples, trace, started, pace=job.pace, packet_seconds=size)
+            await socket.send('{"type": "CloseStream"}')
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await receiver
+    return trace
+
+
+def query(job: Job, plan: SessionPlan) -> dict[str, str]:
+    """The session as a client asks for it."""
+    asked = {"encoding": "linear16", "sample_rate": str(RATE)}
+    asked["model"] = job.model or (ENGLISH if plan.language == "en" else ANY)
+    if plan.language is not None and asked["model"] != ENGLISH:
+        asked["language_hint"] = plan.language
+    return asked
+
+
+async def _receive(socket: ClientConnection, text: Snapshots) -> None:
+    final = ""
+    while True:
+        try:
+            message = json.loads(await socket.recv())
+        except ConnectionClosedOK:
+            text.complete()
+            return
+        if message["type"] in ("Error", "Warning"):
+            text.error(str(message["description"]))
+        elif message["type"] != "TurnInfo":
+            continue  # nothing that anybody reads
+        elif message["event"] == "EndOfTurn":
+            final = f"{final} {message['transcript']}"
+            text.update(final, "")
+        else:
+            settled, rest = told(message)
+            text.update(f"{final} {settled}", rest)
+
+
+def told(message: dict[str, Any]) -> tuple[str, str]:
+    """Committed and provisional text of a turn under way."""
+    words = message["words"]
+    count = next((i for i, word in enumerate(words) if not word["confidence"]), len(words))
+    settled = " ".join(word["word"] for word in words[:count])
+    text = str(message["transcript"])
+    return (settled, text[len(settled) :]) if text.startswith(settled) else ("", text)
