@@ -89,6 +89,7 @@ AGENTS = {
     "livekit_agent.py": "livekit.plugins.openai",
     "pipecat_agent.py": "pipecat",
     "deepgram_live.py": "deepgram",
+    "deepgram_turns.py": "deepgram",
 }
 NEEDED = {"listen.sh": ("ffmpeg",), "transcribe.sh": ("curl",), "chat.sh": ("curl", "base64")}
 
