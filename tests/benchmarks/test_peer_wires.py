@@ -198,6 +198,7 @@ async def test_words_that_are_sure_of_a_turn_under_way_are_committed() -> None:
         json.dumps({"type": "Connected"}),
         turn("StartOfTurn", "Turn a", 0),
         turn("Update", "Turn the lam", 1),
+        turn("Update", "Turn the. Lamp", 2),
         turn("EagerEndOfTurn", "Turn the lamp", 2),
         turn("EndOfTurn", "Turn the lamp.", 3),
         turn("StartOfTurn", "On", 0),

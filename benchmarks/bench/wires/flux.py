@@ -30,6 +30,7 @@ from lookhear.bench.wires.recording import (
 )
 from lookhear.bench.wires.snapshots import Snapshots
 
+SIGNS = ".,;:!?…-–—"
 ENGLISH, ANY = "flux-general-en", "flux-general-multi"
 
 
@@ -84,9 +85,13 @@ async def _receive(socket: ClientConnection, text: Snapshots) -> None:
 
 
 def told(message: dict[str, Any]) -> tuple[str, str]:
-    """Committed and provisional text of a turn under way."""
-    words = message["words"]
-    count = next((i for i, word in enumerate(words) if not word["confidence"]), len(words))
-    settled = " ".join(word["word"] for word in words[:count])
-    text = str(message["transcript"])
-    return (settled, text[len(settled) :]) if text.startswith(settled) else ("", text)
+    """Committed and provisional text of a turn under way. The sign behind the last word that is
+    sure may still change."""
+    text, end = str(message["transcript"]), 0
+    for word in message["words"]:
+        begin = end + len(text[end:]) - len(text[end:].lstrip())
+        if not word["confidence"] or not text.startswith(word["word"], begin):
+            break
+        end = begin + len(word["word"])
+    end = len(text[:end].rstrip(SIGNS))
+    return text[:end], text[end:]

@@ -236,13 +236,15 @@ class FluxDialect(Dialect):
             turn.trigger = "model" if is_models else "timeout"
 
     def _update(self, turn: FluxTurn) -> list[Json]:
-        """Its text may be another one."""
-        if turn.said == turn.told:
+        """Its text may be another one, or more of it settled."""
+        if turn.news == turn.told or not (turn.said or turn.index is not None):
             return []
         if turn.index is None:
             return self._begun(turn)
         if turn.eager is None:
             return [self._info(turn, "Update")]
+        if turn.eager == turn.said:  # between the two ends of a turn nothing but its end is told
+            return []
         # What was said to be all was not, but more of it is not said now.
         return [*self._resumed(turn, turn.over), *self._eager_end(turn, turn.over)]
 
@@ -284,7 +286,7 @@ class FluxDialect(Dialect):
 
     def _info(self, turn: FluxTurn, event: str) -> Json:
         assert turn.index is not None, "nothing is told of a turn without words"
-        turn.told = turn.said
+        turn.told = turn.news
         hinted = {"languages_hinted": list(self._hints)} if self._hints else {}
         return self._message(
             "TurnInfo",
@@ -292,7 +294,7 @@ class FluxDialect(Dialect):
             turn_index=turn.index,
             audio_window_start=round(turn.start, 3),
             audio_window_end=round(turn.heard_until(self._bytes / self._byte_rate), 3),
-            transcript=turn.told,
+            transcript=turn.said,
             words=turn.all_words(),
             end_of_turn_confidence=round(turn.over, 4),
             **hinted,

@@ -80,10 +80,11 @@ class Thresholds:
 @dataclass(slots=True)
 class FluxTurn(Turn):
     """index: among those of which something was told, None: nothing was. told: the text that was
-    told last. eager: the one behind which the turn was said to be over, while it is."""
+    told last, and how much of it was settled. eager: that behind which the turn was said to be
+    over, while it is."""
 
     index: int | None = None
-    told: str = ""
+    told: tuple[str, int] = ("", 0)
     eager: str | None = None
     over: float = 0.0  # how probably it is over
     trigger: str = "manual"  # what ended it
@@ -93,8 +94,14 @@ class FluxTurn(Turn):
         """All of its text, as far as it is known."""
         return (self.text + self.guess).strip()
 
+    @property
+    def news(self) -> tuple[str, int]:
+        """What `told` would be now."""
+        return self.said, len(self.text.strip())
+
     def all_words(self) -> list[Json]:
-        """Those that are settled, then those that may still change: their confidence is 0."""
+        """Those that are settled, then those that may still change: their confidence is 0. A sign
+        behind the last settled one may change, too, and is told with it."""
         told: list[Json] = []
         for word in self.words:
             times = {"start": self.start + word.start, "end": self.start + word.end}
@@ -105,5 +112,12 @@ class FluxTurn(Turn):
         settled = "" if self.words else self.text
         sure = round(self.confidence or 0.0, 4)
         told += [{"word": word, "confidence": sure} for word in settled.split()]
-        told += [{"word": word, "confidence": 0.0} for word in self.guess.split()]
+        guess = self.guess
+        if told and guess[:1].strip():  # it goes on with the last of them
+            more = guess.split(maxsplit=1)[0]
+            told[-1]["word"] += more
+            if any(char.isalnum() for char in more):
+                told[-1]["confidence"] = 0.0
+            guess = guess[len(more) :]
+        told += [{"word": word, "confidence": 0.0} for word in guess.split()]
         return told

@@ -38,6 +38,7 @@ def test_a_turn_from_its_first_word_to_its_end() -> None:
     assert (update["event"], update["transcript"]) == ("Update", "Hello, world.")
     assert update["end_of_turn_confidence"] == 0.0
     assert [word["word"] for word in update["words"]] == ["Hello,", "world."]
+    flux.thinks(item, " world.", 0.95)
     assert flux.thinks(item, " world.", 0.95) == [] == flux.pauses(200, SURE)
     assert flux.ended == [item], "all is said"
     flux.says(item, " world.", 0.6, 0.9)
@@ -51,6 +52,20 @@ def test_a_turn_from_its_first_word_to_its_end() -> None:
     assert (end["audio_window_start"], end["audio_window_end"]) == (0.0, 1.7)
     assert "languages" not in end
     check_order(flux.frames)
+
+
+def test_words_are_those_of_the_text_while_it_is_settled() -> None:
+    flux = Flux()
+    item = flux.begins()
+    flux.thinks(item, "on")
+    [settled] = flux.says(item, "on", 0.1, 0.5)  # the same text, but now for sure
+    assert (settled["event"], settled["transcript"]) == ("Update", "on")
+    assert settled["words"] == [{"word": "on", "confidence": 0.75, "start": 0.1, "end": 0.5}]
+    [signed] = flux.thinks(item, ".")
+    assert [(w["word"], w["confidence"]) for w in signed["words"]] == [("on.", 0.75)]
+    [more] = flux.thinks(item, "ly one")
+    assert [(w["word"], w["confidence"]) for w in more["words"]] == [("only", 0.0), ("one", 0.0)]
+    assert more["transcript"] == "only one"
 
 
 def test_what_nobody_asked_for_is_not_told() -> None:
