@@ -13,6 +13,9 @@ counted apart.
     live    turns that are fed in pieces as the gateway does, ticking at --every at the most often
     decode  as many answers side by side, a token of each a step
 
+With --sockets, what live sessions say comes through a real socket, and what they are told goes into
+it: then the processor time of the threads that read and write is told, too.
+
 The clock is made up: a step takes --step seconds of it, as on a card.
 """
 
@@ -20,16 +23,14 @@ from __future__ import annotations
 
 import argparse
 import cProfile
-import heapq
 import os
 import pstats
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from unittest.mock import patch
 import numpy as np
 from rich.console import Console
 
+from benchmarks.gpu.clock import Load
 from benchmarks.gpu.load import (
     Client,
     asr_sessions,
@@ -46,7 +48,8 @@ from benchmarks.gpu.load import (
     whisper_sessions,
 )
 from benchmarks.gpu.models import GEOMETRIES, random_weights, write_folder
-from benchmarks.gpu.no_device import Launches, Script, no_device
+from benchmarks.gpu.no_device import Script, no_device
+from benchmarks.gpu.wire import Wire
 from lookhear.bench import machine
 from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.engine.config import EngineConfig
@@ -55,7 +58,12 @@ from lookhear.engine.core.request import Priority, is_looping
 from lookhear.engine.device.allocator import keep_freed_memory
 from lookhear.engine.device.garbage import tended
 from lookhear.engine.families.build import build_core
-from lookhear.engine.messages import SAMPLE_RATE, AppendAudio, StartTurn, TranscriptionSettings
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    AppendAudio,
+    StartTurn,
+    TranscriptionSettings,
+)
 from lookhear.engine.paged.request import PagedSequence
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from lookhear.engine.whisper.request import WhisperSequence
@@ -81,77 +89,6 @@ STAGES = {
     "commit: absorb": ("live.py", "absorb"),
     "has work": ("core.py", "has_work"),
 }
-
-
-@dataclass(slots=True)
-class Sum:
-    """Of one run. seconds: of this thread."""
-
-    seconds: dict[str, float] = field(default_factory=lambda: {"submit": 0.0, "step": 0.0})
-    steps: int = 0
-    ticks: int = 0
-    rows: int = 0
-    launches: int = 0
-    encoded: int = 0  # tokens of audio
-    yardstick: list[float] = field(default_factory=list)
-
-
-def yardstick() -> float:
-    """Seconds of work that is always the same: this machine's speed depends on its neighbours."""
-    start = time.thread_time()
-    sum(i * i for i in range(2000))
-    return time.thread_time() - start
-
-
-class Load:
-    """Messages of a made-up clock, and the steps between them."""
-
-    def __init__(self, core: EngineCore, step: float) -> None:
-        self._core, self._step = core, step
-        self._clock = 0.0
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
-        self.sum = Sum()
-
-    def now(self) -> float:
-        """Seconds on the run's own clock."""
-        return self._clock
-
-    def at(self, when: float, number: int, act: Callable[[], None]) -> None:
-        """Calls `act` when the clock is at `when`; number: the order of those at the same time."""
-        heapq.heappush(self._due, (when, number, act))
-
-    def run(self, until: float, count_launches: bool = False) -> Sum:
-        """Steps the core up to this second; what the steps cost."""
-        self.sum = found = Sum()
-        core, began = self._core, self._core.stats()["requests"]
-        encoded = core.stats().get("media_tokens_encoded", 0)
-        running: dict[str, Any] = core._running
-        while self._clock < until:
-            start = time.thread_time()
-            while self._due[0][0] <= self._clock:
-                when, number, act = heapq.heappop(self._due)
-                act()
-            has_work = core.has_work
-            found.seconds["submit"] += time.thread_time() - start
-            if not has_work:
-                self._clock = max(self._clock, self._due[0][0])
-                continue
-            start = time.thread_time()
-            if count_launches:
-                with Launches() as launches:
-                    core.step()
-                found.launches += launches.count
-            else:
-                core.step()
-            found.seconds["step"] += time.thread_time() - start
-            found.steps += 1
-            if found.steps % 20 == 0:
-                found.yardstick.append(yardstick())
-            found.rows += len(running)
-            self._clock += self._step
-        found.ticks = core.stats()["requests"] - began
-        found.encoded = core.stats().get("media_tokens_encoded", 0) - encoded
-        return found
 
 
 def ticking(load: Load, core: EngineCore, clients: Sequence[Client], every: float) -> None:
@@ -185,7 +122,7 @@ def speaking(load: Load, core: EngineCore, count: int) -> None:
         if (piece + rhythms[number]) % (SPOKEN + SILENT) < SPOKEN:
             voiced[number] = (piece + 1) * PIECE
         part = samples[first : first + PIECE]
-        core.submit(AppendAudio(f"s{number}", "t", part, voiced[number]))
+        load.submit(AppendAudio(f"s{number}", "t", part, voiced[number]))
         when += PIECE / SAMPLE_RATE
         load.at(when, number, partial(speak, number, piece + 1, when))
 
@@ -243,7 +180,10 @@ def measured(
         core = build(family, folder, options)
         stack.enter_context(tended(0.0))  # as the engine's process is, but for the looks at all
         runner: Any = core._runner
-        load = Load(core, options.step)
+        wire = Wire() if options.sockets and load_name == "live" else None
+        if wire is not None:
+            stack.callback(wire.close)
+        load = Load(core, options.step, wire)
         warm, seconds = 3.0, options.clock
         clients: list[Client] = []
         if load_name == "decode":
@@ -295,6 +235,7 @@ def measured(
             "us_per_tick": round(1e6 * total / ticks, 1),
             "us_per_tick_messages": round(1e6 * found.seconds["submit"] / ticks, 1),
             "encoded_tokens_per_tick": round(found.encoded / ticks, 1),
+            **({"us_per_tick_threads": round(1e6 * found.threads / ticks, 1)} if wire else {}),
             **({"p95_ms": round(1e3 * latency, 1)} if latency else {}),
             **({"profiled_us_per_tick": stages} if stages else {}),
         }
@@ -340,6 +281,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--rows", type=int, default=64, help="requests at once")
     parser.add_argument("--window", type=int, default=30, help="of a Whisper's ticks, seconds")
     parser.add_argument("--overlap", type=int, default=0)
+    parser.add_argument("--sockets", action="store_true", help="live: through a real socket")
     parser.add_argument("--profile", action="store_true", help="split by stage")
     parser.add_argument("--functions", type=int, default=0, help="print so many, the slowest")
     add_file_arguments(parser)

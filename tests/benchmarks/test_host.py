@@ -18,6 +18,7 @@ def options(**changes: object) -> argparse.Namespace:
         "window": 8,
         "overlap": 1,
         "profile": True,
+        "sockets": False,
         "functions": 0,
     }
     return argparse.Namespace(**{**values, **changes})
@@ -39,3 +40,10 @@ def test_everybody_ticks_once_a_second(family: str, load: str) -> None:
 def test_ticks_come_as_often_as_they_are_served() -> None:
     found = measured("qwen3-asr", "ticks", 3, options(every=0.25, profile=False, step=0.01))
     assert 9.0 <= found["ticks_per_second"] <= 15.0
+
+
+def test_what_the_socket_costs_is_told_apart() -> None:
+    plain = measured("qwen3-asr", "live", 3, options(profile=False))
+    through = measured("qwen3-asr", "live", 3, options(profile=False, sockets=True))
+    assert through["us_per_tick_threads"] > 0 and "us_per_tick_threads" not in plain
+    assert through["ticks_per_second"] == plain["ticks_per_second"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families import qwen3, qwen3_asr, qwen3_vl, whisper
@@ -57,3 +59,43 @@ def test_the_memory_asked_for_is_the_devices_own(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(torch.cuda, "mem_get_info", found)
     assert card_memory("cuda:1") == CardMemory(1, 2) and asked == ["cuda:1"]
+
+
+@settings(max_examples=100)
+@given(
+    replicas=st.integers(2, 8), total=st.sampled_from([40, 80, 141]), others=st.floats(0.0, 0.5),
+    needs=st.floats(0.5, 12.0), together=st.booleans(), data=st.data(),
+)  # fmt: skip
+def test_engines_on_one_card_share_it(
+    replicas: int, total: int, others: float, needs: float, together: bool, data: st.DataObject
+) -> None:
+    """The first loads alone, the others then at once or one after another, and one that died loads
+    again beside all others. needs: GiB of weights, graphs and room to compute, of each. others:
+    what another program has of the card."""
+    size = total * (1.0 - others)
+    needs = min(needs, 0.55 * size / replicas)  # more could not run, whatever the caches are
+    config = EngineConfig(replicas=replicas)
+
+    def cache(taken: float) -> float:
+        free = CardMemory(free=int((size - taken) * GIB), total=total * GIB)
+        return fitted(config, free, QWEN3_ASR).kv_cache_gigabytes
+
+    held = [cache(0.0)]
+    for _ in range(1, replicas):
+        held.append(cache(needs + held[0] if together else sum(held) + needs * len(held)))
+    died = data.draw(st.integers(0, replicas - 1))
+    held[died] = cache(sum(held) - held[died] + needs * (replicas - 1))
+    assert sum(held) + needs * replicas <= size
+    assert min(held) >= 0.25
+
+
+def test_engines_on_one_card_have_about_as_much_each() -> None:
+    """Four of 1.7 billion parameters in bfloat16 on 80 GB, the others at once behind the first."""
+
+    def cache(taken: float) -> float:
+        card = CardMemory(free=int((78.0 - taken) * GIB), total=80 * GIB)
+        return fitted(EngineConfig(replicas=4), card, QWEN3_ASR).kv_cache_gigabytes
+
+    first = cache(0.0)
+    other = cache(first + 7.5)
+    assert first == pytest.approx(7.8) and other > 0.75 * first
