@@ -9,6 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from lookhear.engine.core.request import Phase
 from lookhear.engine.device.graphs import Graphs
 from lookhear.engine.paged.encoder_cache import EncoderCache
 from lookhear.engine.paged.passes import PagedDecoder
@@ -75,7 +76,13 @@ class MediaEmbeddings:
     def encode(self, sequences: Sequence[PagedSequence]) -> None:
         """Embeddings of the media of prompts that begin; those of all of them in one batch."""
         missing: dict[bytes, Medium] = {}
-        begun = [s for s in sequences if s.request.media and s.key not in self.held]
+        begun = [
+            sequence
+            for sequence in sequences
+            if sequence.phase is Phase.PREFILL
+            and sequence.request.media
+            and sequence.key not in self.held
+        ]
         if not begun:
             return
         known: dict[bytes, Tensor] = {}

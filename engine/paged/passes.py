@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lookhear.engine.core.request import UNREAD
+from lookhear.engine.core.request import UNREAD, Phase
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Fields, Shape, row_buckets
 from lookhear.engine.paged.cache import PagedBatch, PagedCache
@@ -307,12 +307,14 @@ def _pieces(work: Sequence[Work], media: Media) -> list[Piece]:
     pieces: list[Piece] = []
     base = 0
     for sequence, count in work:
-        low, high = sequence.fed, sequence.fed + count
         placed = sequence.request.media
-        # Mostly what stands behind all media is read.
-        is_behind = not placed or low >= placed[-1][0] + placed[-1][1].num_tokens
+        if sequence.phase is not Phase.PREFILL or not placed:
+            base += count
+            continue
+        low, high = sequence.fed, sequence.fed + count
+        is_behind = low >= placed[-1][0] + placed[-1][1].num_tokens
         outputs = [] if is_behind else media.get(sequence.key, [])
-        for (start, medium), output in zip(sequence.request.media, outputs, strict=False):
+        for (start, medium), output in zip(placed, outputs, strict=False):
             first, last = max(low, start), min(high, start + medium.num_tokens)
             if first < last:
                 rows = output[first - start : last - start]

@@ -209,7 +209,7 @@ class PagedRunner:
                 Failure.of(sequence.key, error, "the audio or picture could not be encoded")
             )
         gone = {failure.key for failure in failures}
-        ready = [(s, n) for s, n in work if s.key not in gone]
+        ready = [(s, n) for s, n in work if s.key not in gone] if gone else work
         passes: list[PagedPass] = []
 
         def run(part: Sequence[Work]) -> None:
