@@ -72,6 +72,9 @@ class EngineConfig:
     evidence_seconds: float | None = None
     # Of new audio more, at most, for a token that is in doubt; None: what suits the kind of model.
     doubt_seconds: float | None = None
+    # Of an open segment, the end that Whisper's encoder reads again in each tick, on a CPU; 0: all.
+    # None: what suits the checkpoint.
+    settle_seconds: float | None = None
     held_words: int = 1  # words at the edge of the audio that wait all the same
     draft_verification: bool = True  # whether the last hypothesis is checked in one pass
     cuda_graphs: str = "auto"  # "auto": captured at the start, on a GPU; "off": every pass is eager
@@ -124,6 +127,7 @@ class EngineConfig:
                     ("tick_seconds", 0.02, 10.0),
                     ("evidence_seconds", 0.0, 10.0),
                     ("doubt_seconds", 0.0, 10.0),
+                    ("settle_seconds", 0.0, 30.0),
                     ("max_lag_seconds", 0.0, 3600.0),
                     ("window_step_seconds", 0.0, 30.0),
                     ("min_window_seconds", 0.0, 30.0),

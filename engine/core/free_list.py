@@ -21,7 +21,10 @@ class FreeList:
         """A place that nobody holds, or None if all are taken."""
         if not self._free:
             return None
-        place = self._free.pop()
+        return self._lend(self._free[-1])
+
+    def _lend(self, place: int) -> int:
+        self._free.remove(place)
         self._used.add(place)
         return place
 

@@ -28,6 +28,7 @@ CAUTION = Caution(
     evidence=0.25, doubt=0.75, shares=((0.98, 0.0), (0.8, 1 / 3), (0.5, 2 / 3), (0.0, 1.0))
 )
 EARLIER_SECONDS = 14  # of what was said before, heard again with what is said now
+SETTLE_SECONDS = 1.5  # of the end of a window, padding included, that is read again in every tick
 ROLL_SECONDS = 6.0  # of a segment; beyond it any pause of 0.7 s begins another
 MAX_CARRIED = 64  # tokens of earlier text in a prompt
 MAX_CAPTURED_WINDOWS = 32  # of the encoder
@@ -54,7 +55,8 @@ def build(
     )
     # What was never trained to hear less than 30 s is told that the rest is silence.
     pads = is_short and not traits.short_windows
-    window = _window_rule(config, traits, longest, is_short=is_short, pads=pads)
+    settles = pads and device == "cpu"  # on a GPU all is read at once
+    window = _window_rule(config, traits, longest, is_short=is_short, pads=pads, settles=settles)
     # A file is heard once, and as well as can be: what stands for silence makes a text in a hundred
     # repeat itself.
     whole = window
@@ -98,7 +100,13 @@ def build(
 
 
 def _window_rule(
-    config: EngineConfig, traits: Traits, longest: int, *, is_short: bool, pads: bool
+    config: EngineConfig,
+    traits: Traits,
+    longest: int,
+    *,
+    is_short: bool,
+    pads: bool,
+    settles: bool,
 ) -> WindowRule:
     """longest: samples of the window that the checkpoint was published with."""
     margin = SAMPLE_RATE // 5
@@ -110,7 +118,9 @@ def _window_rule(
     step = min(longest, round(seconds * SAMPLE_RATE))
     seconds = config.min_window_seconds or (1.0 if pads else 4.0)
     shortest = min(longest, round(seconds * SAMPLE_RATE))
-    return WindowRule(step=step, shortest=shortest, longest=longest, margin=margin)
+    seconds = SETTLE_SECONDS if config.settle_seconds is None else config.settle_seconds
+    open = round(seconds * SAMPLE_RATE) if settles else 0
+    return WindowRule(step=step, shortest=shortest, longest=longest, margin=margin, open=open)
 
 
 def _windows(rule: WindowRule) -> list[int]:

@@ -96,7 +96,14 @@ class AsrRecognizer:
         # The tag is spelt out when it is decoded; whoever reads the words must never see it.
         return self._config.tokenizer.decode_bytes(t for t in tokens if t != self._asr_text)
 
-    def cost(self, start: int, num_samples: int, num_committed: int, num_before: int = 0) -> Cost:
+    def cost(
+        self,
+        start: int,
+        num_samples: int,
+        num_committed: int,
+        num_before: int = 0,
+        num_heard: int = 0,
+    ) -> Cost:
         """Closed windows cost the encoder nothing; blocks are reserved for all."""
         dims = self._config.dims
         frames = max(num_samples, SHORTEST) // HOP

@@ -115,6 +115,36 @@ class EarlierSpeech:
         self._beginning = Beginning()
 
 
+class SharedBeginning:
+    """What the ticks of a turn's open segment begin with, as long as that stays the same."""
+
+    def __init__(self) -> None:
+        self._of: tuple[int, Earlier] = (0, Earlier())
+        self._beginning = Beginning()
+        self._heard = 0
+
+    def of(self, start: int, before: Earlier, num_samples: int) -> Beginning:
+        """For a tick that hears so much of a segment that begins there, behind what was said
+        before."""
+        if not self._is_same(start, before):
+            self._of, self._beginning = (start, before), Beginning()
+        self._heard = num_samples
+        return self._beginning
+
+    def known(self, start: int, before: Earlier) -> tuple[int, int]:
+        """Samples in front of a segment that no tick had that began alike, and those of it that the
+        last one had."""
+        return (0, self._heard) if self._is_same(start, before) else (before.num_samples, 0)
+
+    def _is_same(self, start: int, before: Earlier) -> bool:
+        at, others = self._of
+        return (at, others.beginning, len(others.segments)) == (
+            start,
+            before.beginning,
+            len(before.segments),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class EarlierRule:
     """How much of it a checkpoint hears: see `EarlierSpeech`, in samples."""

@@ -16,13 +16,13 @@ Positions are absolute: samples since the turn began.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.engine.core.request import Beginning, Cost, Priority, Result, StopReason
+from lookhear.engine.core.request import Cost, Priority, Result, StopReason
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     Event,
@@ -35,11 +35,17 @@ from lookhear.engine.messages import (
     TurnState,
 )
 from lookhear.engine.speech.audio_buffer import AudioBuffer, cut
-from lookhear.engine.speech.earlier import NOTHING, Earlier, EarlierSegment, EarlierSpeech
+from lookhear.engine.speech.earlier import (
+    NOTHING,
+    Earlier,
+    EarlierSegment,
+    EarlierSpeech,
+    SharedBeginning,
+)
 from lookhear.engine.speech.evidence import Looks, num_sure
 from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.live_config import LiveConfig
-from lookhear.engine.speech.recognizer import Recognizer, Stretch
+from lookhear.engine.speech.recognizer import Recognizer, Stretch, Tick
 from lookhear.engine.speech.sentences import without_signs
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.turn_language import TurnLanguage
@@ -75,13 +81,14 @@ class LiveTurn:
         self._config = config
         self._earlier = earlier or EarlierSpeech()
         resume = resume or TurnState()
-        self._language = TurnLanguage(language or SessionLanguage(), resume.heard)
+        self._language = TurnLanguage(
+            language or SessionLanguage(), resume.heard, resume.language_checks
+        )
         self._tells_state = tells_state
         self._told_start = resume.start  # as the last state has it
         self._said: list[SaidSegment] = []  # not told yet
         self._is_alone = resume.is_alone  # the segment is heard without what came before it
-        self._settled: Beginning | None = None  # what the last tick heard before it
-        self._asked_language = resume.language_checks  # times that it was heard for that alone
+        self._shared = SharedBeginning()
         self._text = TurnText(session, turn, settings, recognizer, resume)
         # From _segment_start on. Speech that begins with the very first frame is misheard; silence
         # in front is cheap.
@@ -90,7 +97,7 @@ class LiveTurn:
         self.voiced_until = resume.voiced_until
         self.has_ended = False
         self.is_done = False
-        self._in_flight: _Tick | None = None
+        self._in_flight: Tick | None = None
         self._tick_end = resume.start  # where the last tick's audio ended
         self._commit_end = resume.commit_end  # where the audio of the last committing tick ended
         self._hypothesis = Hypothesis()  # what the last tick heard beyond the committed tokens
@@ -150,8 +157,14 @@ class LiveTurn:
     def cost(self) -> Cost:
         """Of the next tick."""
         start, before = self.segment_start - self._config.lead_in, self._before()
-        new = 0 if before.beginning is self._settled else before.num_samples
-        return self._recognizer.cost(start, self._plan_end() - start, len(self._committed), new)
+        new, heard = self._shared.known(start, before)
+        heard = 0 if self._wants_whole() else heard
+        count = len(self._committed)
+        return self._recognizer.cost(start, self._plan_end() - start, count, new, heard)
+
+    def _wants_whole(self) -> bool:
+        """Whether all of the segment is to be heard anew: it is over, or for its language alone."""
+        return self.is_urgent or self._wants_language()
 
     def _before(self) -> Earlier:
         """What the next tick hears in front of the segment: nothing, before it is known to be in
@@ -167,13 +180,10 @@ class LiveTurn:
     def _wants_language(self) -> bool:
         """Whether it is time to hear a turn by itself again: with others before it, it would sound
         like them."""
-        known = self._known_language()
-        checks, count = self._config.language_checks, self._asked_language
+        known, heard = self._known_language(), self.num_samples - self.segment_start
         if self._text.language is not None or known is None or self._is_alone:
             return False
-        if count and self.is_urgent:  # somebody waits, and was asked about before
-            return False
-        if count == len(checks) or self.num_samples - self.segment_start < checks[count]:
+        if not self._language.wants_check(heard, self._config.language_checks, self.is_urgent):
             return False
         return bool(self._earlier.before(known, self._settings.task).segments)
 
@@ -189,6 +199,7 @@ class LiveTurn:
         end = self._plan_end()
         start = self.segment_start - self._config.lead_in
         before, asks_language = self._before(), self._wants_language()
+        beginning = None if self._wants_whole() else self._shared.of(start, before, end - start)
         stretch = Stretch(
             key=f"{self._session}/{self._turn}",
             priority=Priority.LIVE,
@@ -201,12 +212,12 @@ class LiveTurn:
             carried=tuple(self._closed),
             languages=self._language.prior(),
             before=before,
+            beginning=beginning,
             voiced_from=self._config.lead_in,
             voiced_until=min(self.voiced_until, end) - start,
             asks_language=asks_language,
         )
-        self._settled = before.beginning or self._settled
-        self._in_flight = _Tick(stretch, end, is_cut=end < self.num_samples)
+        self._in_flight = Tick(stretch, end, is_cut=end < self.num_samples)
         return self._recognizer.request(stretch)
 
     # --- results ---------------------------------------------------------------------------------
@@ -243,16 +254,15 @@ class LiveTurn:
         is_over = not new.tokens and not self._committed and voiced > self._config.warm_up
         return is_over or result.stop is StopReason.REPETITION
 
-    def _check_language(self, new: Hypothesis, tick: _Tick) -> None:
+    def _check_language(self, new: Hypothesis, tick: Tick) -> None:
         """A turn was heard by itself once more."""
-        self._asked_language += 1
         before = self._known_language()
-        self._language.add(new, tick.end - self.segment_start)
+        self._language.check(new, tick.end - self.segment_start)
         if self._known_language() != before:
             self._hypothesis = Hypothesis()
             self._looks.clear()
 
-    def _num_final(self, new: Hypothesis, tick: _Tick) -> int:
+    def _num_final(self, new: Hypothesis, tick: Tick) -> int:
         """Leading tokens of the new hypothesis that will not change any more."""
         config = self._config
         # From a few syllables a model makes up whole sentences, and may do so twice alike.
@@ -262,7 +272,7 @@ class LiveTurn:
         spell = self._recognizer.token_bytes
         return num_sure(new, self._looks, config, spell, end=tick.end, is_quiet=is_quiet)
 
-    def _knows_language(self, new: Hypothesis, tick: _Tick) -> bool:
+    def _knows_language(self, new: Hypothesis, tick: Tick) -> bool:
         if self._text.language is not None or new.language is None:
             return True
         if tick.stretch.before.segments or not new.languages:  # in their language; is it its own?
@@ -282,7 +292,8 @@ class LiveTurn:
             return [*events, self._completed()]
         silence = self.num_samples - self.voiced_until
         if silence >= self._config.pause and self._has_voice():
-            if silence >= self._config.long_pause or self._is_complete():
+            # A good place to begin anew is behind a sentence, or behind much.
+            if silence >= self._config.long_pause or self._is_long() or self._ends_sentence():
                 return [*self._close(), *self._provisional()]
             words = without_signs(self._hypothesis.tokens, self._recognizer.token_bytes)
             if words:
@@ -293,10 +304,6 @@ class LiveTurn:
             return [*self._close(), *self._provisional()]
         is_far = self.segment_start - self._told_start >= SAMPLE_RATE
         return self._told([]) if is_far else []  # so much silence is not needed any more
-
-    def _is_complete(self) -> bool:
-        """Whether a pause is a good place to begin anew: behind a sentence, or behind much."""
-        return self._is_long() or self._ends_sentence()
 
     def _is_long(self) -> bool:
         return self.voiced_until - self.segment_start >= self._config.roll
@@ -323,7 +330,7 @@ class LiveTurn:
 
     def _leave(self) -> None:
         """The segment, said for good, to those that follow."""
-        self._is_alone, self._settled = False, None
+        self._is_alone = False
         if not self._earlier.is_kept:
             return
         lead, start = self._config.lead_in, self.segment_start - self._config.lead_in
@@ -371,7 +378,7 @@ class LiveTurn:
             committed=list(self._committed),
             closed=list(self._closed),
             heard=dict(self._language.heard),
-            language_checks=self._asked_language,
+            language_checks=self._language.checks,
             is_alone=self._is_alone,
             said=self._said,
             num_earlier=self._earlier.num_segments,
@@ -391,10 +398,3 @@ class LiveTurn:
             self._text.num_tokens,
             self._state() if self._tells_state else None,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Tick:
-    stretch: Stretch
-    end: int  # absolute position of the end of the tick's audio
-    is_cut: bool  # the segment ends here, because it grew too long

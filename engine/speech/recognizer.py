@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.engine.core.request import Cost, Priority, Result
+from lookhear.engine.core.request import Beginning, Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.earlier import Earlier
 from lookhear.engine.speech.hypothesis import Hypothesis
@@ -25,9 +25,9 @@ class Stretch:
     committed: tokens of its text that are settled. draft: what the last tick heard beyond them;
     None: nothing is to be verified. carried: tokens said before the segment. languages: what the
     session is in; of no use where the language is settled. before: segments that are heard again in
-    front of it. voiced_until: voiced_from, voiced_until: where among
-    its samples speech begins and ends. asks_language: nothing
-    but the language is wanted.
+    front of it. beginning: of all that audio; stretches that have the same one begin alike. None:
+    nothing is to be left out because others heard it. voiced_from, voiced_until: where among its
+    samples speech begins and ends. asks_language: nothing but the language is wanted.
     """
 
     key: str
@@ -40,9 +40,20 @@ class Stretch:
     carried: tuple[int, ...] = ()
     languages: SessionLanguage = field(default_factory=SessionLanguage)
     before: Earlier = Earlier()
+    beginning: Beginning | None = None
     voiced_from: int = 0
     voiced_until: int = 0
     asks_language: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A look that is under way. end: absolute position of the end of its audio. is_cut: the segment
+    ends there, because it grew too long."""
+
+    stretch: Stretch
+    end: int
+    is_cut: bool
 
 
 class Recognizer(Protocol):
@@ -59,10 +70,17 @@ class Recognizer(Protocol):
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
         """UTF-8 bytes of several text tokens."""
 
-    def cost(self, start: int, num_samples: int, num_committed: int, num_before: int = 0) -> Cost:
+    def cost(
+        self,
+        start: int,
+        num_samples: int,
+        num_committed: int,
+        num_before: int = 0,
+        num_heard: int = 0,
+    ) -> Cost:
         """Of a request about so many samples from start on (as in `Stretch`), with so many forced
-        tokens of text, and so many samples in front of it that were not heard before; never less
-        than it takes."""
+        tokens of text, and so many samples in front of it that were not heard before. num_heard:
+        samples that the last one with the same beginning was about."""
 
     def request(self, stretch: Stretch) -> Any:
         """A request of the kind that the model's runner takes."""

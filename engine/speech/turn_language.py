@@ -37,14 +37,27 @@ def averaged(before: Heard, new: Heard) -> dict[str, float]:
 
 class TurnLanguage:
     """session: what the session is in. heard: of the languages, by all looks; empty before there
-    was one."""
+    was one. checks: times that the turn was heard for its language alone."""
 
-    def __init__(self, session: SessionLanguage, heard: Heard) -> None:
+    def __init__(self, session: SessionLanguage, heard: Heard, checks: int = 0) -> None:
         self._session = session
+        self.checks = checks
         self._sound: Heard = dict(heard)
         self._is_short = not heard
         self._text: tuple[str | None, float] = (None, 0.0)  # language of the last one, evidence
         self.heard: Heard = dict(heard)
+
+    def wants_check(self, num_samples: int, at: Sequence[int], is_urgent: bool) -> bool:
+        """Whether it is time to hear so much audio for its language alone. at: of how much that is
+        done, each once. is_urgent: somebody waits, who has finished speaking."""
+        if self.checks and is_urgent:
+            return False
+        return self.checks < len(at) and num_samples >= at[self.checks]
+
+    def check(self, new: Hypothesis, num_samples: int) -> None:
+        """It was heard for its language alone."""
+        self.checks += 1
+        self.add(new, num_samples)
 
     def add(self, new: Hypothesis, num_samples: int) -> None:
         """A look at so much audio of the turn by itself; others say nothing of the language."""

@@ -4,18 +4,31 @@ slot of those of its encoded audio. Row 0 and slot 0 are for what nobody reads."
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from lookhear.engine.core.free_list import FreeList
+from lookhear.engine.core.request import Beginning
 
 TRASH_ROW = 0
 TRASH_SLOT = 0
 
 
+class KeptRow(NamedTuple):
+    """A free row that still holds the keys and values of tokens. no_speech_prob: as in `Result`, of
+    the request that fed them."""
+
+    row: int
+    tokens: tuple[int, ...]
+    no_speech_prob: float
+
+
 class SelfCache(FreeList):
-    """Rows of keys and values, allocated whole to a request for its life.
+    """Rows of keys and values, allocated whole to a request for its life. A request that begins as
+    the one before it can have that one's row again, if nobody needed it between them.
 
     data: [layers, 2, rows + 1, heads, context, head_dim], keys then values. Row 0 is the trash row:
     padding may write there, nothing real reads it. A freed row keeps its old contents; the reader
@@ -37,6 +50,33 @@ class SelfCache(FreeList):
         shape = (layers, 2, rows + 1, heads, context, head_dim)
         self.data: Tensor = torch.zeros(shape, dtype=dtype, device=device)
         self.num_rows = rows
+        self._kept: WeakKeyDictionary[Beginning, KeptRow] = WeakKeyDictionary()
+
+    def allocate(self) -> int | None:
+        """A row that nobody holds: one that nothing is kept in, else the one kept for longest."""
+        owners = {kept.row: beginning for beginning, kept in self._kept.items()}
+        empty = next((row for row in reversed(self._free) if row not in owners), None)
+        if empty is not None:
+            return self._lend(empty)
+        kept = next((row for row in owners if row in self._free), None)
+        if kept is None:
+            return None
+        del self._kept[owners[kept]]
+        return self._lend(kept)
+
+    def keep(self, beginning: Beginning, kept: KeptRow) -> None:
+        """A row that is about to be freed may be asked for again."""
+        self.assert_held(kept.row)
+        self._kept.pop(beginning, None)
+        self._kept[beginning] = kept
+
+    def take(self, beginning: Beginning) -> KeptRow | None:
+        """Allocates the row that was kept. None: there is none any more."""
+        kept = self._kept.pop(beginning, None)
+        if kept is None or kept.row not in self._free:
+            return None
+        self._lend(kept.row)
+        return kept
 
 
 class CrossCache(FreeList):

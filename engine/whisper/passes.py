@@ -123,10 +123,13 @@ class WhisperPasses:
         return request.window_samples - known, known > 0
 
     def _settled_of(self, request: WhisperRequest) -> SettledAudio | None:
-        if self._settled is None or request.settled is None:
+        if self._settled is None:
             return None
-        most = request.settled_samples // SAMPLES_PER_POSITION
-        return self._settled.get(request.settled, most)
+        for beginning, num_samples in reversed(request.settled):
+            held = self._settled.get(beginning, num_samples // SAMPLES_PER_POSITION)
+            if held is not None:
+                return held
+        return None
 
     def _encode(self, group: Sequence[WhisperSequence]) -> None:
         if self._settled is not None:
@@ -194,10 +197,10 @@ class WhisperPasses:
                 own = [torch.cat(pair, dim=3) for pair in zip(before.cross, own, strict=True)]
             length = own[0].shape[3]
             self._cross_cache.write([sequence.slot], own, [length], *silence.cross_rest(length))
-            count = request.settled_samples // SAMPLES_PER_POSITION
-            if request.settled and count > (before.positions if before else 0):
-                audio_before = SettledAudio.of(before, kept, projected, row, count)
-                store.put(request.settled, audio_before)
+            for beginning, num_samples in request.settled:
+                count = num_samples // SAMPLES_PER_POSITION
+                if count > (before.positions if before else 0):
+                    store.put(beginning, SettledAudio.of(before, kept, projected, row, count))
 
     def _mel_of(self, window: int, batch: int) -> Tensor:
         """Where the graphs of that window read log-mel: [batch, mels, frames]."""

@@ -14,7 +14,7 @@ from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.recognizer import Stretch, max_answer
 from lookhear.engine.speech.sentences import is_sentence
 from lookhear.engine.whisper.prompt import WhisperPrompter
-from lookhear.engine.whisper.request import WhisperRequest
+from lookhear.engine.whisper.request import Settled, WhisperRequest
 
 STAMPS = 16  # timestamps that an answer has room for
 NEAR = SAMPLE_RATE // 2  # speech so close to the end of the audio is not waited for
@@ -28,11 +28,17 @@ class WindowRule:
     shortest: int
     longest: int
     margin: int  # zeros after the audio at least, so that the last word is not at the edge
+    open: int = 0  # of its end, what a look at more audio reads again; 0: all of it
 
     def window(self, num_samples: int) -> int:
         """Window length for num_samples of audio: padded up to a step, within the limits."""
         steps = -(-(num_samples + self.margin) // self.step)
         return min(max(steps * self.step, self.shortest), self.longest)
+
+    def settled(self, num_samples: int) -> int:
+        """Of so many samples, those that are not read again when there are more of them."""
+        steps = -(-(num_samples + self.margin) // self.step)
+        return max(0, min(steps * self.step, self.longest) - self.open) if self.open else 0
 
 
 def _guess(stretch: Stretch, prior: Mapping[str, float]) -> str | None:
@@ -46,7 +52,8 @@ def _guess(stretch: Stretch, prior: Mapping[str, float]) -> str | None:
 
 
 class WhisperRecognizer:
-    """Every request hears the whole segment anew: in Whisper's encoder all audio sees all other."""
+    """Every request hears the whole segment: in Whisper's encoder all audio sees all other. What
+    has enough audio behind it would hardly become another by more of that, and is read once."""
 
     joins_with_space = False
 
@@ -60,9 +67,17 @@ class WhisperRecognizer:
         self.token_bytes = prompter.token_bytes
         self.decode_bytes = prompter.decode_bytes
 
-    def cost(self, start: int, num_samples: int, num_committed: int, num_before: int = 0) -> Cost:
-        """The whole segment, whatever was heard of it before."""
-        return Cost(min(num_before + self._window.window(num_samples), self._window.longest))
+    def cost(
+        self,
+        start: int,
+        num_samples: int,
+        num_committed: int,
+        num_before: int = 0,
+        num_heard: int = 0,
+    ) -> Cost:
+        """What the encoder reads."""
+        new = self._window.window(num_samples) - self._window.settled(num_heard)
+        return Cost(min(num_before + new, self._window.longest))
 
     def request(self, stretch: Stretch) -> WhisperRequest:
         """The whole segment, with committed tokens forced and the last hypothesis as draft.
@@ -83,8 +98,9 @@ class WhisperRecognizer:
         samples = stretch.samples
         if is_stamped:
             samples = np.concatenate([*(held.samples for held in before.segments), samples])
-        settled = before.num_samples
-        window = min(settled + self._window.window(len(stretch.samples)), self._window.longest)
+        prefix = self._prefix(stretch)
+        own = self._window.window(len(stretch.samples))
+        window = min(before.num_samples + own, self._window.longest)
         if stretch.asks_language:
             answer = 1
         else:
@@ -94,21 +110,32 @@ class WhisperRecognizer:
             priority=stretch.priority,
             samples=samples,
             window_samples=window,
-            settled=before.beginning,
-            settled_samples=settled,
+            settled=self._settled(stretch, window),
+            segment=stretch.beginning if is_stamped and self._window.open else None,
             timestamps=is_stamped,
             end_tokens=self._end_tokens(stretch),
             head=head,
             language=self._prompter.language_token(stretch.language),
             detect_language=self._prompter.detects_language,
             tail=tail,
-            prefix=self._prefix(stretch),
+            prefix=prefix,
+            num_earlier=len(prefix) - len(stretch.committed),
             draft=stretch.draft.written if stretch.draft else (),
             max_new_tokens=answer,
             align=settings.words and not stretch.asks_language,
             language_prior=self._prompter.language_tokens(prior),
             language_guess=self._prompter.language_token(_guess(stretch, prior)),
         )
+
+    def _settled(self, stretch: Stretch, window: int) -> tuple[Settled, ...]:
+        """Of a window of so many samples: what was said before, and most of the segment."""
+        before, marks = stretch.before, []
+        if before.beginning is not None:
+            marks.append(Settled(before.beginning, before.num_samples))
+        own = min(self._window.settled(len(stretch.samples)), window - before.num_samples)
+        if stretch.beginning is not None and own:
+            marks.append(Settled(stretch.beginning, before.num_samples + own))
+        return tuple(marks)
 
     def _prefix(self, stretch: Stretch) -> tuple[int, ...]:
         """Forced tokens: earlier text and its times, then the committed. What goes on in the midst

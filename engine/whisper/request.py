@@ -34,6 +34,13 @@ from lookhear.engine.core.request import (
 )
 
 
+class Settled(NamedTuple):
+    """So many samples in front are the same in all requests with that beginning."""
+
+    beginning: Beginning
+    samples: int
+
+
 @dataclass(frozen=True, slots=True)
 class WhisperRequest:
     """What to encode and what to decode. Immutable; see the module docstring for the layout.
@@ -42,9 +49,10 @@ class WhisperRequest:
     zeros to window_samples. language: token id, or None to detect (multilingual checkpoints): then
     the most probable one, its logarithm increased by its language_prior; empty: any.
     language_guess: of what will be detected; it saves a pass if it is right, and changes nothing
-    else. end_tokens: timestamps that end the text, beside the end token. settled,
-    settled_samples: so many samples in front are the same in all requests with that beginning;
-    None: nobody knows.
+    else. end_tokens: timestamps that end the text, beside the end token. settled: what
+    stands in front, the longest last. num_earlier: tokens of the prefix that were said before the
+    segment: with all in front of them, they may be taken as the last request of the same segment
+    read them, though there is more audio now. segment: None: nothing may.
     """
 
     key: str
@@ -65,8 +73,9 @@ class WhisperRequest:
     language_prior: Mapping[int, float] = field(default_factory=dict)
     language_guess: int | None = None
     end_tokens: frozenset[int] = frozenset()
-    settled: Beginning | None = None
-    settled_samples: int = 0
+    settled: tuple[Settled, ...] = ()
+    segment: Beginning | None = None
+    num_earlier: int = 0
 
 
 class Purpose(Enum):
@@ -110,6 +119,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
     languages: Mapping[int, float] = field(default_factory=dict)
     no_speech_prob: float = 0.0
     token_times: tuple[tuple[float, float], ...] | None = None
+    num_earlier: int = 0  # tokens of its context that were there before the segment
 
     def __post_init__(self) -> None:
         self.generated = GeneratedTokens(
@@ -130,10 +140,22 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         if self.language is not None:
             self.context.append(self.language)
         self.context.extend(self.request.tail)
+        self.num_earlier = len(self.context) + self.request.num_earlier
         self.context.extend(self.request.prefix)
         room = max(1, self.context_limit - len(self.context))
         self.generated.max_tokens = min(self.request.max_new_tokens, room)
         self.phase = Phase.PREFILL
+
+    def earlier(self) -> tuple[int, ...]:
+        """What the next request of the same segment begins with."""
+        return tuple(self.context[: self.num_earlier])
+
+    def skip(self, tokens: tuple[int, ...], no_speech_prob: float) -> None:
+        """Its row holds the keys and values of these tokens; if it begins so, they are not fed
+        again. no_speech_prob: what was told behind the start token."""
+        is_known = self.phase is Phase.PREFILL and not self.is_guess
+        if is_known and len(tokens) < len(self.context) and tokens == self.earlier():
+            self.fed, self.no_speech_prob = len(tokens), no_speech_prob
 
     @property
     def _draft(self) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.staging import Readback, to_device
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.alignment import ALIGNED_ROWS, WhisperAlignment
+from lookhear.engine.whisper.caches import KeptRow
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.passes import Wanted, WhisperLogits, WhisperPasses
 from lookhear.engine.whisper.request import LogitsRow, Purpose, WhisperRequest, WhisperSequence
@@ -85,10 +86,15 @@ class WhisperRunner:
 
     def place(self, request: WhisperRequest) -> WhisperSequence:
         """Give the request a row and a slot; the scheduler has seen to it that there are some."""
-        row, slot = self._self_cache.allocate(), self._cross_cache.allocate()
+        kept = None if request.segment is None else self._self_cache.take(request.segment)
+        row = self._self_cache.allocate() if kept is None else kept.row
+        slot = self._cross_cache.allocate()
         assert row is not None and slot is not None, "the scheduler admitted more than fits"
         limit = self._model.dims.context
-        return WhisperSequence(request, self._tokenizer.eot, limit, row=row, slot=slot)
+        sequence = WhisperSequence(request, self._tokenizer.eot, limit, row=row, slot=slot)
+        if kept is not None:
+            sequence.skip(kept.tokens, kept.no_speech_prob)
+        return sequence
 
     @torch.inference_mode()
     def launch(self, work: Seq[tuple[WhisperSequence, int]]) -> Finish:
@@ -262,6 +268,10 @@ class WhisperRunner:
 
     def release(self, sequence: WhisperSequence) -> None:
         """The request is over, whatever the reason: its row and slot are free again."""
+        segment, generated = sequence.request.segment, sequence.generated
+        if segment is not None and generated.stop is not None:
+            kept = KeptRow(sequence.row, sequence.earlier(), sequence.no_speech_prob)
+            self._self_cache.keep(segment, kept)
         self._self_cache.free(sequence.row)
         self._cross_cache.free(sequence.slot)
 

@@ -22,6 +22,11 @@ FIRST_STAMP = 100_000
 LAST_STAMP = FIRST_STAMP + 1500
 
 
+def front(request: WhisperRequest) -> int:
+    """Samples in front that were said before."""
+    return request.settled[0].samples if request.timestamps else 0
+
+
 class SpeltTokens:
     """Tokens 0..n-1 are the words of a script; enough of a tokenizer for `Prompter`'s users."""
 
@@ -95,7 +100,7 @@ class Speech:
         """What a perfect model hears in request.samples, which behind those of earlier turns begin
         at position start: a word once three quarters of it were said. With timestamps it writes two
         of them where somebody paused."""
-        start_s = (start - request.settled_samples) / SAMPLE_RATE
+        start_s = (start - front(request)) / SAMPLE_RATE
         end_s = start_s + len(request.samples) / SAMPLE_RATE
         heard = [
             i

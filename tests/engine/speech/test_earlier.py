@@ -19,7 +19,7 @@ from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
-from tests.engine.speech.scripted import FIRST_STAMP, Driver, Speech
+from tests.engine.speech.scripted import FIRST_STAMP, Driver, Speech, front
 
 WINDOW = WindowRule(SAMPLE_RATE // 2, SAMPLE_RATE, 30 * SAMPLE_RATE, SAMPLE_RATE // 5)
 CONFIG = LiveConfig()
@@ -135,7 +135,7 @@ def test_what_was_said_before_is_forced_between_its_times() -> None:
     run = take_turn(second, earlier, language="en")
     request = run.requests[0]
     held = earlier.before("en", "transcribe").segments[0]
-    assert held.tokens == (0, 1) and request.settled_samples == len(held.samples)
+    assert held.tokens == (0, 1) and front(request) == len(held.samples)
     start, *text, end, own = request.prefix
     assert text == [0, 1] and request.timestamps
     seconds = [0.02 * (stamp - FIRST_STAMP) for stamp in (start, end, own)]
@@ -143,7 +143,7 @@ def test_what_was_said_before_is_forced_between_its_times() -> None:
     assert seconds[0] == pytest.approx(lead, abs=0.02)
     assert seconds[1] == pytest.approx(lead + 1.2, abs=0.05)
     assert seconds[2] == pytest.approx(len(held.samples) / SAMPLE_RATE + lead, abs=0.02)
-    voiced = request.settled_samples / SAMPLE_RATE + lead + 0.8
+    voiced = front(request) / SAMPLE_RATE + lead + 0.8
     assert FIRST_STAMP + round((voiced + 0.1) / 0.02) in run.requests[-1].end_tokens
     assert FIRST_STAMP + round((voiced - 0.8) / 0.02) not in run.requests[-1].end_tokens
 
@@ -167,7 +167,7 @@ class Deaf(Speech):
 
     def hear(self, request: WhisperRequest, start: int) -> Result:
         result = super().hear(request, start)
-        return replace(result, tokens=(), logprobs=()) if request.settled_samples else result
+        return replace(result, tokens=(), logprobs=()) if front(request) else result
 
 
 class Stuck(Speech):
@@ -175,7 +175,7 @@ class Stuck(Speech):
 
     def hear(self, request: WhisperRequest, start: int) -> Result:
         result = super().hear(request, start)
-        if not request.settled_samples:
+        if not front(request):
             return result
         tokens = (self.first,) * 8
         return replace(result, tokens=tokens, logprobs=(-0.1,) * 8, stop=StopReason.REPETITION)
@@ -189,7 +189,7 @@ def test_a_model_that_is_led_astray_hears_the_segment_by_itself(kind: type[Speec
     second = kind([" c", " d"], [(0.3, 0.9), (1.0, 1.6)], first)
     run = take_turn(second, earlier, language="en")
     assert run.finish().text == "c d"
-    assert run.requests[-1].settled_samples == 0
+    assert front(run.requests[-1]) == 0
 
 
 # --- languages -----------------------------------------------------------------------------------
@@ -220,8 +220,8 @@ def test_a_change_of_language_is_followed() -> None:
     assert done.language == "en"
     second = Bilingual([f" b{i}" for i in range(8)], words, first)
     run = take_turn(second, earlier, language)
-    assert run.requests[0].settled_samples, "the session is known to be in English"
-    asked = [request for request in run.requests if not request.settled_samples]
+    assert front(run.requests[0]), "the session is known to be in English"
+    asked = [request for request in run.requests if not front(request)]
     assert 1 <= len(asked) <= len(CONFIG.language_checks)
     assert all(request.max_new_tokens == 1 for request in asked)
     assert run.finish().language == "en"
@@ -230,7 +230,7 @@ def test_a_change_of_language_is_followed() -> None:
     run = take_turn(third, earlier, language)
     assert run.finish().language == "de"
     assert run.committed == "".join(third.words).lstrip()
-    heard_behind = [request.settled_samples > 0 for request in run.requests]
+    heard_behind = [front(request) > 0 for request in run.requests]
     assert heard_behind == sorted(heard_behind, reverse=True), "English, until it was asked for"
     assert sum(heard_behind) * CONFIG.tick <= CONFIG.language_checks[0] + CONFIG.tick
 

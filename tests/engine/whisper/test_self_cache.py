@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.whisper.caches import TRASH_ROW, SelfCache
+from lookhear.engine.core.request import Beginning
+from lookhear.engine.whisper.caches import TRASH_ROW, KeptRow, SelfCache
 
 
 def test_shape_and_trash_row() -> None:
@@ -29,6 +30,46 @@ def test_any_sequence_of_allocate_and_free(rows: int, choices: list[int]) -> Non
                 held.append(row)
         elif choice < len(held):
             cache.free(held.pop(choice))
+        cache.check()
+        assert cache.num_free == rows - len(held)
+
+
+@settings(deadline=None)
+@given(
+    rows=st.integers(1, 4), steps=st.lists(st.tuples(st.sampled_from("atkd"), st.integers(0, 4)))
+)
+def test_a_row_is_kept_until_nobody_asks_or_somebody_needs_it(
+    rows: int, steps: list[tuple[str, int]]
+) -> None:
+    """a: allocate; t: take what is kept of a beginning; k: free, and keep for it; d: forget it."""
+    cache = SelfCache(1, rows, 1, 1, 1)
+    held: list[int] = []
+    beginnings = [Beginning() for _ in range(5)]
+    kept: dict[int, int] = {}  # beginning -> row, in the order of keeping
+    for step, which in steps:
+        if step == "a":
+            row = cache.allocate()
+            assert (row is None) == (len(held) == rows)
+            if row is None:
+                continue
+            if row in kept.values():  # all others are held, or kept since
+                assert len(held) + len(kept) == rows and row == next(iter(kept.values()))
+                kept = {of: other for of, other in kept.items() if other != row}
+            held.append(row)
+        elif step == "t":
+            found = cache.take(beginnings[which])
+            assert (found and found.row) == kept.pop(which, None)
+            if found is not None:
+                assert found.tokens == (which,)
+                held.append(found.row)
+        elif step == "k" and held:
+            kept.pop(which, None)
+            kept[which] = held.pop()
+            cache.keep(beginnings[which], KeptRow(kept[which], (which,), 0.0))
+            cache.free(kept[which])
+        elif step == "d":
+            beginnings[which] = Beginning()
+            kept.pop(which, None)
         cache.check()
         assert cache.num_free == rows - len(held)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from lookhear.engine.core.request import Beginning, Priority, Result
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import KeysValues, WhisperModel
-from lookhear.engine.whisper.request import WhisperRequest, WhisperSequence
+from lookhear.engine.whisper.request import Settled, WhisperRequest, WhisperSequence
 from lookhear.engine.whisper.runner import WhisperRunner
 from lookhear.engine.whisper.settled import OVERLAP, SettledAudio, SettledStore
 from tools.random_checkpoints.whisper import build_random_whisper
@@ -141,7 +142,7 @@ def ask(tokenizer: WhisperTokenizer, key: str, seed: int, seconds: float) -> Whi
         key=key, priority=Priority.LIVE, samples=0.1 * noise, window_samples=settled + 16_000,
         head=(tokenizer.sot,), language=next(iter(tokenizer.languages.values()), None),
         detect_language=False, tail=(tokenizer.no_timestamps,), max_new_tokens=12,
-        settled=BEGINNINGS[key], settled_samples=settled,
+        settled=(Settled(BEGINNINGS[key], settled),),
     )  # fmt: skip
 
 
@@ -161,3 +162,46 @@ def test_a_second_look_reads_less_and_hears_the_same(folder: Path, model: Whispe
     shorter = ask(tokenizer, "b", 1, 1.0)
     assert runner.passes.shape_of(shorter) == (shorter.window_samples, False)
     runner.check(0)
+
+
+def test_what_was_said_before_is_read_once_by_a_segment(folder: Path, model: WhisperModel) -> None:
+    """Of the same audio, a text behind a kept beginning is the one that it is alone."""
+    tokenizer = WhisperTokenizer.from_folder(folder)
+    runner = WhisperRunner(model, tokenizer, 3, pads=True)
+    segments = {name: Beginning() for name in "ab"}
+    spoken = [
+        replace(
+            ask(tokenizer, name, seed, 1.0),
+            settled=(), prefix=tuple(range(20, 28)), num_earlier=6, segment=segments[name],
+        )
+        for seed, name in enumerate("ab")
+    ]  # fmt: skip
+    first = run(runner, spoken)
+    longer = [
+        replace(request, prefix=(*request.prefix, 40 + i)) for i, request in enumerate(spoken)
+    ]
+    sequences = [runner.place(request) for request in longer]
+    prompt = len(longer[0].head) + (longer[0].language is not None) + len(longer[0].tail)
+    assert [s.num_queries for s in sequences] == [3, 3], "what is the segment's own is read again"
+    assert [s.fed for s in sequences] == [prompt + 6] * 2
+    assert [s.no_speech_prob for s in sequences] == [r.no_speech_prob for r in first]
+    for sequence in sequences:
+        runner.release(sequence)  # before it was fed: nothing is kept of it
+    assert [runner.place(request).fed for request in longer] == [0, 0]
+    alone = [run(WhisperRunner(model, tokenizer, 3, pads=True), [r])[0] for r in longer]
+    runner = WhisperRunner(model, tokenizer, 3, pads=True)
+    run(runner, spoken)
+    for one, two in zip(alone, run(runner, longer), strict=True):
+        assert one.tokens == two.tokens
+        np.testing.assert_allclose(one.logprobs, two.logprobs, atol=1e-3)
+
+
+def test_another_text_in_front_is_read_anew(folder: Path, model: WhisperModel) -> None:
+    tokenizer = WhisperTokenizer.from_folder(folder)
+    runner = WhisperRunner(model, tokenizer, 2, pads=True)
+    request = replace(
+        ask(tokenizer, "a", 0, 1.0),
+        settled=(), prefix=(20, 21, 22), num_earlier=2, segment=Beginning(),
+    )  # fmt: skip
+    run(runner, [request])
+    assert runner.place(replace(request, prefix=(20, 23, 22))).fed == 0
