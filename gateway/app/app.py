@@ -141,7 +141,7 @@ def create_app(
     preflight = Middleware(
         CORSMiddleware,
         allow_origins=config.allow_origins,
-        allow_methods=["GET", "POST"],
+        allow_methods=["GET", "POST", "DELETE"],
         allow_headers=["*"],
         expose_headers=["x-request-id", ANSWERED_BY, IGNORED],
     )

@@ -28,6 +28,7 @@ PATHS = (
     "/v1/listen",
     "/v1/models",
     "/v1/realtime/client_secrets",
+    "/v1/responses",
 )
 PROBES = ("/health", "/metrics", "/ready")  # asked every few seconds: worth a line to nobody
 MAX_SHOWN = 200  # characters of a path in the log
@@ -119,4 +120,6 @@ def _label(path: str) -> str:
     """A path as a metric label: only the known ones, so that nobody can make more."""
     if path.startswith("/v1/models/"):
         return "/v1/models/{id}"
+    if path.startswith("/v1/responses/"):
+        return "/v1/responses/{id}"
     return path if path in PATHS else "other"

@@ -7,11 +7,28 @@ from functools import partial
 from starlette.routing import Route
 
 from lookhear.gateway.chat.completions.dialect import Completions
+from lookhear.gateway.chat.dialect import Dialect
 from lookhear.gateway.chat.endpoint import answer
+from lookhear.gateway.chat.responses.dialect import Responses
+from lookhear.gateway.chat.responses.kept import KeptResponses
+from lookhear.gateway.chat.responses.store import Store
 from lookhear.gateway.services.services import Services
 
 
 def chat_routes(gateway: Services) -> list[Route]:
     """All of them, for the gateway that these are the services of."""
-    completions = partial(answer, dialect=Completions(gateway.ids, gateway.now))
-    return [Route("/v1/chat/completions", completions, methods=["POST"])]
+    # A response lives in one process; the next request for it may reach another.
+    store = None if gateway.siblings.number else Store(gateway.clock)
+    dialects: dict[str, Dialect] = {
+        "/v1/chat/completions": Completions(gateway.ids, gateway.now),
+        "/v1/responses": Responses(store, gateway.ids, gateway.now),
+    }
+    kept = KeptResponses(store)
+    return [
+        *(
+            Route(path, partial(answer, dialect=dialect), methods=["POST"])
+            for path, dialect in dialects.items()
+        ),
+        Route("/v1/responses/{id}", kept.one, methods=["GET", "DELETE"]),
+        Route("/v1/responses/{id}/input_items", kept.input_items, methods=["GET"]),
+    ]

@@ -41,7 +41,8 @@ def _written(schema: dict[str, Any]) -> str:
         raise ValueError("expected JSON, got a number that is not finite") from None
 
 
-def _name(name: str) -> str:
+def schema_name(name: str) -> str:
+    """Refuse what is no name of a schema. ValueError."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         raise ValueError(f"expected 1 to 64 letters, digits, _ and -, got {shown(name)}")
     return name
@@ -50,7 +51,7 @@ def _name(name: str) -> str:
 class JsonSchema(WireModel):
     """name, description, strict: taken and not used; an answer keeps to its schema anyway."""
 
-    name: Annotated[str, AfterValidator(_name)]
+    name: Annotated[str, AfterValidator(schema_name)]
     description: Text | None = None
     content: Annotated[dict[str, Any], AfterValidator(checked_schema)] = Field(alias="schema")
     strict: bool | None = None

@@ -16,7 +16,8 @@ from openai import AsyncOpenAI, LengthFinishReasonError
 
 from lookhear.engine.client.client import EngineClient
 from lookhear.engine.messages import AnswerText, Event
-from tests.gateway.chatting import URL, ask, client, frames, image, png, text, user
+from tests.gateway.chat.responding import check_response
+from tests.gateway.chatting import URL, ask, client, data_url, frames, image, png, text, user
 from tests.gateway.running import Running
 from tests.gateway.strict import check_chunks, check_completion
 
@@ -162,6 +163,49 @@ async def test_any_object_and_several_choices(http: httpx.AsyncClient) -> None:
     for choice in check_completion(answer.json()).choices:
         assert choice.finish_reason == "stop"
         assert isinstance(json.loads(choice.message.content or ""), dict)
+
+
+async def test_responses_of_the_openai_package(seeing: Running) -> None:
+    """Whole, streamed, with a type of its own, and gone on with: the picture is found again."""
+    part: Any = {"type": "input_image", "image_url": data_url(png(64, 48)), "detail": "auto"}
+    asked: Any = {"model": "vl", "max_output_tokens": 12}
+    seen: Any = [{"role": "user", "content": [part, {"type": "input_text", "text": "what is it"}]}]
+    async with AsyncOpenAI(api_key="none", base_url=f"{seeing.http}/v1", max_retries=0) as sdk:
+        whole = await sdk.responses.create(input=seen, **asked)
+        assert check_response(whole.model_dump()).output_text
+        async with sdk.responses.stream(input=seen, **asked) as stream:
+            events = [event async for event in stream]
+        assert events[-1].type in ("response.completed", "response.incomplete")
+        assert events[-1].response.output_text == whole.output_text
+        more = await sdk.responses.create(input="and", previous_response_id=whole.id, **asked)
+        assert more.usage is not None and more.usage.input_tokens_details.cached_tokens >= 48
+        typed = await sdk.responses.parse(
+            model="vl", input=seen, text_format=Form, temperature=1.5, extra_body={"seed": 4}
+        )
+        assert isinstance(typed.output_parsed, Form)
+
+
+async def test_a_function_that_has_to_be_called_in_a_response(seeing: Running) -> None:
+    city = {"type": "string", "enum": ["Rome", "Oslo"]}
+    weather: Any = {
+        "type": "function",
+        "name": "weather",
+        "parameters": {"type": "object", "properties": {"city": city}, "required": ["city"]},
+    }
+    asked: Any = {"model": "vl", "tools": [weather], "parallel_tool_calls": False}
+    async with AsyncOpenAI(api_key="none", base_url=f"{seeing.http}/v1", max_retries=0) as sdk:
+        first = await sdk.responses.create(input="so", tool_choice="required", **asked)
+        (call,) = (item for item in first.output if item.type == "function_call")
+        assert json.loads(call.arguments)["city"] in ("Rome", "Oslo")
+        output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "rain"}
+        second = await sdk.responses.create(
+            input=[output],
+            previous_response_id=first.id,
+            tool_choice="none",
+            max_output_tokens=5,
+            **asked,
+        )
+        assert [item.type for item in second.output] == ["message"]
 
 
 async def test_the_engine_dies_in_the_middle_of_an_answer(

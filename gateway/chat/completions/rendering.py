@@ -21,10 +21,10 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.chat.answers import ChoiceEvent
 from lookhear.gateway.chat.dialect import frame
+from lookhear.gateway.chat.logprobs import logprobs_of
 from lookhear.gateway.http.errors import ApiError, error_body
 
 CHUNK = "chat.completion.chunk"
-NEVER = -9999.0  # OpenAI's number for what is as good as impossible; JSON has no infinity
 
 
 def heading(id: str, created: int, card: ModelCard) -> dict[str, Any]:
@@ -192,15 +192,4 @@ def logprobs(tokens: list[ChosenToken] | None) -> dict[str, Any] | None:
     """Of the tokens of a text, with the likeliest others of each place."""
     if tokens is None:
         return None
-    content = [
-        {
-            **_token(token.token, token.logprob, token.bytes),
-            "top_logprobs": [_token(top.token, top.logprob, top.bytes) for top in token.top],
-        }
-        for token in tokens
-    ]
-    return {"content": content, "refusal": None}
-
-
-def _token(token: str, logprob: float, bytes: list[int]) -> dict[str, Any]:
-    return {"token": token, "logprob": max(logprob, NEVER), "bytes": bytes}
+    return {"content": logprobs_of(tokens), "refusal": None}

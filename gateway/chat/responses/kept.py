@@ -1,0 +1,79 @@
+"""Responses that are kept, over HTTP: `/v1/responses/{id}` and its `input_items`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from lookhear.gateway.chat.dialect import Json
+from lookhear.gateway.chat.responses.dialect import NOT_KEPT
+from lookhear.gateway.chat.responses.store import Kept, Store
+from lookhear.gateway.checks.checks import shown
+from lookhear.gateway.http.errors import ApiError, wrong
+from lookhear.gateway.services.services import services
+
+MOST_LISTED, LISTED = 100, 20  # items of a page
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResponses:
+    """store: None if nothing is kept."""
+
+    store: Store | None
+
+    async def one(self, request: Request) -> Response:
+        """The response, or, if it is to be deleted, that it was. Raises ApiError."""
+        kept = self._kept(request)
+        if request.method == "DELETE":
+            assert self.store is not None
+            id = kept.response["id"]
+            self.store.delete(id, kept.owner)
+            return JSONResponse({"id": id, "object": "response", "deleted": True})
+        if request.query_params.get("stream", "false") != "false":
+            why = "a response that is over is not streamed again"
+            got = shown(request.query_params["stream"])
+            raise wrong("stream", f"false or nothing, {why}", got, "unsupported_parameter")
+        return JSONResponse(kept.response)
+
+    async def input_items(self, request: Request) -> Response:
+        """What the response answers, the newest first unless `order` is asc. Raises ApiError."""
+        kept, query = self._kept(request), request.query_params
+        order = query.get("order", "desc")
+        if order not in ("asc", "desc"):
+            raise wrong("order", "asc or desc", shown(order))
+        limit = query.get("limit", str(LISTED))
+        if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:4]) <= MOST_LISTED):
+            raise wrong("limit", f"1 to {MOST_LISTED}", shown(limit))
+        items = [each.wire for each in kept.input]
+        if order == "desc":
+            items.reverse()
+        after = query.get("after")
+        if after is not None:
+            ids = [wire["id"] for wire in items]
+            if after not in ids:
+                raise wrong("after", "the id of an item of this response", shown(after))
+            items = items[ids.index(after) + 1 :]
+        return JSONResponse(_page(items, int(limit)))
+
+    def _kept(self, request: Request) -> Kept:
+        id = request.path_params["id"]
+        owner = services(request).access.owner(request.headers)
+        kept = None if self.store is None else self.store.get(id, owner)
+        if kept is None:
+            why = "" if self.store is not None else f" ({NOT_KEPT})"
+            message = f"expected the id of a response that is kept here, got {shown(id)}{why}"
+            raise ApiError(404, message, code="response_not_found")
+        return kept
+
+
+def _page(items: list[Json], limit: int) -> Json:
+    page = items[:limit]
+    return {
+        "object": "list",
+        "data": page,
+        "first_id": page[0]["id"] if page else "",
+        "last_id": page[-1]["id"] if page else "",
+        "has_more": len(items) > limit,
+    }
