@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
@@ -70,3 +72,29 @@ async def test_every_client_is_told_and_the_gateway_serves_again(
     turns = [e for e in events if isinstance(e, TurnCompleted) and e.text.strip()]
     text = " ".join(turn.text for turn in sorted(turns, key=lambda turn: turn.start))
     assert word_errors(talk.text, text).rate <= 0.15, text
+
+
+async def test_ready_sees_an_engine_that_hangs_and_one_that_answers_again(
+    mortal: ServerProcess,
+) -> None:
+    """A load balancer sends nobody to an engine that stands still, though its process lives; who
+    only asks whether the gateway lives is answered all the while."""
+
+    async def becomes(status: int) -> dict[str, Any]:
+        async with asyncio.timeout(60.0):
+            while True:
+                code, body = await asyncio.to_thread(mortal.address.exchange, "/ready")
+                if code == status:
+                    return dict(json.loads(body))
+                await asyncio.sleep(0.1)
+
+    await becomes(200)
+    pid = engine_pid(mortal)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        hung = await becomes(503)
+        assert [model["state"] for model in hung["models"]] == ["not_answering"]
+        assert mortal.address.exchange("/health")[0] == 200
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    await becomes(200)
