@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookhear.gateway.chat.responses.dialect import Responses
-from lookhear.gateway.chat.responses.items import Item, item
+from lookhear.gateway.chat.responses.items import Item, Json, item
 from lookhear.gateway.chat.responses.store import Store
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.telemetry.ids import Ids
@@ -273,7 +273,7 @@ def test_a_store_is_bounded_and_its_parts_are_kept_as_long_as_somebody_has_them(
             now += 3.0
         elif what == "begin":
             items = (*before, item({"id": ids("msg"), "text": "x" * size}))
-            response = {"id": ids("resp"), "output": []}
+            response: Json = {"id": ids("resp"), "output": []}
             if store.add(owner, response, items):
                 mine.append((response["id"], items))
         elif what == "complete" and id:
@@ -305,7 +305,7 @@ def test_a_store_is_bounded_and_its_parts_are_kept_as_long_as_somebody_has_them(
 def test_one_owner_cannot_push_out_what_another_has() -> None:
     ids = Ids()
     store = Store(lambda: 0.0, most_bytes=20_000)
-    small = {"id": ids("resp"), "output": []}
+    small: Json = {"id": ids("resp"), "output": []}
     assert store.add("a", small, [])
     for _ in range(50):
         store.add(
@@ -313,7 +313,7 @@ def test_one_owner_cannot_push_out_what_another_has() -> None:
         )
     assert store.get(small["id"], "a") is not None
     assert len(store) > 5
-    huge = {"id": ids("resp"), "output": []}
+    huge: Json = {"id": ids("resp"), "output": []}
     assert not store.add("c", huge, [item({"id": ids("msg"), "t": "x" * 30_000})])
     assert store.get(small["id"], "a") is not None
 

@@ -135,11 +135,12 @@ async def test_the_sdk_calls_functions(sdk: AsyncOpenAI, seeing: Running) -> Non
         store=False,
     )
     assert by_hand.output_text == "you said two"
+    references: Any = [{"type": "item_reference", "id": item.id} for item in first.output]
     by_reference = await sdk.responses.create(
         model="fake/vision",
         input=[
             {"role": "user", "content": 'so call f {"a": 1} & f {"a": 2}'},
-            *[{"type": "item_reference", "id": str(item.id)} for item in first.output],
+            *references,
             *told,
         ],
     )
