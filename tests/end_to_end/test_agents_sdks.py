@@ -239,9 +239,12 @@ def test_openai_agents_in_javascript(port: int, tmp_path: Path) -> None:
     assert out[-2:] == [RULES, ANSWER]
 
 
-def test_the_ai_sdk(port: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["openai.chat", "openai"])
+def test_the_ai_sdk(port: int, tmp_path: Path, model: str) -> None:
+    """Its default is the Responses API."""
     needs_node("@ai-sdk/openai")
-    out = run_node(AI_JS, tmp_path, f"http://127.0.0.1:{port}/v1", str(RECORDING))
+    script = AI_JS.replace("openai.chat", model)
+    out = run_node(script, tmp_path, f"http://127.0.0.1:{port}/v1", str(RECORDING))
     assert out == [f"{ANSWER} demo-qwen3-vl", ANSWER, QUESTION, QUESTION]
 
 
@@ -258,6 +261,8 @@ def test_a_tool_of_openai_agents_in_javascript(port: int, tmp_path: Path) -> Non
     assert RULES in out[: out.index(CALLED)] and called_and_answered(out)
 
 
-def test_a_tool_of_the_ai_sdk(port: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["openai.chat", "openai"])
+def test_a_tool_of_the_ai_sdk(port: int, tmp_path: Path, model: str) -> None:
     needs_node("@ai-sdk/openai")
-    assert called_and_answered(run_node(AI_JS_TOOL, tmp_path, f"http://127.0.0.1:{port}/v1"))
+    script = AI_JS_TOOL.replace("openai.chat", model)
+    assert called_and_answered(run_node(script, tmp_path, f"http://127.0.0.1:{port}/v1"))
