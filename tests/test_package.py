@@ -109,7 +109,7 @@ def test_the_wheel_is_small_and_holds_nothing_but_the_package(wheel: Path) -> No
     }
     assert {name.split("/")[1] for name in names if name.endswith("/__init__.py")} == {
         "__init__.py", "bench", "chat", "commands", "engine", "gateway", "kernels",
-        "live", "media", "sources", "terminal", "transport",
+        "live", "media", "sources", "terminal", "transport", "wyoming",
     }  # fmt: skip
     kinds = Counter(Path(name).suffix for name in names if name.startswith("lookhear/"))
     assert set(kinds) <= {".py", ".typed", ".html", ".js", ".css", ".svg", ".json", ".onnx", ".txt"}
