@@ -12,7 +12,7 @@ from lookhear.engine.core.request import Beginning, Cost
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.engine.speech.earlier import Earlier, EarlierSpeech, SharedBeginning
 from lookhear.engine.speech.live import LiveTurn
-from lookhear.engine.whisper.recognizer import WhisperRecognizer
+from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
 from tests.engine.speech.scripted import Driver, Speech
 from tests.engine.speech.test_earlier import (
@@ -81,6 +81,24 @@ def test_what_is_left_out_was_heard_and_had_enough_behind_it(
                 assert not own and request.segment is None
             for _, count in own:
                 assert len(request.samples) - count >= OPEN.open - OPEN.step - OPEN.margin
+
+
+def test_a_long_segment_is_read_about_once() -> None:
+    words = [(0.3 + 0.5 * i, 0.8 + 0.5 * i) for i in range(20)]
+    speech = Speech([f" a{i}" for i in range(20)], words)
+    wanted = TranscriptionSettings(model="m", language="en")
+
+    def total(window: WindowRule) -> int:
+        recognizer = WhisperRecognizer(speech.vocabulary, window, wanted)  # type: ignore[arg-type]
+        turn = LiveTurn("s", "t", wanted, recognizer, CONFIG)
+        run = Driver(speech, turn, CONFIG.lead_in)
+        while run.position < speech.duration * SAMPLE_RATE:
+            run.feed(0.1)
+        run.finish()
+        kept = dict[Beginning, np.ndarray]()
+        return sum(read(request, kept) for request in run.requests)
+
+    assert total(OPEN) < total(WINDOW) / 2
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(1, 99))))

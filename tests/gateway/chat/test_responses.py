@@ -125,11 +125,12 @@ async def test_the_sdk_calls_functions(sdk: AsyncOpenAI, seeing: Running) -> Non
         model="fake/vision", input=told, previous_response_id=first.id, tools=tools
     )
     assert by_id.output_text == "you said two"
+    given_back: Any = [item.model_dump(exclude_none=True) for item in first.output]
     by_hand = await sdk.responses.create(
         model="fake/vision",
         input=[
             {"role": "user", "content": 'so call f {"a": 1} & f {"a": 2}'},
-            *[item.model_dump(exclude_none=True) for item in first.output],  # type: ignore[list-item]
+            *given_back,
             *told,
         ],
         store=False,
