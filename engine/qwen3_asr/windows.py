@@ -54,9 +54,8 @@ class HostWindows:
     def hear(self, samples: Samples, *, is_whole: bool) -> list[Medium]:
         """See `Windows`."""
         size = self._dims.window_frames
-        if len(samples) // HOP < self._mel.num_final:
+        if (known := num_final(len(samples))) < self._mel.num_final:
             # The segment ends earlier than was heard: in an open window, or in a closed one.
-            known = num_final(len(samples))
             del self._closed[known // size :]
             self._mel.cut(known, len(self._closed) * size)
         self._mel.update(samples)
