@@ -209,11 +209,10 @@ async def test_our_own_bugs_are_told_with_their_place() -> None:
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="who started whom is read there")
 async def test_without_the_process_they_come_from_decoders_come_from_a_new_one() -> None:
     async with trial() as it:
-        first = await it.process()
+        task = asyncio.create_task(it.do("wait"))
+        [first] = await busy(it.decoders, 1)  # it was started for this job, so it has it
         with open(f"/proc/{first}/stat") as file:
             nursery = int(file.read().rpartition(")")[2].split()[1])
-        task = asyncio.create_task(it.do("wait"))
-        await busy(it.decoders, 1)
         os.kill(nursery, signal.SIGKILL)
         with pytest.raises(ApiError) as caught:
             await task
