@@ -15,8 +15,8 @@ from lookhear.engine.core.request import Result
 from lookhear.engine.messages import TranscriptionSettings
 from lookhear.engine.paged.request import PagedRequest
 from lookhear.engine.qwen3_asr.recognizer import AsrRecognizer
-from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.recognizer import Stretch
+from lookhear.engine.speech.text.hypothesis import Hypothesis
 
 
 class FromScratch(AsrRecognizer):

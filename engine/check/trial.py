@@ -34,7 +34,7 @@ from lookhear.engine.messages import (
     TranscriptionSettings,
     TurnFailed,
 )
-from lookhear.engine.speech.word_times import loud_stretches
+from lookhear.engine.speech.text.word_times import loud_stretches
 
 CROWD = 4  # sessions side by side, for what each one more costs
 UPDATE_SECONDS = 1.0  # of new audio in each update of the live trial

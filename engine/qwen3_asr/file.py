@@ -14,9 +14,9 @@ from lookhear.engine.qwen3_asr.recognizer import AsrConfig, AsrRecognizer
 from lookhear.engine.speech.file import FileTranscription
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Stretch
-from lookhear.engine.speech.sentences import sentences
+from lookhear.engine.speech.text.sentences import sentences
+from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 from lookhear.engine.speech.transcriber import Transcriber
-from lookhear.engine.speech.words import UNSPACED_LANGUAGES
 
 
 class AsrFile(FileTranscription):

@@ -35,8 +35,8 @@ from lookhear.engine.qwen3_asr.prompt import (
 )
 from lookhear.engine.qwen3_asr.windows import DeviceWindows, HostWindows, Windows, num_final
 from lookhear.engine.sampling.params import SamplingParams
-from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.recognizer import Stretch, max_answer
+from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 SHORTEST = SAMPLE_RATE // 2  # the feature extractor pads shorter clips with silence

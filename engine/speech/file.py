@@ -23,8 +23,8 @@ from lookhear.engine.messages import (
 )
 from lookhear.engine.speech.audio_buffer import quietest
 from lookhear.engine.speech.condensed import CondensedAudio
-from lookhear.engine.speech.hypothesis import DecodeBytes, Hypothesis, told_logprobs
-from lookhear.engine.speech.word_times import loud_stretches, voiced_span, voiced_words
+from lookhear.engine.speech.text.hypothesis import DecodeBytes, Hypothesis, told_logprobs
+from lookhear.engine.speech.text.word_times import loud_stretches, voiced_span, voiced_words
 
 SHORTEST = SAMPLE_RATE // 50  # samples; what is left of a recording and not worth hearing
 

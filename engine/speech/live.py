@@ -42,12 +42,12 @@ from lookhear.engine.speech.earlier import (
     EarlierSpeech,
     SharedBeginning,
 )
-from lookhear.engine.speech.evidence import Looks, num_sure
-from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer, Stretch, Tick
-from lookhear.engine.speech.sentences import without_signs
 from lookhear.engine.speech.session_language import SessionLanguage
+from lookhear.engine.speech.text.evidence import Looks, num_sure
+from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.speech.text.sentences import without_signs
 from lookhear.engine.speech.turn_language import TurnLanguage
 from lookhear.engine.speech.turn_text import TurnText
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from lookhear.engine.core.request import Beginning, Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.earlier import Earlier
-from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.session_language import SessionLanguage
+from lookhear.engine.speech.text.hypothesis import Hypothesis
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 
 from lookhear.engine.messages import SAMPLE_RATE
-from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.session_language import SURE, Heard, SessionLanguage
+from lookhear.engine.speech.text.hypothesis import Hypothesis
 
 SHORT = SAMPLE_RATE  # audio of which no look counts beyond the next one
 # How much the text says of its language (added to the logarithm of the odds) by the mean

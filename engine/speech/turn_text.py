@@ -9,10 +9,10 @@ from lookhear.engine.messages import (
     TranscriptionSettings,
     TurnState,
 )
-from lookhear.engine.speech.hypothesis import Hypothesis, told_logprobs
 from lookhear.engine.speech.recognizer import Recognizer
-from lookhear.engine.speech.sentences import end_probability
-from lookhear.engine.speech.words import UNSPACED_LANGUAGES
+from lookhear.engine.speech.text.hypothesis import Hypothesis, told_logprobs
+from lookhear.engine.speech.text.sentences import end_probability
+from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 from lookhear.engine.tokenizers.detokenizer import IncrementalDetokenizer
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lookhear.engine.core.request import Result, StopReason
-from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.speech.text.hypothesis import Hypothesis
 
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 MOST_COMPRESSION = 2.4

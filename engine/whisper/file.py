@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
 from lookhear.engine.speech.file import FileTranscription
-from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.whisper.attempts import Attempt, Attempts
 from lookhear.engine.whisper.file_language import LanguageTrial
 from lookhear.engine.whisper.prompt import WhisperPrompter

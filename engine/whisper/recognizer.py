@@ -10,9 +10,9 @@ import numpy as np
 
 from lookhear.engine.core.request import Cost, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
-from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.recognizer import Stretch, max_answer
-from lookhear.engine.speech.sentences import is_sentence
+from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.speech.text.sentences import is_sentence
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.request import Settled, WhisperRequest
 

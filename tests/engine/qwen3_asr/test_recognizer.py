@@ -15,7 +15,7 @@ from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.digests import MediaSpan, block_digests
 from lookhear.engine.paged.request import PagedRequest
 from lookhear.engine.paged.sound import HOP
-from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.engine.speech.scripted_asr import (
     DIMS,

@@ -13,8 +13,8 @@ from lookhear.engine.models.audio_encoder import AudioDims
 from lookhear.engine.paged.request import PagedRequest
 from lookhear.engine.qwen3_asr.prompt import ASR_TEXT
 from lookhear.engine.qwen3_asr.recognizer import AsrConfig, AsrRecognizer
-from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.recognizer import Stretch
+from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.engine.speech.scripted import Speech
 from tools.random_checkpoints.qwen3 import write_qwen_tokenizer

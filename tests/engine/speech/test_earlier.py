@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from lookhear.engine.core.request import Beginning, Result, StopReason
 from lookhear.engine.messages import SAMPLE_RATE, TextCommitted, TranscriptionSettings
 from lookhear.engine.speech.earlier import EarlierSegment, EarlierSpeech
-from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.session_language import SessionLanguage
+from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
 from tests.engine.speech.scripted import FIRST_STAMP, Driver, Speech, front

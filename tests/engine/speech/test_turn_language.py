@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lookhear.engine.messages import SAMPLE_RATE
-from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.session_language import SessionLanguage
+from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.turn_language import SHORT, TurnLanguage, averaged, text_evidence
 
 CODES = ("de", "en", "es", "it", "pt")

@@ -15,7 +15,7 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TranscriptionSettings,
 )
-from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.whisper.attempts import Attempt
 from lookhear.engine.whisper.file import WhisperFile
 from lookhear.engine.whisper.file_language import LEAST_SHARE, MOST_RIVALS, LanguageTrial, rivals

@@ -8,9 +8,9 @@ import numpy as np
 
 from lookhear.engine.core.request import Priority
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
-from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.recognizer import Stretch
 from lookhear.engine.speech.session_language import SessionLanguage
+from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
 from tests.engine.speech.scripted import SpeltTokens

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lookhear.engine.speech.agreement import TokenBytes, agreed_words
-from lookhear.engine.speech.hypothesis import Hypothesis
 from lookhear.engine.speech.live_config import LiveConfig
-from lookhear.engine.speech.words import UNSPACED_LANGUAGES
+from lookhear.engine.speech.text.agreement import TokenBytes, agreed_words
+from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 
 
 class Looks:

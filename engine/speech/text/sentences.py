@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from lookhear.engine.speech.words import group_words
+from lookhear.engine.speech.text.words import group_words
 
 CLOSING = "\"'”’)]}»"
 ENDS = ".!?。！？…"

@@ -5,7 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.engine.speech.agreement import agreed_words, common_prefix, is_boundary, trim_loop
+from lookhear.engine.speech.text.agreement import (
+    agreed_words,
+    common_prefix,
+    is_boundary,
+    trim_loop,
+)
 
 PIECES = [b" turn", b" on", b" six", b"ty", b".", b",", b" the", b"\xe4\xb8", b"\xad", b"?"]
 tokens = st.lists(st.integers(0, len(PIECES) - 1), max_size=12)

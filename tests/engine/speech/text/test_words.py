@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.speech.words import group_words
+from lookhear.engine.speech.text.words import group_words
 
 PIECES = [
     b" Hello",

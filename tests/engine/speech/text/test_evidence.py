@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.engine.speech.evidence import Looks
-from lookhear.engine.speech.hypothesis import Hypothesis
+from lookhear.engine.speech.text.evidence import Looks
+from lookhear.engine.speech.text.hypothesis import Hypothesis
 
 
 def look(number: int) -> Hypothesis:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lookhear.engine.messages import SAMPLE_RATE, Word
-from lookhear.engine.speech.word_times import LATE, loud_stretches, voiced_span, voiced_words
+from lookhear.engine.speech.text.word_times import LATE, loud_stretches, voiced_span, voiced_words
 
 marks = st.lists(st.integers(0, 10 * SAMPLE_RATE), max_size=14, unique=True).map(sorted)
 

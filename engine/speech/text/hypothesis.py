@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from lookhear.engine.core.request import Result, StopReason
 from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, Word
-from lookhear.engine.speech.agreement import trim_loop
-from lookhear.engine.speech.words import group_words
+from lookhear.engine.speech.text.agreement import trim_loop
+from lookhear.engine.speech.text.words import group_words
 
 DecodeBytes = Callable[[Sequence[int]], bytes]
 

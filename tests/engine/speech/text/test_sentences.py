@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.condensed import NEAR, CondensedAudio
-from lookhear.engine.speech.hypothesis import token_logprob, told_logprobs
-from lookhear.engine.speech.sentences import end_probability, sentences, without_signs
+from lookhear.engine.speech.text.hypothesis import token_logprob, told_logprobs
+from lookhear.engine.speech.text.sentences import end_probability, sentences, without_signs
 
 PIECES = [" a", " Mr", ".", "?", " log", "in", "!", '"', " ", "。", "好", " U.S", " 3", ".5"]
 
