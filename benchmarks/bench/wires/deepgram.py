@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import time
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -32,13 +33,25 @@ from lookhear.bench.wires.snapshots import Snapshots
 
 async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Trace:
     """Stream one session to its end. Never raises for what the server does: the trace tells."""
+    return await streamed(query(job, plan), _receive, job, plan, pcm)
+
+
+async def streamed(
+    asked: Mapping[str, str],
+    receive: Callable[[ClientConnection, Snapshots], Coroutine[Any, Any, None]],
+    job: Job,
+    plan: SessionPlan,
+    pcm: NDArray[np.int16],
+) -> Trace:
+    """A session of one of Deepgram's live APIs. asked: in the URL. receive: reads until all has
+    been said."""
     trace = Trace(plan.name)
     key = os.environ.get("LOOKHEAR_API_KEY")
     headers = {} if key is None else {"authorization": f"Token {key}"}
-    url = f"{job.url}?{urlencode(query(job, plan))}"
+    url = f"{job.url}?{urlencode(asked)}"
     async with recorded(trace), connected(url, additional_headers=headers) as socket:
         started = time.monotonic()
-        async with beside(_receive(socket, Snapshots(trace, started))) as receiver:
+        async with beside(receive(socket, Snapshots(trace, started))) as receiver:
 
             async def send(packet: NDArray[np.int16]) -> None:
                 await socket.send(packet.tobytes())

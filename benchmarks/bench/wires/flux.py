@@ -6,12 +6,8 @@ change; the transcript of `EndOfTurn` is committed. `CloseStream` ends it, and t
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import time
 from typing import Any
-from urllib.parse import urlencode
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +15,8 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosedOK
 
 from lookhear.bench.measures.trace import RATE, Trace
+from lookhear.bench.wires import deepgram
 from lookhear.bench.wires.job import Job, SessionPlan
-from lookhear.bench.wires.recording import (
-    ANSWER_SECONDS,
-    beside,
-    connected,
-    recorded,
-    samples_of,
-    send_paced,
-)
 from lookhear.bench.wires.snapshots import Snapshots
 
 SIGNS = ".,;:!?…-–—"
@@ -36,23 +25,7 @@ ENGLISH, ANY = "flux-general-en", "flux-general-multi"
 
 async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Trace:
     """Stream one session to its end. Never raises for what the server does: the trace tells."""
-    trace = Trace(plan.name)
-    key = os.environ.get("LOOKHEAR_API_KEY")
-    headers = {} if key is None else {"authorization": f"Token {key}"}
-    url = f"{job.url}?{urlencode(query(job, plan))}"
-    async with recorded(trace), connected(url, additional_headers=headers) as socket:
-        started = time.monotonic()
-        async with beside(_receive(socket, Snapshots(trace, started))) as receiver:
-
-            async def send(packet: NDArray[np.int16]) -> None:
-                await socket.send(packet.tobytes())
-
-            samples, size = samples_of(plan, pcm), job.packet_seconds
-            await send_paced(send, samples, trace, started, pace=job.pace, packet_seconds=size)
-            await socket.send('{"type": "CloseStream"}')
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await receiver
-    return trace
+    return await deepgram.streamed(query(job, plan), _receive, job, plan, pcm)
 
 
 def query(job: Job, plan: SessionPlan) -> dict[str, str]:

@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from starlette.datastructures import QueryParams
-
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.deepgram.options import LiveOptions, listener, live_options
+from lookhear.gateway.realtime.deepgram.listen import ListenDialect
 from lookhear.gateway.realtime.deepgram.messages import configure, read
 from lookhear.gateway.realtime.deepgram.pieces import Turn
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.commands import Append, ClientCommand, Commit, Finish
-from lookhear.gateway.realtime.protocol.dialect import Close, Denial, Dialect, Json
+from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.realtime.protocol.refusals import EMPTY_COMMIT
 from lookhear.gateway.realtime.settings import SessionSettings, TurnDetection, default_settings
 from lookhear.gateway.sockets.cutting import WireFrame
@@ -26,36 +25,23 @@ from lookhear.gateway.telemetry.ids import IdFactory
 
 SHORTEST_PAUSE_MS = 200  # that ends a turn: in shorter ones people draw breath
 CHANNEL = [0, 1]  # the first of one
-IDLE = Close(1011, "NET-0001: neither audio nor a KeepAlive came for too long")
 
 
-class DeepgramDialect(Dialect):
+class DeepgramDialect(ListenDialect):
     """See `Dialect`. All that its clients set is in the URL, and cannot be had only at once."""
 
     path: ClassVar[str] = "/v1/listen"
-    is_strict: ClassVar[bool] = True
 
     def __init__(self, query: Mapping[str, str], ids: IdFactory) -> None:
-        self._query = QueryParams(query)
-        self._ids = ids
-        self.requested_model = self._query.get("model") or None
+        super().__init__(query, ids)
         self._asked: tuple[LiveOptions, ModelCard] | None = None  # None: it cannot be had
-        self._request = ""
         self._created = 0.0
         self._sha256 = hashlib.sha256()  # of the audio so far
-        self._bytes = 0  # of it
         self._turns: dict[str, Turn] = {}  # by item, in the order in which they began
-        self._next_start = 0.0  # of a turn that is not announced
         self._finalizes = 0  # that were asked for and not answered
         self._is_closing = False
         self._has_spoken = False  # text was told since the last UtteranceEnd
         self._silences: deque[float] = deque()  # where they began that wait for the text before
-        self._last_code: str | None = None  # of the last problem that was told
-
-    @staticmethod
-    def recognises(frame: WireFrame) -> bool:
-        """It is alone on its path."""
-        return True
 
     def first_settings(
         self, models: Sequence[ModelCard]
@@ -150,16 +136,6 @@ class DeepgramDialect(Dialect):
                 return [self._metadata(seconds)]
             case _:
                 return []
-
-    def denial(self, problem: ProtocolError, status: int) -> Denial:
-        """As over HTTP."""
-        return Denial(*shapes.denial(problem.message, self._ids("req"), status))
-
-    def closing(self, close: Close) -> Close:
-        """Who was silent for too long is told so by a code of its own; no code is ours alone."""
-        if self._last_code == "session_idle":
-            return IDLE
-        return close if close.code < 3000 else Close(1008, close.reason)
 
     # --- turns -----------------------------------------------------------------------------------
 

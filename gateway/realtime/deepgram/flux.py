@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from starlette.datastructures import QueryParams
-
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError, shown, wrong
 from lookhear.gateway.checks.models import check_language, language_code
-from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.deepgram.options import (
     Options,
     Query,
@@ -19,8 +16,8 @@ from lookhear.gateway.deepgram.options import (
     listener,
     live_format,
 )
-from lookhear.gateway.realtime.deepgram.dialect import IDLE
 from lookhear.gateway.realtime.deepgram.flux_turns import FluxTurn, Thresholds
+from lookhear.gateway.realtime.deepgram.listen import ListenDialect
 from lookhear.gateway.realtime.deepgram.messages import KEYTERM_LIMIT, SCHEMA_ERROR, read
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.commands import (
@@ -30,7 +27,7 @@ from lookhear.gateway.realtime.protocol.commands import (
     Configure,
     Finish,
 )
-from lookhear.gateway.realtime.protocol.dialect import Close, Denial, Dialect, Json
+from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.realtime.protocol.refusals import EMPTY_COMMIT, NO_PLACE
 from lookhear.gateway.realtime.settings import SessionSettings, default_settings
 from lookhear.gateway.sockets.cutting import WireFrame
@@ -43,32 +40,20 @@ UNPARSABLE, INVALID = "UNPARSABLE_CLIENT_MESSAGE", "CONFIGURE_INVALID_VALUE"
 GOES_ON = (SCHEMA_ERROR, NO_PLACE)  # codes of problems that end no session
 
 
-class FluxDialect(Dialect):
+class FluxDialect(ListenDialect):
     """See `Dialect`. A turn is told of from its first word on: what had none is nothing."""
 
     path: ClassVar[str] = "/v2/listen"
-    is_strict: ClassVar[bool] = True
 
     def __init__(self, query: Mapping[str, str], ids: IdFactory) -> None:
-        self._query = QueryParams(query)
-        self._ids = ids
-        self.requested_model = self._query.get("model") or None
+        super().__init__(query, ids)
         self._card: ModelCard | None = None  # None: what was asked for cannot be had
         self._thresholds = Thresholds()
         self._hints: tuple[str, ...] = ()
         self._byte_rate = 1  # of the audio that comes
-        self._bytes = 0  # of it, so far
-        self._request = ""
         self._sequence = 0  # of the next message
         self._turns: dict[str, FluxTurn] = {}  # by item, in the order in which they began
-        self._next_start = 0.0  # of a turn that is not announced
         self._next_index = 0
-        self._last_code: str | None = None  # of the last problem that was told
-
-    @staticmethod
-    def recognises(frame: WireFrame) -> bool:
-        """It is alone on its path."""
-        return True
 
     def first_settings(
         self, models: Sequence[ModelCard]
@@ -208,16 +193,6 @@ class FluxDialect(Dialect):
                 return self._refused(problem)
             case _:
                 return []
-
-    def denial(self, problem: ProtocolError, status: int) -> Denial:
-        """As over HTTP."""
-        return Denial(*shapes.denial(problem.message, self._ids("req"), status))
-
-    def closing(self, close: Close) -> Close:
-        """Who was silent for too long is told so by a code of its own; no code is ours alone."""
-        if self._last_code == "session_idle":
-            return IDLE
-        return close if close.code < 3000 else Close(1008, close.reason)
 
     # --- turns -----------------------------------------------------------------------------------
 

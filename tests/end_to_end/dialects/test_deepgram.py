@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from websockets.asyncio.client import connect
 
 from lookhear.bench.recordings.dataset import Audio
 from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess
 from lookhear.live.events import TurnCompleted
 from tests.end_to_end.conftest import Talk
+from tests.end_to_end.dialects.replay import replayed
 from tests.gateway.deepgram.frames import check, text_of
 
 QUERY = "model=nova-3&encoding=linear16&sample_rate=24000&language=en-US&interim_results=true"
-PATIENCE = 60.0
+STREAM = {"headers": {}, "packet": 48_000, "before": [], "after": ['{"type": "CloseStream"}']}
 # What the SDKs sent of one utterance by the programs of `test_deepgram_sdks`, as it was recorded.
 RECORDED = json.loads((Path(__file__).parent / "deepgram_sdks.json").read_text("utf-8"))
 
@@ -34,15 +33,9 @@ def apart(talk: Talk) -> Talk:
 
 async def listen(port: int, talk: Talk) -> list[dict[str, Any]]:
     """-> every frame until the server closes."""
-    data, frames = talk.pcm.tobytes(), []
-    url = f"ws://127.0.0.1:{port}/v1/listen?{QUERY}&utterance_end_ms=1000&vad_events=true"
-    async with asyncio.timeout(PATIENCE), connect(url, proxy=None) as socket:
-        for first in range(0, len(data), 48_000):
-            await socket.send(data[first : first + 48_000])
-        await socket.send('{"type": "CloseStream"}')
-        async for frame in socket:
-            frames.append(check(json.loads(frame)))
-    return frames
+    path = f"/v1/listen?{QUERY}&utterance_end_ms=1000&vad_events=true"
+    frames, _ = await replayed({**STREAM, "path": path}, port, talk.pcm.tobytes())
+    return [check(frame) for frame in frames]
 
 
 async def test_it_hears_what_the_openai_wire_hears(
@@ -79,23 +72,11 @@ async def test_it_hears_what_the_openai_wire_hears(
 async def test_what_the_sdks_send_is_answered(
     server: ServerProcess, talks: dict[str, Talk], recorded: dict[str, Any]
 ) -> None:
-    said, size = talks["en"].utterances[0], recorded["packet"]
-    data, frames = Audio().of(said).tobytes(), []
-    url, headers = f"ws://127.0.0.1:{server.port}{recorded['path']}", recorded["headers"]
-    async with connect(
-        url, proxy=None, additional_headers=headers, user_agent_header=None
-    ) as socket:
-        for message in recorded["before"]:
-            await socket.send(message)
-        for first in range(0, len(data), size):
-            await socket.send(data[first : first + size])
-        for message in recorded["after"]:
-            await socket.send(message)
-        async with asyncio.timeout(PATIENCE):
-            async for frame in socket:
-                frames.append(check(json.loads(frame)))
+    said = talks["en"].utterances[0]
+    told, code = await replayed(recorded, server.port, Audio().of(said).tobytes())
+    frames = [check(frame) for frame in told]
     results = [frame for frame in frames if frame["type"] == "Results"]
     finals = [text_of(frame) for frame in results if frame["is_final"] and text_of(frame)]
     assert " ".join(finals) == said.text
     assert [frame["from_finalize"] for frame in results].count(True) == 1
-    assert frames[-1]["type"] == "Metadata" and socket.close_code == 1000
+    assert frames[-1]["type"] == "Metadata" and code == 1000

@@ -3,13 +3,11 @@ word."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.asyncio.client import connect
 
 from lookhear.bench.recordings.dataset import Audio
 from lookhear.client import AsyncClient
@@ -17,26 +15,21 @@ from lookhear.commands.private_server import ServerProcess
 from lookhear.live.events import TurnCompleted
 from lookhear.live.turns import ServerVad
 from tests.end_to_end.conftest import Talk
+from tests.end_to_end.dialects.replay import replayed
 from tests.end_to_end.dialects.test_deepgram import apart
 from tests.gateway.deepgram.flux import check, check_order, ended, kinds
 
 QUERY = "model=flux-general-en&encoding=linear16&sample_rate=24000"
-PATIENCE = 60.0
+STREAM = {"headers": {}, "packet": 48_000, "before": [], "after": ['{"type": "CloseStream"}']}
 # What the SDKs sent of one utterance by the programs of `test_deepgram_sdks`, as it was recorded.
 RECORDED = json.loads((Path(__file__).parent / "flux_sdks.json").read_text("utf-8"))
 
 
 async def listen(port: int, talk: Talk, query: str) -> list[dict[str, Any]]:
     """-> every frame until the server closes."""
-    data, frames = talk.pcm.tobytes(), []
-    url = f"ws://127.0.0.1:{port}/v2/listen?{QUERY}&{query}"
-    async with asyncio.timeout(PATIENCE), connect(url, proxy=None) as socket:
-        for first in range(0, len(data), 48_000):
-            await socket.send(data[first : first + 48_000])
-        await socket.send('{"type": "CloseStream"}')
-        async for frame in socket:
-            frames.append(check(json.loads(frame)))
-    check_order(frames)
+    path = f"/v2/listen?{QUERY}&{query}"
+    frames, _ = await replayed({**STREAM, "path": path}, port, talk.pcm.tobytes())
+    check_order([check(frame) for frame in frames])
     return frames
 
 
@@ -70,22 +63,10 @@ async def test_it_hears_what_the_openai_wire_hears(
 async def test_what_the_sdks_send_is_answered(
     server: ServerProcess, talks: dict[str, Talk], recorded: dict[str, Any]
 ) -> None:
-    said, size = talks["en"].utterances[0], recorded["packet"]
-    data, frames = Audio().of(said).tobytes(), []
-    url, headers = f"ws://127.0.0.1:{server.port}{recorded['path']}", recorded["headers"]
-    async with connect(
-        url, proxy=None, additional_headers=headers, user_agent_header=None
-    ) as socket:
-        for message in recorded["before"]:
-            await socket.send(message)
-        for first in range(0, len(data), size):
-            await socket.send(data[first : first + size])
-        for message in recorded["after"]:
-            await socket.send(message)
-        async with asyncio.timeout(PATIENCE):
-            async for frame in socket:
-                frames.append(check(json.loads(frame)))
+    said = talks["en"].utterances[0]
+    told, code = await replayed(recorded, server.port, Audio().of(said).tobytes())
+    frames = [check(frame) for frame in told]
     check_order(frames)
     assert " ".join(frame["transcript"] for frame in ended(frames)) == said.text
     assert ended(frames)[-1]["trigger"] == "manual"
-    assert kinds(frames)[:2] == ["Connected", "ConfigureSuccess"] and socket.close_code == 1000
+    assert kinds(frames)[:2] == ["Connected", "ConfigureSuccess"] and code == 1000

@@ -4,30 +4,25 @@ expect of it; where the Python SDK is installed, against its own models, too."""
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, TypeAdapter
-from starlette.datastructures import QueryParams
 
 from lookhear.engine.messages import TextCommitted, TextProvisional, TokenLogprob, Word
-from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.checks.models import with_names
 from lookhear.gateway.realtime.deepgram.flux import FluxDialect
 from lookhear.gateway.realtime.listening.audio_intake import Heard
 from lookhear.gateway.realtime.listening.turn import HEARD
-from lookhear.gateway.realtime.protocol.commands import Append
-from lookhear.gateway.telemetry.ids import IdFactory
 from lookhear.media.voice.vad import SpeechPaused, SpeechStarted, SpeechStopped, VadEvent
 from tests.gateway.deepgram.frames import Frame, Seconds
+from tests.gateway.deepgram.script import RATE, ListenScript
 from tests.gateway.fake_engine import CARDS
-from tests.gateway.scripted import SESSION, Script
+from tests.gateway.scripted import SESSION
 
 SERVED = with_names(CARDS, (), is_strict=False)  # any name stands for the first of them
 FORMAT = "model=flux-general-en&encoding=linear16&sample_rate=16000"
-RATE = 16_000
 Probability = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -164,33 +159,18 @@ def check_order(frames: Sequence[dict[str, Any]]) -> None:
                 state, index = "initial", index + 1
 
 
-class Flux(Script):
+class Flux(ListenScript):
     """query: of its URL, beside model and format of its audio. hears_ends: pauses are judged."""
 
-    def __init__(self, query: str = "", *, hears_ends: bool = True, **options: Any) -> None:
-        self.query = query if "model=" in query else f"{FORMAT}&{query}"
-        options.setdefault("models", SERVED)
-        super().__init__(hears_ends=hears_ends, **options)
+    wire = FluxDialect
 
-    def dialect(self, query: dict[str, str], ids: IdFactory) -> FluxDialect:
-        self.spoken = FluxDialect(QueryParams(self.query), ids)
-        return self.spoken
+    def __init__(self, query: str = "", *, hears_ends: bool = True, **options: Any) -> None:
+        options.setdefault("models", SERVED)
+        query = query if "model=" in query else f"{FORMAT}&{query}"
+        super().__init__(query, hears_ends=hears_ends, **options)
 
     def checked(self, frame: dict[str, Any]) -> dict[str, Any]:
         return check(frame)
-
-    def tell(self, message: str | dict[str, Any] | bytes) -> list[dict[str, Any]]:
-        """A message; -> the frames that it caused."""
-        frame = json.dumps(message) if isinstance(message, dict) else message
-        try:
-            commands = self.spoken.parse(frame)
-        except ProtocolError as problem:
-            return self._take(self.protocol.refuse(problem))
-        told = []
-        for command in commands:
-            assert not isinstance(command, Append)
-            told += self._take(self.protocol.receive(command, now=self.now))
-        return told
 
     def talk(
         self,

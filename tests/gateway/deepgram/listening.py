@@ -2,49 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from starlette.datastructures import QueryParams
-
-from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.deepgram.dialect import DeepgramDialect
-from lookhear.gateway.realtime.protocol.commands import Append
-from lookhear.gateway.telemetry.ids import IdFactory
 from lookhear.media.voice.vad import SpeechStarted, SpeechStopped
 from tests.gateway.deepgram.frames import check, text_of
-from tests.gateway.scripted import Script
+from tests.gateway.deepgram.script import RATE, ListenScript
 
 FORMAT = "encoding=linear16&sample_rate=16000"
-RATE = 16_000
 
 
-class Listen(Script):
+class Listen(ListenScript):
     """query: of its URL, beside the format of its audio."""
 
-    def __init__(self, query: str = "", **options: Any) -> None:
-        self.query = f"{FORMAT}&{query}"
-        super().__init__(**options)
+    wire = DeepgramDialect
 
-    def dialect(self, query: dict[str, str], ids: IdFactory) -> DeepgramDialect:
-        self.spoken = DeepgramDialect(QueryParams(self.query), ids)
-        return self.spoken
+    def __init__(self, query: str = "", **options: Any) -> None:
+        super().__init__(f"{FORMAT}&{query}", **options)
 
     def checked(self, frame: dict[str, Any]) -> dict[str, Any]:
         return check(frame)
-
-    def tell(self, message: str | dict[str, Any] | bytes) -> list[dict[str, Any]]:
-        """A message; -> the frames that it caused."""
-        frame = json.dumps(message) if isinstance(message, dict) else message
-        try:
-            commands = self.spoken.parse(frame)
-        except ProtocolError as problem:
-            return self._take(self.protocol.refuse(problem))
-        told = []
-        for command in commands:
-            assert not isinstance(command, Append)
-            told += self._take(self.protocol.receive(command, now=self.now))
-        return told
 
     def talk(
         self, seconds: float, *events: SpeechStarted | SpeechStopped, **voice: Any

@@ -1,0 +1,46 @@
+"""What both of Deepgram's live wires have in common: all is asked in the URL, audio is raw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from starlette.datastructures import QueryParams
+
+from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.deepgram import shapes
+from lookhear.gateway.realtime.protocol.dialect import Close, Denial, Dialect
+from lookhear.gateway.sockets.cutting import WireFrame
+from lookhear.gateway.telemetry.ids import IdFactory
+
+IDLE = Close(1011, "NET-0001: neither audio nor a KeepAlive came for too long")
+
+
+class ListenDialect(Dialect):
+    """See `Dialect`."""
+
+    is_strict: ClassVar[bool] = True
+
+    def __init__(self, query: Mapping[str, str], ids: IdFactory) -> None:
+        self._query = QueryParams(query)
+        self._ids = ids
+        self.requested_model = self._query.get("model") or None
+        self._request = ""  # its id
+        self._bytes = 0  # of the audio so far
+        self._next_start = 0.0  # of a turn that is not announced
+        self._last_code: str | None = None  # of the last problem that was told
+
+    @staticmethod
+    def recognises(frame: WireFrame) -> bool:
+        """It is alone on its path."""
+        return True
+
+    def denial(self, problem: ProtocolError, status: int) -> Denial:
+        """As over HTTP."""
+        return Denial(*shapes.denial(problem.message, self._ids("req"), status))
+
+    def closing(self, close: Close) -> Close:
+        """Who was silent for too long is told so by a code of its own; no code is ours alone."""
+        if self._last_code == "session_idle":
+            return IDLE
+        return close if close.code < 3000 else Close(1008, close.reason)
