@@ -96,12 +96,14 @@ class AsyncClient:
         model: str | None = None,
         language: str | None = None,
         prompt: str | None = None,
+        keywords: Sequence[str] = (),
     ) -> Transcript:
         """Transcribe a whole file in one request, with segment times, and those of the words if
-        the model has any."""
+        the model has any. keywords: names and terms that are heard more readily."""
 
         async def ask(*granularities: str) -> str:
             fields = [("timestamp_granularities[]", wanted) for wanted in granularities]
+            fields += [("keywords[]", word) for word in keywords]
             return await self.transcribe_raw(
                 file, "verbose_json", model=model, language=language, prompt=prompt, fields=fields
             )

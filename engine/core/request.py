@@ -170,6 +170,12 @@ class GeneratedTokens:
                 break
         return appended
 
+    def cut(self, count: int) -> None:
+        """Keep so many of the first tokens; there will be more."""
+        del self.tokens[count:], self.logprobs[count:], self.tops[count:]
+        self.num_accepted = min(self.num_accepted, count)
+        self.stop = None
+
 
 class AnyRequest(Protocol):
     """What requests of all kinds of model have."""

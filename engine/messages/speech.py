@@ -62,7 +62,7 @@ class TranscriptionSettings:
 
     language: ISO-639-1 code, or None to detect it. languages: the only ones that may be detected;
     empty: any. task: "transcribe" or "translate" (into English). prompt: text given to the model as
-    what was said before.
+    what was said before. keywords: words that are expected, to be heard more readily.
     """
 
     model: str
@@ -70,9 +70,15 @@ class TranscriptionSettings:
     languages: tuple[str, ...] = ()
     task: str = "transcribe"
     prompt: str = ""
+    keywords: tuple[str, ...] = ()
     logprobs: bool = False
     provisional: bool = False
     words: bool = False
+
+    @property
+    def context(self) -> str:
+        """Prompt and keywords as one text, for a model that reads both as one."""
+        return " ".join(filter(None, (self.prompt, ", ".join(self.keywords))))
 
 
 @dataclass(frozen=True, slots=True)

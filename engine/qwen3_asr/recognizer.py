@@ -153,7 +153,7 @@ class AsrRecognizer:
         frame = self._frames.get(language)
         if frame is None:
             name = None if language is None else language_name(language)
-            context = self._settings.prompt
+            context = self._settings.context
             frame = PromptFrame.of(self._config.tokenizer, context=context, language=name)
             self._frames[language] = frame
         return frame

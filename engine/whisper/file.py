@@ -53,6 +53,7 @@ class WhisperFile(FileTranscription):
         self._closed: list[int] = []  # the last tokens, for the prompt
         self._attempts = Attempts(message.temperature)
         self._trial = LanguageTrial()
+        self._expected = prompter.expected(message.settings.keywords)
 
     @property
     def language(self) -> str | None:
@@ -91,6 +92,7 @@ class WhisperFile(FileTranscription):
             temperature=self._attempts.temperature,
             seed=self._attempts.count,
             align=settings.words,
+            expected=self._expected,
         )
 
     def _size(self, request: WhisperRequest) -> tuple[int, int]:

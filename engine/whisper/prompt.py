@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lookhear.engine.sampling.expected import ExpectedWords
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 
 
@@ -49,6 +50,12 @@ class WhisperPrompter:
     def language_tokens(self, of: Mapping[str, float]) -> dict[int, float]:
         """Numbers of ISO codes, by token id."""
         return {self._tokenizer.languages[code]: value for code, value in of.items()}
+
+    def expected(self, words: tuple[str, ...]) -> ExpectedWords | None:
+        """These words, to be heard more readily; None if there are none."""
+        if not words:
+            return None
+        return ExpectedWords(words, self._tokenizer.encode, self.token_bytes)
 
     def timestamp(self, seconds: float) -> int:
         """Token id of a time of the window, to the nearest that there is."""

@@ -63,6 +63,7 @@ class WhisperRecognizer:
         self._prompter = prompter
         self._window = window
         self._settings = settings
+        self._expected = prompter.expected(settings.keywords)
         self.max_carried = prompter.max_prompt
         self.token_bytes = prompter.token_bytes
         self.decode_bytes = prompter.decode_bytes
@@ -125,6 +126,7 @@ class WhisperRecognizer:
             align=settings.words and not stretch.asks_language,
             language_prior=self._prompter.language_tokens(prior),
             language_guess=self._prompter.language_token(_guess(stretch, prior)),
+            expected=self._expected,
         )
 
     def _settled(self, stretch: Stretch, window: int) -> tuple[Settled, ...]:

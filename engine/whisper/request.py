@@ -14,7 +14,7 @@ right.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
@@ -32,6 +32,7 @@ from lookhear.engine.core.request import (
     RequestProgress,
     Result,
 )
+from lookhear.engine.sampling.expected import Begun, ExpectedWords, Lift
 
 
 class Settled(NamedTuple):
@@ -52,7 +53,8 @@ class WhisperRequest:
     else. end_tokens: timestamps that end the text, beside the end token. settled: what
     stands in front, the longest last. num_earlier: tokens of the prefix that were said before the
     segment: with all in front of them, they may be taken as the last request of the same segment
-    read them, though there is more audio now. segment: None: nothing may.
+    read them, though there is more audio now. segment: None: nothing may. expected: words that are
+    heard more readily.
     """
 
     key: str
@@ -76,6 +78,7 @@ class WhisperRequest:
     settled: tuple[Settled, ...] = ()
     segment: Beginning | None = None
     num_earlier: int = 0
+    expected: ExpectedWords | None = None
 
 
 class Purpose(Enum):
@@ -89,7 +92,8 @@ class Purpose(Enum):
 class LogitsRow:
     """One position whose logits are wanted. index: offset in the fed queries. num_said: text tokens
     before it, unread ones included (0: the first one after the forced prefix); history: these
-    tokens and the prefix, if timestamps are wanted, for nothing else depends on them."""
+    tokens and the prefix, if timestamps are wanted or words expected, for nothing else depends on
+    them."""
 
     index: int
     purpose: Purpose
@@ -120,6 +124,8 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
     no_speech_prob: float = 0.0
     token_times: tuple[tuple[float, float], ...] | None = None
     num_earlier: int = 0  # tokens of its context that were there before the segment
+    lost: list[float] = field(default_factory=list)  # nats of each token: see `absorb`
+    refused: set[Begun] = field(default_factory=set)  # expected words that were taken back
 
     def __post_init__(self) -> None:
         self.generated = GeneratedTokens(
@@ -159,7 +165,8 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
 
     @property
     def _draft(self) -> tuple[int, ...]:
-        if self.phase is not Phase.PREFILL:
+        # What follows a word that was taken back is no longer what the draft is of.
+        if self.phase is not Phase.PREFILL or self.refused:
             return ()
         room = min(self.context_limit - len(self.context), self.request.max_new_tokens)
         return self.request.draft[: max(0, room)]
@@ -190,12 +197,19 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         if self.phase is Phase.DETECT:
             return rows
         draft, said = self._draft, (*self.request.prefix, *self.generated.tokens)
+        depends = self.request.timestamps or self.request.expected is not None
         for i in range(len(draft) + 1):
-            # Only timestamps depend on what was said before.
-            history = (*said, *draft[:i]) if self.request.timestamps else ()
+            history = (*said, *draft[:i]) if depends else ()
             num_said = len(self.generated.tokens) + i + self.unread
             rows.append(LogitsRow(known - 1 + i, Purpose.TOKEN, history, num_said))
         return rows
+
+    def lifts(self, row: LogitsRow) -> list[Lift]:
+        """For expected words."""
+        expected = self.request.expected
+        if expected is None or row.purpose is Purpose.START:
+            return []
+        return expected.lifts(row.history, self.refused)
 
     def aligned(self) -> AlignedText:
         """What is read once more to find out when it was said. Only when the text is complete."""
@@ -209,7 +223,8 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         """A step that feeds the queries, or the text that is aligned, is on its way."""
         assert not self._depends
         depends = self.is_guess or self.phase in (Phase.DETECT, Phase.ALIGN)
-        if depends or self._draft or self.request.timestamps:
+        looks_back = self.request.timestamps or self.request.expected is not None
+        if depends or self._draft or looks_back:
             self._depends = True
             return
         self.fed += self.num_known
@@ -235,13 +250,44 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         self._complete_prompt()
         return False
 
-    def absorb(self, sampled: list[int], logprobs: list[float]) -> None:
+    def absorb(self, sampled: list[int], logprobs: list[float], lost: Sequence[float] = ()) -> None:
         """Take the tokens sampled at the rows of `Purpose.TOKEN`, in the step that was launched
-        first of those not read: the draft while it agrees, then one more."""
-        self._take(sampled, logprobs, self._draft)
+        first of those not read: the draft while it agrees, then one more. lost: by how many nats
+        each is less likely than what the model itself would have chosen, if words are expected."""
+        taken = self._take(sampled, logprobs, self._draft)
+        del self.lost[len(self.generated.tokens) - len(taken) :]
+        self.lost += lost[: len(taken)]
         self.phase = Phase.DECODE
-        if self.generated.stop:
+        if self._takes_back(len(taken)):
+            self.phase = Phase.PREFILL
+        elif self.generated.stop:
             self.phase = Phase.ALIGN if self.request.align else Phase.DONE
+
+    def _takes_back(self, num_taken: int) -> bool:
+        """Whether an expected word that was begun is not what is said: then the text ends in front
+        of it, and goes on there as if nothing were expected."""
+        expected, generated = self.request.expected, self.generated
+        if expected is None:
+            return False
+        prefix, refused = self.request.prefix, self.refused
+        said = (*prefix, *generated.tokens)
+        looks = [(end, False) for end in range(len(said) - num_taken + 1, len(said) + 1)]
+        if generated.stop is not None:
+            looks.append((len(said), True))
+        for end, is_over in looks:
+            found = expected.look(said[:end], refused, is_over=is_over)
+            if found is None or found[0] < len(prefix):
+                continue
+            start, is_finished = found
+            kept, last = start - len(prefix), end - len(prefix) - (not is_over)
+            if is_finished and expected.is_believed(self.lost[kept:last]):
+                continue
+            refused.add((start, said[start]))
+            self.context = self.context[: len(self.context) - len(generated.tokens) + kept]
+            self.fed = len(self.context) - 1
+            generated.cut(kept)
+            return True
+        return False
 
     def absorb_times(self, times: tuple[tuple[float, float], ...]) -> None:
         """When the tokens of prefix and answer were said: (start, end) seconds of the window."""

@@ -138,12 +138,13 @@ class WhisperRunner:
         """One decoder pass, and what is chosen behind it; nothing is read back."""
         wanted = [(i, row) for i, s in enumerate(group) for row in s.logits_rows()]
         logits = self.passes.decode(group, wanted)
-        tokens, logprobs = self._chosen(group, wanted, logits)
+        tokens, logprobs, losses = self._chosen(group, wanted, logits)
         self.passes.keep(tokens)
         starts = self._starts(wanted, logits)
         for sequence in group:
             sequence.launch()
-        choice = Readback(torch.cat([tokens.double(), logprobs.double()]))
+        told = [tokens.double(), logprobs.double(), *([] if losses is None else [losses.double()])]
+        choice = Readback(torch.cat(told))
         return WhisperPass(list(group), wanted, choice, starts)
 
     def _starts(self, wanted: Wanted, logits: WhisperLogits) -> Readback | None:
@@ -159,7 +160,7 @@ class WhisperRunner:
 
     def _chosen(
         self, group: Seq[WhisperSequence], wanted: Wanted, logits: WhisperLogits
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Tokens [wanted] under the rules of their rows, and their log probabilities."""
         requests = [group[i].request for i, _ in wanted]
         drawn = [
@@ -167,12 +168,15 @@ class WhisperRunner:
             for n, (_, row) in enumerate(wanted)
             if row.purpose is Purpose.TOKEN and requests[n].temperature > 0
         ]
-        goes_on = not any(r.timestamps for r in requests) and not any(
+        looks_back = any(r.timestamps or r.expected is not None for r in requests)
+        goes_on = not looks_back and not any(
             row.purpose is not Purpose.TOKEN or _is_first(group[i], row) for i, row in wanted
         )
         if logits.text is not None and goes_on and not drawn:
-            return logits.text
-        scores = self._scores(group, wanted, logits.values)
+            return *logits.text, None
+        plain = self._scores(group, wanted, logits.values)
+        lifts = [(n, lift) for n, (i, row) in enumerate(wanted) for lift in group[i].lifts(row)]
+        scores = self._rules.lifted(plain, lifts)
         tokens, logprobs = kernels.greedy(scores)
         device = self._model.device
         if drawn:
@@ -186,7 +190,12 @@ class WhisperRunner:
             )
             tokens.index_copy_(0, index, theirs[0])
             logprobs.index_copy_(0, index, theirs[1])
-        return tokens, logprobs
+        if scores is plain:
+            return tokens, logprobs, None
+        # What the model itself thinks of its choice.
+        logs = plain.log_softmax(-1)
+        own = logs.gather(1, tokens[:, None])[:, 0]
+        return tokens, torch.where(logprobs.isnan(), logprobs, own), logs.amax(-1) - own
 
     @torch.inference_mode()
     def _finish(
@@ -211,8 +220,10 @@ class WhisperRunner:
         told: dict[int, tuple[float, dict[int, float]]] = {}
         bad: set[int] = set()
         count = len(done.wanted)
-        for (i, row), token, logprob in zip(
-            done.wanted, values[:count], values[count:], strict=True
+        losses = values[2 * count :] or [0.0] * count
+        lost: list[list[float]] = [[] for _ in group]
+        for (i, row), token, logprob, gap in zip(
+            done.wanted, values[:count], values[count : 2 * count], losses, strict=True
         ):
             start = next(starts) if row.purpose is Purpose.START else None
             if group[i].phase in (Phase.ALIGN, Phase.DONE):
@@ -225,11 +236,12 @@ class WhisperRunner:
             else:
                 chosen[i].append(int(token))
                 scored[i].append(logprob)
+                lost[i].append(gap)
         for i, sequence in enumerate(group):
             if i in bad or sequence.phase in (Phase.ALIGN, Phase.DONE):
                 continue
             if i not in told or sequence.absorb_start(*told[i]):
-                sequence.absorb(chosen[i], scored[i])
+                sequence.absorb(chosen[i], scored[i], lost[i])
         return [Failure(group[i].key, "model_error", NOT_FINITE) for i in sorted(bad)]
 
     def _scores(self, group: Seq[WhisperSequence], wanted: Wanted, logits: Tensor) -> Tensor:

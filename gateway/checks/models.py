@@ -78,11 +78,6 @@ def language_code(language: str | None) -> str | None:
     return (language or "").replace("_", "-").split("-")[0].lower() or None
 
 
-def with_keywords(prompt: str, keywords: Sequence[str]) -> str:
-    """What a model is told that the speech is about: it has one prompt for both."""
-    return " ".join(filter(None, (prompt, ", ".join(keywords))))
-
-
 def check_language(language: str, card: ModelCard, param: str) -> None:
     """A model that lists no languages has just one, and takes whatever the client calls it."""
     if card.languages and language not in card.languages:

@@ -11,7 +11,6 @@ from starlette.responses import JSONResponse, Response
 
 from lookhear.engine.messages import FileTranscribed, ModelCard, TranscriptionSettings
 from lookhear.gateway.checks.checks import ProtocolError, shown
-from lookhear.gateway.checks.models import with_keywords
 from lookhear.gateway.checks.outline import parse_json
 from lookhear.gateway.decoding.results import Recording
 from lookhear.gateway.deepgram import shapes
@@ -69,7 +68,7 @@ async def _transcribed(
         model=card.id,
         # A file is heard in one language: several hints change nothing.
         language=options.language or (options.hints[0] if len(options.hints) == 1 else None),
-        prompt=with_keywords("", options.keyterms),
+        keywords=options.keyterms,
         words=card.has_word_times,
         logprobs=not card.has_word_times,
     )

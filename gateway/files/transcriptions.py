@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from lookhear.engine.messages import FileTranscribed, ModelCard, TranscriptionSettings
-from lookhear.gateway.checks.models import language_code, with_keywords
+from lookhear.gateway.checks.checks import shown
+from lookhear.gateway.checks.models import language_code
 from lookhear.gateway.files import subtitles
 from lookhear.gateway.files.form import boolean, ignored, text, texts
 from lookhear.gateway.files.hearing import heard
@@ -28,11 +29,12 @@ from lookhear.media.voice.vad import VadConfig
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 KINDS = ("multipart/form-data", "application/x-www-form-urlencoded")  # the latter with a URL
+MAX_KEYWORDS, MAX_KEYWORD = 100, 100  # of them, and characters of one
 GRANULARITIES = ("segment", "word")
 PROGRESS = "lookhear_progress"
 URLS = ("url", "file_url")  # where others look for the address of a recording
 READ = {
-    *("file", "model", "language", "prompt", "keywords", "response_format"),
+    *("file", "model", "language", "prompt", "keywords", "hotwords", "response_format"),
     *("temperature", "timestamp_granularities", "include", "stream", "vad_filter"),
     *("chunking_strategy", "user", "url", "file_url", PROGRESS),
 }
@@ -215,8 +217,29 @@ def _settings(form: FormData, card: ModelCard, task: str) -> TranscriptionSettin
     if language is not None and card.languages and language not in card.languages:
         known = f"one of {', '.join(card.languages)}"
         raise wrong("language", known, repr(language), "invalid_language")
-    prompt = with_keywords(text(form, "prompt") or "", texts(form, "keywords"))
-    return TranscriptionSettings(model=card.id, language=language, task=task, prompt=prompt)
+    return TranscriptionSettings(
+        model=card.id,
+        language=language,
+        task=task,
+        prompt=text(form, "prompt") or "",
+        keywords=_keywords(form),
+    )
+
+
+def _keywords(form: FormData) -> tuple[str, ...]:
+    """Those of OpenAI, and `hotwords` as faster-whisper has them: in one text, with commas."""
+    separate = ((f"{name}[]", word) for name in ("keywords",) for word in texts(form, name))
+    joined = (("hotwords", word) for text in texts(form, "hotwords") for word in text.split(","))
+    words: dict[str, None] = {}
+    for name, given in (*separate, *joined):
+        word = " ".join(given.split())
+        if len(word) > MAX_KEYWORD:
+            raise wrong(name, f"at most {MAX_KEYWORD} characters", shown(word))
+        if word:
+            words[word] = None
+        if len(words) > MAX_KEYWORDS:
+            raise wrong(name, f"at most {MAX_KEYWORDS} words", "more")
+    return tuple(words)
 
 
 def _one(languages: list[str]) -> str | None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from lookhear.engine.messages import AnswerSettings, ModelCard, TranscriptionSettings
 from lookhear.gateway.checks.answers import Sampling, answer_settings
-from lookhear.gateway.checks.models import chat_models, speech_models, with_keywords
+from lookhear.gateway.checks.models import chat_models, speech_models
 from lookhear.gateway.checks.tools import FunctionWire, ToolChoice
 from lookhear.gateway.realtime.patience import PATIENCE, Eagerness, Patience
 from lookhear.media.audio.pcm import AudioFormat
@@ -96,7 +96,7 @@ class SessionSettings:
     language: str | None = None  # of the speech, None: detect it
     languages: tuple[str, ...] = ()  # the only ones it may be; empty: any
     prompt: str = ""  # what the speech is about, for the model
-    keywords: tuple[str, ...] = ()  # words of it, told with the prompt
+    keywords: tuple[str, ...] = ()  # words of it, to be heard more readily
     format: AudioFormat = AudioFormat()  # of the audio that comes
     turn_detection: TurnDetection | None = TurnDetection()  # None: the client ends turns itself
     logprobs: bool = False  # transcripts come with log probabilities of their tokens
@@ -143,7 +143,8 @@ class SessionSettings:
             model=self.model,
             language=self.language,
             languages=self.languages,
-            prompt=with_keywords(self.prompt, self.keywords),
+            prompt=self.prompt,
+            keywords=self.keywords,
             logprobs=self.logprobs,
             provisional=self.provisional or self.turn_end == "sound" or self.is_eager,
             words=self.words,

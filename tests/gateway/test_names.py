@@ -158,7 +158,9 @@ def test_keywords_are_told_to_the_model_with_the_prompt() -> None:
     (updated,) = script.update({"audio": {"input": detection}})
     assert updated["session"]["audio"]["input"]["transcription"] == hints
     script.hear(0.2)
-    assert script.started["item_1"].settings.prompt == "About ships. bow, stern"
+    settings = script.started["item_1"].settings
+    assert (settings.prompt, settings.keywords) == ("About ships.", ("bow", "stern"))
+    assert settings.context == "About ships. bow, stern", "for a model that has but one text"
 
 
 def test_nobody_who_asked_for_nothing_unusual_hears_of_it() -> None:
@@ -221,7 +223,8 @@ async def test_a_cache_salt_reaches_the_engine(named: Running, http: httpx.Async
 async def test_a_file_is_transcribed_whatever_the_model_is_called(
     named: Running, http: httpx.AsyncClient, name: str
 ) -> None:
-    fields = {"model": name, "keywords[]": ["bow", "stern"], "delay": "low", "prompt": "Ships."}
+    words = {"keywords[]": ["bow", "stern"], "hotwords": "keel,  poop deck,bow,"}
+    fields = {"model": name, **words, "delay": "low", "prompt": "Ships."}
     answer = await http.post(
         "/v1/audio/transcriptions", files={"file": ("a.wav", wav(1.0))}, data=fields
     )
@@ -229,7 +232,9 @@ async def test_a_file_is_transcribed_whatever_the_model_is_called(
     assert answer.status_code == 200
     assert answer.headers["x-lookhear-model"] == model
     assert answer.headers["x-lookhear-ignored"] == "delay"
-    assert named.engine.files[-1].settings.prompt == "Ships. bow, stern"
+    settings = named.engine.files[-1].settings
+    assert settings.prompt == "Ships."
+    assert settings.keywords == ("bow", "stern", "keel", "poop deck")
 
 
 @loop

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from lookhear.client import AsyncClient
 from lookhear.commands.live import first_interrupt, transcribe_live
-from lookhear.commands.server_choice import chosen_server
+from lookhear.commands.server_choice import chosen_server, comma_separated
 from lookhear.errors import UsageError
 from lookhear.sources.audio import read_source
 from lookhear.sources.level_meter import LevelMeter
@@ -39,7 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="NAME", help="microphone: a name, or its number")
     parser.add_argument("--list-devices", action="store_true", help="list microphones and end")
     parser.add_argument("--language", metavar="CODE", help="default: found by the model")
-    parser.add_argument("--prompt", metavar="TEXT", help="names and terms to expect")
+    parser.add_argument("--prompt", metavar="TEXT", help="what the speech is about")
+    parser.add_argument(
+        "--keywords", metavar="WORDS", type=comma_separated, default=(),
+        help="names and terms that are heard more readily, with commas between them",
+    )  # fmt: skip
     parser.add_argument(
         "--out", metavar="FILE", help="also write .srt, .vtt or .txt, whole after every turn"
     )
@@ -105,5 +109,6 @@ async def _listen(
             model=model,
             language=parsed.language,
             prompt=parsed.prompt,
+            keywords=parsed.keywords,
         )
     return 0

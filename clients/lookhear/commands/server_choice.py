@@ -32,6 +32,11 @@ EXPLANATION = (
 )
 
 
+def comma_separated(text: str) -> tuple[str, ...]:
+    """Words of an option's value."""
+    return tuple(word for each in text.split(",") if (word := each.strip()))
+
+
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     """What every command takes that talks to a server."""
     parser.add_argument(

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from lookhear.client import AsyncClient
 from lookhear.commands.live import transcribe_live
-from lookhear.commands.server_choice import chosen_server
+from lookhear.commands.server_choice import chosen_server, comma_separated
 from lookhear.errors import InvalidRequest, OutputError, SourceError, UsageError
 from lookhear.sources.audio import at_pace, read_source
 from lookhear.sources.files import is_url, require_file
@@ -42,7 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--live", action="store_true", help="stream it at the speed of speech, text as it comes"
     )
     parser.add_argument("--language", metavar="CODE", help="default: found by the model")
-    parser.add_argument("--prompt", metavar="TEXT", help="names and terms to expect")
+    parser.add_argument("--prompt", metavar="TEXT", help="what the speech is about")
+    parser.add_argument(
+        "--keywords", metavar="WORDS", type=comma_separated, default=(),
+        help="names and terms that are heard more readily, with commas between them",
+    )  # fmt: skip
     parser.add_argument(
         "--no-vad", action="store_true", help="write what no voice detector hears, too (singing)"
     )
@@ -143,7 +147,7 @@ def _whole(parsed: argparse.Namespace) -> int:
                         model=model,
                         language=parsed.language,
                         prompt=parsed.prompt,
-                        fields=[("vad_filter", "false")] if parsed.no_vad else None,
+                        fields=_fields(parsed),
                         on_share=show,
                     )
                 )
@@ -161,6 +165,12 @@ def _whole(parsed: argparse.Namespace) -> int:
             if target is not None and console.is_terminal:
                 console.print(Text(f"{file} → {target(file)}", style="dim"), soft_wrap=True)
     return 1 if failed else 0
+
+
+def _fields(parsed: argparse.Namespace) -> list[tuple[str, str]]:
+    """Of the form, beside those that every request has."""
+    fields = [("keywords[]", word) for word in parsed.keywords]
+    return [*fields, ("vad_filter", "false")] if parsed.no_vad else fields
 
 
 def _deliver(
@@ -200,6 +210,7 @@ def _live(parsed: argparse.Namespace) -> int:
             model=model,
             language=parsed.language,
             prompt=parsed.prompt,
+            keywords=parsed.keywords,
         )
         asyncio.run(session)
     return 0

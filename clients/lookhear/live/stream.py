@@ -16,7 +16,7 @@ import base64
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -53,7 +53,8 @@ class StreamOptions:
 
     model: str | None = None  # None: the server's first that transcribes
     language: str | None = None  # a code such as "en"; None: found by the model
-    prompt: str | None = None  # names and terms to expect
+    prompt: str | None = None  # what the speech is about
+    keywords: Sequence[str] = ()  # names and terms that are heard more readily
     turn_detection: ServerVad | None = ServerVad()  # None: the whole source is one turn
     provisional: bool = False  # ask for text that may still change, too
     words: bool = False  # ask for the times of words, too
@@ -67,7 +68,12 @@ class StreamOptions:
 
     def session_update(self) -> dict[str, Any]:
         """The client event that asks for this session."""
-        transcription = without_none(model=self.model, language=self.language, prompt=self.prompt)
+        transcription = without_none(
+            model=self.model,
+            language=self.language,
+            prompt=self.prompt,
+            keywords=list(self.keywords) or None,
+        )
         session: dict[str, Any] = {
             "type": "transcription",
             "audio": {
@@ -90,6 +96,7 @@ class TranscribeOptions(TypedDict, total=False):
     model: str | None
     language: str | None
     prompt: str | None
+    keywords: Sequence[str]
     turn_detection: ServerVad | None
     provisional: bool
     words: bool

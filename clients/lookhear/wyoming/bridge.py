@@ -31,6 +31,7 @@ AHEAD = 64  # chunks of a command that wait for the server; then its client wait
 LINGER = 5.0  # seconds for which a client that was told of an error may hang up first
 # Somebody stands there and waits: better an error soon than an answer in minutes.
 RETRY = Retry(loading=30.0, seconds=30.0, refused=5.0)
+MAX_KEYWORDS, MAX_KEYWORD = 100, 100  # that a server takes, and characters of one
 PORT = 10300  # that Home Assistant's own speech recognition has
 ONE_LANGUAGE = ("en",)  # of a model that lists none: Whisper's English-only ones
 
@@ -184,7 +185,7 @@ class Connection:
             turn_detection=None,
             model=asked.text("name") or self._model,
             language=asked.text("language"),
-            prompt=", ".join(names) or None,
+            keywords=[name for name in names if len(name) <= MAX_KEYWORD][:MAX_KEYWORDS],
         )
         said, told, language = "", "", None
         try:

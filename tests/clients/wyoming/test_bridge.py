@@ -151,10 +151,8 @@ async def test_names_and_terms_are_told_to_the_model() -> None:
         await client.write_event(AudioChunk(**FORMAT, audio=tone(0.5, RATE)).event())
         await told(client, "transcript-chunk")
         [turn] = gateway.engine.turns.values()
-        assert (turn.start.settings.model, turn.start.settings.prompt) == (
-            "fake-english",
-            "Ada, lamp",
-        )
+        settings = turn.start.settings
+        assert (settings.model, settings.keywords) == ("fake-english", ("Ada", "lamp"))
 
 
 async def test_what_is_served_is_told() -> None:

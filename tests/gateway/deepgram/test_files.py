@@ -51,7 +51,10 @@ async def test_a_recording_becomes_text_and_words(
     assert [word["word"] for word in heard["words"]] == ["seconds"]
     assert "detected_language" not in told["results"]["channels"][0]
     settings = shared.engine.files[-1].settings
-    assert (settings.language, settings.prompt) == ("en", "Ada, Charles Babbage")
+    assert (settings.language, settings.keywords) == (
+        "en",
+        ("Ada", "Charles Babbage"),
+    )
 
 
 async def test_the_language_is_told_to_who_leaves_it_open(client: httpx.AsyncClient) -> None:

@@ -275,7 +275,7 @@ def test_the_multilingual_one_tells_languages_and_takes_hints() -> None:
 def test_settings_may_change_in_mid_stream() -> None:
     flux = Flux("keyterm=Ada&keyterm=Babbage")
     item = flux.begins()
-    assert flux.started[item].settings.prompt == "Ada, Babbage"
+    assert flux.started[item].settings.keywords == ("Ada", "Babbage")
     thresholds = {"eot_threshold": 1.0, "eot_timeout_ms": 30_000}
     [told] = flux.tell({"type": "Configure", "thresholds": thresholds})
     assert told["thresholds"] == thresholds and told["keyterms"] == ["Ada", "Babbage"]
@@ -288,7 +288,7 @@ def test_settings_may_change_in_mid_stream() -> None:
     assert flux.ended == [item]
     [told] = flux.tell({"type": "Configure", "keyterms": "Turing", "numerals": True})
     assert told["keyterms"] == ["Turing"] and "language_hints" not in told
-    assert flux.started[flux.begins()].settings.prompt == "Turing"
+    assert flux.started[flux.begins()].settings.keywords == ("Turing",)
 
 
 @pytest.mark.parametrize(

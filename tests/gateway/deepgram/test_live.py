@@ -217,11 +217,11 @@ def test_a_failed_turn_says_why_and_loses_nothing() -> None:
 def test_keyterms_are_told_to_the_model_and_may_be_replaced() -> None:
     listen = Listen("keyterm=Ada+Lovelace&keyterm=Babbage&keywords=engine:2.5")
     first = listen.begins()
-    assert listen.started[first].settings.prompt == "Ada Lovelace, Babbage, engine"
+    assert listen.started[first].settings.keywords == ("Ada Lovelace", "Babbage", "engine")
     [told] = listen.tell({"type": "Configure", "keyterms": ["Turing"]})
     assert told == {"type": "ConfigureSuccess", "request_id": SESSION, "keyterms": ["Turing"]}
     listen.stops()
-    assert listen.started[listen.begins()].settings.prompt == "Turing"
+    assert listen.started[listen.begins()].settings.keywords == ("Turing",)
     [told] = listen.tell({"type": "Configure", "keyterms": [str(i) for i in range(101)]})
     assert told["code"] == "CONFIGURE_KEYTERM_LIMIT_EXCEEDED"
     [told] = listen.tell({"type": "Configure", "features": {"redact": True}})

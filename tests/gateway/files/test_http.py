@@ -84,6 +84,8 @@ async def test_silence_of_no_length_gives_empty_text(http: httpx.AsyncClient) ->
 @pytest.mark.parametrize(
     ("data", "status", "param", "words"),
     [
+        ({"keywords[]": "x" * 101}, 400, "keywords[]", ["at most 100 characters"]),
+        ({"hotwords": ",".join(map(str, range(101)))}, 400, "hotwords", ["at most 100 words"]),
         ({"keywords[]": "x", "include[]": "all"}, 400, "include[]", ["logprobs", "all"]),
         ({"response_format": "mp3"}, 400, "response_format", ["verbose_json", "mp3"]),
         ({"language": "xx"}, 400, "language", ["de, en, fr", "xx"]),
