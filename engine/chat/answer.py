@@ -203,7 +203,7 @@ class ChatAnswer(Streamer):
             reason = "length"
         if self._stops.has_stopped:
             reason = "tool_calls" if self._num_calls else "stop"
-        events.append(AnswerCompleted(session, name, reason, usage))
+        events.append(AnswerCompleted(session, name, reason, usage, self._stops.stopped_by))
         return events
 
     def settle(self) -> list[Event]:

@@ -8,24 +8,30 @@ from lookhear.engine.markup.thinking import longest_overlap
 class StopTexts:
     """Lets a growing text through up to the first of the texts that end it, which is left out.
 
-    What may be the beginning of one is held back until it is known.
+    What may be the beginning of one is held back until it is known. stopped_by: the text that
+    came, None until then.
     """
 
     def __init__(self, stops: list[str]) -> None:
         assert all(stops), stops
         self._stops = stops
         self._held = ""
-        self.has_stopped = False
+        self.stopped_by: str | None = None
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether one of them came."""
+        return self.stopped_by is not None
 
     def push(self, text: str) -> str:
         """More text; returns what is certain now."""
         if self.has_stopped:
             return ""
         self._held += text
-        places = [place for stop in self._stops if (place := self._held.find(stop)) >= 0]
-        if places:
-            self.has_stopped = True
-            passed, self._held = self._held[: min(places)], ""
+        found = [(at, stop) for stop in self._stops if (at := self._held.find(stop)) >= 0]
+        if found:
+            first, self.stopped_by = min(found)
+            passed, self._held = self._held[:first], ""
             return passed
         kept = len(self._held) - longest_overlap(self._held, self._stops)
         passed, self._held = self._held[:kept], self._held[kept:]

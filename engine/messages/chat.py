@@ -243,12 +243,13 @@ class AnswerCall:
 class AnswerCompleted:
     """reason: "stop" (the model's own end, or a stop text), "tool_calls" (the same, with calls), or
     "length". With a schema the text is complete, and keeps to it, if it is the model's own end; so
-    are calls, whose last one may be cut off by the length."""
+    are calls, whose last one may be cut off by the length. stop_text: that ended it, if one did."""
 
     session: str
     answer: str
     reason: str
     usage: AnswerUsage
+    stop_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from lookhear.gateway.app import browser, health
 from lookhear.gateway.app.bodies import BodyMiddleware
 from lookhear.gateway.app.middleware import AccessMiddleware
 from lookhear.gateway.app.wording import ErrorWording
+from lookhear.gateway.chat.messages import errors
 from lookhear.gateway.chat.routes import chat_routes
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.decoding.decoder import Limits
@@ -145,7 +146,10 @@ def create_app(
         allow_headers=["*"],
         expose_headers=["x-request-id", ANSWERED_BY, IGNORED],
     )
-    wording = Middleware(ErrorWording, path=LISTEN, wording=denial)
+    wordings = [
+        Middleware(ErrorWording, paths=paths, wording=wording)
+        for paths, wording in (((LISTEN,), denial), (errors.PATHS, errors.denial))
+    ]
     door = Middleware(AccessMiddleware, services=services)
     bodies = Middleware(BodyMiddleware, services=services)
     app = Starlette(
@@ -167,7 +171,7 @@ def create_app(
         middleware=[
             *middleware,
             *([preflight] if config.allow_origins else []),
-            wording,
+            *wordings,
             door,
             bodies,
         ],

@@ -1,9 +1,9 @@
-"""Errors of one path in the words of the API that it belongs to. Pure ASGI."""
+"""Errors of some paths in the words of the API that they belong to. Pure ASGI."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
@@ -14,16 +14,16 @@ Wording = Callable[[str, str, int], tuple[dict[str, Any], dict[str, str]]]
 
 
 class ErrorWording:
-    """path: whose errors they are. Whatever refused a request, its message is kept."""
+    """paths: whose errors they are. Whatever refused a request, its message is kept."""
 
-    def __init__(self, app: ASGIApp, path: str, wording: Wording) -> None:
+    def __init__(self, app: ASGIApp, paths: Collection[str], wording: Wording) -> None:
         self._app = app
-        self._path = path
+        self._paths = frozenset(paths)
         self._wording = wording
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http" or scope["path"] != self._path:
+        if scope["type"] != "http" or scope["path"] not in self._paths:
             await self._app(scope, receive, send)
             return
         start: Message | None = None  # of an error

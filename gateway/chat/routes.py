@@ -9,6 +9,7 @@ from starlette.routing import Route
 from lookhear.gateway.chat.completions.dialect import Completions
 from lookhear.gateway.chat.dialect import Dialect
 from lookhear.gateway.chat.endpoint import answer
+from lookhear.gateway.chat.messages.dialect import Messages, TokenCounts
 from lookhear.gateway.chat.responses.dialect import Responses
 from lookhear.gateway.chat.responses.kept import KeptResponses
 from lookhear.gateway.chat.responses.store import Store
@@ -22,6 +23,8 @@ def chat_routes(gateway: Services) -> list[Route]:
     dialects: dict[str, Dialect] = {
         "/v1/chat/completions": Completions(gateway.ids, gateway.now),
         "/v1/responses": Responses(store, gateway.ids, gateway.now),
+        "/v1/messages": Messages(gateway.ids),
+        "/v1/messages/count_tokens": TokenCounts(),
     }
     kept = KeptResponses(store)
     return [

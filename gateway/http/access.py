@@ -26,8 +26,8 @@ ECHOED = ("realtime", "token", "bearer")
 KEY_PROTOCOL = "openai-insecure-api-key."
 KEY_SCHEMES = ("token", "bearer")  # also as a protocol, with the key as the one behind it
 EXPECTED_KEY = (
-    "expected an API key of this server (Authorization: Bearer KEY or Token KEY, or subprotocol "
-    f"{KEY_PROTOCOL}KEY)"
+    "expected an API key of this server (Authorization: Bearer KEY or Token KEY, X-Api-Key: KEY, "
+    f"or subprotocol {KEY_PROTOCOL}KEY)"
 )
 LEAVING_RETRY_AFTER = 5  # seconds: then a load balancer knows, or the next server may be up
 MAX_SECRETS = 10_000  # of one process, not expired
@@ -193,7 +193,8 @@ def _host_name(host: str) -> str:
 def _key(headers: Headers, subprotocols: Sequence[str]) -> str | None:
     offered = [p.removeprefix(KEY_PROTOCOL) for p in subprotocols if p.startswith(KEY_PROTOCOL)]
     offered += [key for scheme, key in pairwise(subprotocols) if scheme in KEY_SCHEMES]
-    return next((key for key in (_bearer(headers), *offered) if key is not None), None)
+    own = headers.get("x-api-key", "").strip() or None
+    return next((key for key in (_bearer(headers), own, *offered) if key is not None), None)
 
 
 def _bearer(headers: Headers) -> str | None:

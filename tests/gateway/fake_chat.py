@@ -226,8 +226,9 @@ class FakeChat:
             text, found, rest = text.partition("call ")
             calls = rest.split(" & ") if found else []
             text = text.removeprefix("you said ").strip() if found else text
-        ends = [text.find(stop) for stop in settings.stop if stop in text]
-        spoken = words_of(text[: min(ends, default=len(text))]) if text else []
+        ends = [(text.find(stop), stop) for stop in settings.stop if stop in text]
+        end, stop_text = min(ends, default=(len(text), None))
+        spoken = words_of(text[:end]) if text else []
         count = 0
         for number, word in enumerate([*thought, *spoken]):
             if count == settings.max_tokens:
@@ -256,6 +257,7 @@ class FakeChat:
                 count,
                 min(count, len(thought)),
             ),
+            stop_text,
         )
 
     def _failed(

@@ -1,0 +1,313 @@
+"""Messages over HTTP: the anthropic package unmodified, and every object and event checked."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anthropic
+import httpx
+import pytest
+import pytest_asyncio
+from anthropic import AsyncAnthropic
+from anthropic.types import Message, RawMessageStreamEvent
+from pydantic import TypeAdapter
+
+from lookhear.engine.messages import TextPart
+from lookhear.gateway.config import GatewayConfig
+from tests.gateway.chatting import client, each, jpeg, png
+from tests.gateway.fake_engine import FakeEngine
+from tests.gateway.running import Running, running
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+URL = "/v1/messages"
+TOOL: dict[str, Any] = {
+    "name": "f",
+    "description": "does it",
+    "input_schema": {"type": "object", "properties": {"a": {"type": "integer"}}},
+}
+EVENTS: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
+ASKED: dict[str, Any] = {"model": "claude", "max_tokens": 64}
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def http(seeing: Running) -> AsyncIterator[httpx.AsyncClient]:
+    async for it in each(seeing):
+        yield it
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def sdk(seeing: Running) -> AsyncIterator[AsyncAnthropic]:
+    seeing.engine.be_well()
+    async with AsyncAnthropic(api_key="none", base_url=seeing.http, max_retries=0) as client:
+        yield client
+
+
+def picture(data: bytes, kind: str = "image/png") -> dict[str, Any]:
+    source = {"type": "base64", "media_type": kind, "data": base64.b64encode(data).decode()}
+    return {"type": "image", "source": source}
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"type": "text", "text": said}
+
+
+def user(*content: dict[str, Any]) -> Any:
+    return [{"role": "user", "content": list(content)}]
+
+
+def check_stream(streamed: httpx.Response) -> dict[str, Any]:
+    """Every event by the SDK's own types; -> the message that they make up."""
+    assert streamed.headers["content-type"].startswith("text/event-stream")
+    built: dict[str, Any] = {}
+    for event in streamed.text.split("\n\n")[:-1]:
+        name, data = event.split("\n")
+        told = json.loads(data.removeprefix("data: "))
+        assert name == f"event: {told['type']}"
+        if told["type"] == "ping":
+            continue
+        EVENTS.validate_python(told)
+        match told:
+            case {"type": "message_start", "message": message}:
+                assert message["content"] == [] and message["stop_reason"] is None
+                built = message
+            case {"type": "content_block_start", "index": index, "content_block": block}:
+                assert index == len(built["content"])
+                built["content"].append(block | {"json": ""})
+            case {"type": "content_block_delta", "index": index, "delta": delta}:
+                assert index == len(built["content"]) - 1
+                if delta["type"] == "text_delta":
+                    built["content"][index]["text"] += delta["text"]
+                else:
+                    built["content"][index]["json"] += delta["partial_json"]
+            case {"type": "message_delta", "delta": delta, "usage": usage}:
+                built |= {**delta, "usage": usage}
+    assert told == {"type": "message_stop"}
+    for block in built["content"]:
+        arguments = block.pop("json")
+        if block["type"] == "tool_use":
+            block["input"] = json.loads(arguments)
+    return built
+
+
+async def test_the_sdk_asks_about_a_picture(sdk: AsyncAnthropic, seeing: Running) -> None:
+    answer = await sdk.messages.create(
+        **ASKED,
+        system=[{"type": "text", "text": "be short", "cache_control": {"type": "ephemeral"}}],
+        messages=user(picture(png()), text("what is it")),
+        metadata={"user_id": "somebody"},
+    )
+    [block] = answer.content
+    assert block.type == "text" and block.text == "picture 40x30, you said what is it"
+    assert (answer.model, answer.stop_reason) == ("fake/vision", "end_turn")
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (7, 7)
+    start = seeing.engine.chat.started[-1]
+    assert [message.role for message in start.messages] == ["system", "user"]
+    assert start.settings.max_tokens == 64
+
+
+async def test_the_sdks_stream_helper(sdk: AsyncAnthropic) -> None:
+    """It puts the whole together itself."""
+    thinking: Any = {"type": "enabled", "budget_tokens": 1024}
+    asked = {**ASKED, "messages": user(text("a b")), "thinking": thinking}
+    kinds: list[str] = []
+    async with sdk.messages.stream(**asked) as stream:
+        async for event in stream:
+            kinds.append(event.type)
+        streamed = await stream.get_final_message()
+    whole = await sdk.messages.create(**asked)
+    shown = [block.to_dict() for block in whole.content]
+    assert [block.to_dict() | {"citations": None} for block in streamed.content] == [
+        block | {"citations": None} for block in shown
+    ]
+    assert [block["type"] for block in shown] == ["thinking", "text"]
+    assert shown[0]["thinking"].strip() == "let me look" and shown[1]["text"] == "you said a b"
+    assert streamed.stop_reason == whole.stop_reason == "end_turn"
+    assert streamed.usage.output_tokens == whole.usage.output_tokens == 7
+    assert kinds[0] == "message_start" and kinds[-1] == "message_stop"
+
+
+async def test_what_ends_an_answer_is_told(sdk: AsyncAnthropic) -> None:
+    said = user(text("one two three"))
+    cut = await sdk.messages.create(**{**ASKED, "max_tokens": 2}, messages=said)
+    assert (cut.stop_reason, cut.stop_sequence) == ("max_tokens", None)
+    stopped = await sdk.messages.create(**ASKED, messages=said, stop_sequences=["three", " two"])
+    assert (stopped.stop_reason, stopped.stop_sequence) == ("stop_sequence", " two")
+    [block] = stopped.content
+    assert block.type == "text" and block.text == "you said one"
+
+
+async def test_the_sdk_calls_tools_and_tells_what_came_of_it(
+    sdk: AsyncAnthropic, seeing: Running
+) -> None:
+    asked = user(text('so call f {"a": 1} & f {"a": 2}'))
+    tools: Any = [TOOL]
+    first = await sdk.messages.create(**ASKED, messages=asked, tools=tools)
+    assert first.stop_reason == "tool_use"
+    calls = [block for block in first.content if block.type == "tool_use"]
+    assert [(call.name, call.input) for call in calls] == [("f", {"a": 1}), ("f", {"a": 2})]
+    assert calls[0].id != calls[1].id and calls[0].id.startswith("toolu_")
+    results: list[Any] = [
+        {"type": "tool_result", "tool_use_id": calls[0].id, "content": "fine"},
+        {
+            "type": "tool_result",
+            "tool_use_id": calls[1].id,
+            "content": [text("not fine")],
+            "is_error": True,
+        },
+        text("and now"),
+    ]
+    second = await sdk.messages.create(
+        **ASKED,
+        messages=[*asked, {"role": "assistant", "content": first.content}, *user(*results)],
+        tools=tools,
+        tool_choice={"type": "auto", "disable_parallel_tool_use": True},
+    )
+    [block] = second.content
+    assert block.type == "text" and block.text == "you said and now"
+    start = seeing.engine.chat.started[-1]
+    roles = [message.role for message in start.messages]
+    assert roles == ["user", "assistant", "tool", "tool", "user"]
+    assert start.messages[2].parts == [TextPart("fine")]
+    assert start.messages[3].parts == [TextPart("Error: "), TextPart("not fine")]
+    assert [call.arguments for call in start.messages[1].calls] == ['{"a": 1}', '{"a": 2}']
+    assert not start.settings.parallel_calls and not start.settings.must_call
+
+
+@pytest.mark.parametrize(
+    ("choice", "must", "may", "count"),
+    [
+        ({"type": "auto"}, False, [], 1),
+        ({"type": "any"}, True, [], 1),
+        ({"type": "tool", "name": "f"}, True, ["f"], 1),
+        ({"type": "none"}, False, [], 0),
+    ],
+)
+async def test_choices_of_tools(
+    http: httpx.AsyncClient, seeing: Running, choice: Any, must: bool, may: list[str], count: int
+) -> None:
+    fields = {"tools": [TOOL], "tool_choice": choice, "messages": user(text("a"))}
+    assert (await http.post(URL, json=ASKED | fields)).status_code == 200
+    settings = seeing.engine.chat.started[-1].settings
+    found = settings.must_call, settings.may_call, len(settings.tools)
+    assert found == (must, may, count)
+
+
+@pytest.mark.parametrize("asked", ['so call f {"a": 1}', "a b c", 'call f {} & f {"a": 3}'])
+async def test_a_stream_makes_up_what_is_whole(http: httpx.AsyncClient, asked: str) -> None:
+    body = {**ASKED, "messages": user(text(asked)), "tools": [TOOL]}
+    whole = (await http.post(URL, json=body)).json()
+    Message.model_validate(whole)
+    streamed = await http.post(URL, json={**body, "stream": True})
+    built = check_stream(streamed)
+    for message in (built, whole):
+        message["id"] = ""
+        for block in message["content"]:
+            block["id"] = ""
+    assert built == whole
+
+
+async def test_tokens_are_counted(sdk: AsyncAnthropic) -> None:
+    counted = await sdk.messages.count_tokens(
+        model="claude", system="be short", messages=user(picture(jpeg()), text("what is it"))
+    )
+    assert counted.input_tokens == 7
+
+
+async def test_documents_of_text(http: httpx.AsyncClient, seeing: Running) -> None:
+    plain = {"type": "text", "media_type": "text/plain", "data": "a b"}
+    nested = {"type": "content", "content": [text("c"), text("d")]}
+    body = user(
+        {"type": "document", "title": "T", "source": plain},
+        {"type": "document", "source": nested},
+        text("what"),
+    )
+    assert (await http.post(URL, json={**ASKED, "messages": body})).status_code == 200
+    [message] = seeing.engine.chat.started[-1].messages
+    said = [part.text for part in message.parts if isinstance(part, TextPart)]
+    assert said == ["T\n", "a b", "c", "d", "what"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"max_tokens": None}, "max_tokens: expected a number"),
+        ({"messages": []}, "messages: expected at least one message"),
+        ({"messages": [{"role": "tool"}]}, r"messages[0].role: expected user or assistant"),
+        (
+            {"messages": [*user(text("a")), {"role": "assistant", "content": "The"}]},
+            "messages[1]: expected a message of the user in the end",
+        ),
+        (
+            {"messages": user({"type": "tool_result", "tool_use_id": "x", "content": ""})},
+            "messages[0].content[0].tool_use_id: expected the id of a tool_use",
+        ),
+        (
+            {"messages": user({"type": "image", "source": {"type": "file", "file_id": "f"}})},
+            "no files are stored here",
+        ),
+        (
+            {
+                "messages": user(
+                    {"type": "document", "source": {"type": "base64", "data": "", "media_type": ""}}
+                )
+            },
+            "messages[0].content[0].source.type: expected text or content",
+        ),
+        (
+            {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+            'tools[0].type: expected "custom", nothing else runs here',
+        ),
+        (
+            {"tools": [{"name": "f", "input_schema": {"type": "string"}}]},
+            "tools[0].input_schema: expected a schema of type",
+        ),
+        ({"tool_choice": {"type": "tool", "name": "g"}}, 'tool_choice: expected no tool, got "g"'),
+        ({"tool_choice": {"type": "tool"}}, "tool_choice.name: expected the name of a tool"),
+        ({"tool_choice": {"type": "any"}}, "tool_choice: expected"),
+        ({"stop": ["a"]}, "in this API it is stop_sequences"),
+        ({"temperature": 3}, "temperature"),
+    ],
+)
+async def test_what_cannot_be_used_is_refused_in_their_words(
+    http: httpx.AsyncClient, fields: dict[str, Any], told: str
+) -> None:
+    answer = await http.post(URL, json={**ASKED, "messages": user(text("a")), **fields})
+    body = answer.json()
+    assert answer.status_code == 400, body
+    assert body["type"] == "error" and body["error"]["type"] == "invalid_request_error"
+    assert told in body["error"]["message"]
+    assert body["request_id"] == answer.headers["request-id"] == answer.headers["x-request-id"]
+
+
+async def test_errors_are_those_of_the_sdk(sdk: AsyncAnthropic, seeing: Running) -> None:
+    asked: dict[str, Any] = {**ASKED, "messages": user(text("a"))}
+    with pytest.raises(anthropic.BadRequestError, match="at least one message") as refused:
+        await sdk.messages.create(**{**asked, "messages": []})
+    assert refused.value.request_id is not None
+    seeing.engine.chat.fail_next("engine_fault", "it broke")
+    with pytest.raises(anthropic.APIStatusError) as broken:
+        async with sdk.messages.stream(**asked) as stream:
+            await stream.get_final_message()
+    assert broken.value.body == {
+        "type": "error",
+        "error": {"type": "api_error", "message": "it broke"},
+    }
+
+
+async def test_the_key_comes_in_their_header() -> None:
+    config = GatewayConfig(port=0, api_keys=("sesame",))
+    async with running(config, FakeEngine(sees=True)) as gateway:
+        async with AsyncAnthropic(api_key="sesame", base_url=gateway.http, max_retries=0) as good:
+            answer = await good.messages.create(**ASKED, messages=user(text("a")))
+            assert answer.stop_reason == "end_turn"
+        async with AsyncAnthropic(api_key="wrong", base_url=gateway.http, max_retries=0) as bad:
+            with pytest.raises(anthropic.AuthenticationError, match="X-Api-Key"):
+                await bad.messages.create(**ASKED, messages=user(text("a")))
+        async with client(gateway) as plain:
+            refused = await plain.post("/v1/messages/count_tokens", json={})
+            assert refused.status_code == 401
+            assert refused.json()["error"]["type"] == "authentication_error"
