@@ -1,9 +1,11 @@
-"""The agents SDKs of OpenAI and the AI SDK, told the server's URL and nothing else: neither their
-names of models nor what they set at first is in their way. With one tool, which is forced, since
-the demo model is too small to choose one: it is called, and what it said is answered.
+"""The agents SDKs of OpenAI, the AI SDK and Anthropic's, told the server's URL and nothing else:
+neither their names of models nor what they set at first is in their way. With one tool, which is
+forced, since the demo model is too small to choose one: it is called, and what it said is
+answered.
 
 They are not among the test's requirements: LOOKHEAR_AGENTS_PYTHON names an interpreter that has
-openai-agents, LOOKHEAR_NODE_FOLDER a folder with `npm install @openai/agents ai @ai-sdk/openai`.
+openai-agents, LOOKHEAR_NODE_FOLDER a folder with `npm install @openai/agents ai @ai-sdk/openai
+@anthropic-ai/sdk`.
 """
 
 from __future__ import annotations
@@ -185,6 +187,39 @@ const result = await generateText({{
 console.log(result.text);
 """
 
+ANTHROPIC_JS = f"""
+import Anthropic from "@anthropic-ai/sdk";
+const client = new Anthropic({{ baseURL: process.argv[2], apiKey: "unused" }});
+const weather = {{
+  name: "weather",
+  description: "Tells the weather.",
+  input_schema: {{
+    type: "object",
+    properties: {{ city: {{ type: "string", enum: ["Rome", "Oslo"] }} }},
+    required: ["city"],
+  }},
+}};
+const messages = [{{ role: "user", content: "{QUESTION}" }}];
+const asked = {{ model: "claude", max_tokens: 64, system: "{RULES}", tools: [weather], messages }};
+const {{ input_tokens }} = await client.messages.countTokens({{
+  model: "claude", system: "{RULES}", tools: [weather], messages,
+}});
+const first = await client.messages
+  .stream({{ ...asked, tool_choice: {{ type: "tool", name: "weather" }} }})
+  .finalMessage();
+const {{ cache_read_input_tokens: cached, input_tokens: fresh }} = first.usage;
+console.log(cached + fresh === input_tokens ? "counted" : JSON.stringify(first.usage));
+const call = first.content.find((block) => block.type === "tool_use");
+console.log(["Rome", "Oslo"].includes(call.input.city) ? "{CALLED}" : JSON.stringify(call));
+messages.push({{ role: "assistant", content: first.content }});
+messages.push({{
+  role: "user",
+  content: [{{ type: "tool_result", tool_use_id: call.id, content: "Rain." }}],
+}});
+const second = await client.messages.create({{ ...asked, tool_choice: {{ type: "none" }} }});
+console.log(second.content.map((block) => block.text).join(""));
+"""
+
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
@@ -266,3 +301,9 @@ def test_a_tool_of_the_ai_sdk(port: int, tmp_path: Path, model: str) -> None:
     needs_node("@ai-sdk/openai")
     script = AI_JS_TOOL.replace("openai.chat", model)
     assert called_and_answered(run_node(script, tmp_path, f"http://127.0.0.1:{port}/v1"))
+
+
+def test_a_tool_of_the_anthropic_sdk_in_javascript(port: int, tmp_path: Path) -> None:
+    needs_node("@anthropic-ai/sdk")
+    counted, *out = run_node(ANTHROPIC_JS, tmp_path, f"http://127.0.0.1:{port}")
+    assert counted == "counted" and called_and_answered(out)
