@@ -182,11 +182,23 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--minutes", type=float, default=1.0, metavar="M", help="of each recording; default: 1"
     )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the utterances so many times, for recordings longer than all of them; default: 1",
+    )
     parser.add_argument("--concurrency", type=int, default=4, metavar="N", help="default: 4")
     add_result_arguments(parser)
     options = parser.parse_args(argv)
     if options.concurrency < 1:
         raise UsageError(f"--concurrency: expected at least 1, got {options.concurrency}")
+    if options.rounds < 1 or (options.rounds > 1 and options.condition == "utterances"):
+        raise UsageError(
+            "--rounds: expected at least 1, and 1 without a --condition that makes long "
+            f"recordings; got {options.rounds}"
+        )
     console, aside = consoles(options)
     about = begin(["offline", *argv])
     result: Json = {"scenario": "offline", **about}
@@ -224,7 +236,7 @@ def chosen(options: argparse.Namespace) -> list[Session]:
     kept = [s for s in found if options.language in (None, s.language)]
     if not kept:
         raise UsageError(f"--language: no recordings in {options.language!r}")
-    return composed(options.condition, kept, options.minutes, options.seed)
+    return composed(options.condition, kept * options.rounds, options.minutes, options.seed)
 
 
 def _http(options: argparse.Namespace, sessions: Sequence[Session], console: Console) -> Run:

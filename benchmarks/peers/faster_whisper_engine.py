@@ -51,16 +51,20 @@ def load(folder: Path, mode: str) -> Transcribe:
 
 
 def load_reader(options: Options) -> Read:
-    """Files of any length: greedy, its own voice detector on, else its defaults."""
+    """Files of any length: greedy, its own voice detector on, else its defaults. In batches, these
+    are its defaults too: windows are cut at pauses, without timestamps or the text before."""
     library: Any = importlib.import_module("faster_whisper")
     model = library.WhisperModel(
         options.folder, device="cpu", cpu_threads=options.threads, compute_type=options.mode
     )
 
+    settings: dict[str, Any] = {"language": options.language, "beam_size": 1, "vad_filter": True}
+    if options.batch > 1:
+        model = library.BatchedInferencePipeline(model)
+        settings["batch_size"] = options.batch
+
     def read(audio: NDArray[np.float32]) -> str:
-        segments, _ = model.transcribe(
-            audio, language=options.language, beam_size=1, vad_filter=True
-        )
+        segments, _ = model.transcribe(audio, **settings)
         return " ".join(segment.text.strip() for segment in segments)
 
     return read

@@ -14,21 +14,26 @@ from numpy.typing import NDArray
 
 from benchmarks.peers.checkpoints import ctranslate2_folder
 from benchmarks.peers.environments import environment
-from benchmarks.peers.worker import FILES, Options, Worker
+from benchmarks.peers.worker import FILES, RATE, Options, Worker
 from lookhear.errors import NotInstalled
 
 
 @dataclass(frozen=True, slots=True)
 class OfflinePeer:
     """An engine with its best honest settings on a CPU. module: of its worker. environment: None
-    for this Python. converted: whether it reads CTranslate2's format. package: that it needs."""
+    for this Python. converted: whether it reads CTranslate2's format. package: that it needs.
+    batch: windows of one recording at once."""
 
     module: str
     mode: str
     environment: str | None
     converted: bool
     package: str
+    batch: int = 1
 
+
+BATCH = 8  # faster-whisper's own choice
+WARM_UP = 60 * RATE  # samples of the first recording: an hour need not be heard twice
 
 OFFLINE: dict[str, OfflinePeer] = {
     "lookhear": OfflinePeer("lookhear_engine", "auto", None, False, "torch"),
@@ -37,6 +42,9 @@ OFFLINE: dict[str, OfflinePeer] = {
     ),
     "faster-whisper-float32": OfflinePeer(
         "faster_whisper_engine", "float32", "faster-whisper", True, "faster_whisper"
+    ),
+    "faster-whisper-batched": OfflinePeer(
+        "faster_whisper_engine", "int8", "faster-whisper", True, "faster_whisper", BATCH
     ),
     "transformers": OfflinePeer("transformers_engine", "float32", None, False, "transformers"),
 }
@@ -63,11 +71,12 @@ def transcribe_files(
     language: str = "en",
     on_answer: Callable[[], None] = lambda: None,
 ) -> FileRun:
-    """Each recording ([n] samples at 16 kHz) once, one after another; the first one twice, and its
-    first time does not count. PeerFailed, and what preparing it raises (NotInstalled)."""
+    """Each recording ([n] samples at 16 kHz) once, one after another; before that a minute of the
+    first one at most, which does not count. PeerFailed, and what preparing it raises
+    (NotInstalled)."""
     known = OFFLINE[peer]
     folder = ctranslate2_folder(checkpoint) if known.converted else checkpoint
-    options = Options(str(folder), known.mode, language, threads)
+    options = Options(str(folder), known.mode, language, threads, known.batch)
     arguments = [FILES, json.dumps(asdict(options))]
     own = None if known.environment is None else environment(known.environment).require()
     if own is None and importlib.util.find_spec(known.package) is None:
@@ -82,7 +91,7 @@ def transcribe_files(
     answers = []
     with worker, tempfile.TemporaryDirectory() as name:
         path = Path(name) / "recording.npy"
-        for recording in [*recordings[:1], *recordings]:
+        for recording in [*(r[:WARM_UP] for r in recordings[:1]), *recordings]:
             np.save(path, recording)
             answers.append(worker.ask(str(path)))
             on_answer()

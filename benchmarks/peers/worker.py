@@ -49,12 +49,14 @@ class PeerFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """For a worker. folder: the checkpoint in the engine's format. mode: dtype or compute type."""
+    """For a worker. folder: the checkpoint in the engine's format. mode: dtype or compute type.
+    batch: windows of one recording that the engine shall hear at once; 1: one after another."""
 
     folder: str
     mode: str
     language: str
     threads: int
+    batch: int = 1
 
 
 # --- the worker's side ---------------------------------------------------------------------------

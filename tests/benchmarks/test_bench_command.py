@@ -78,6 +78,8 @@ def test_a_dead_server_is_one_line_and_a_failure(
         ["live", "--server", "nowhere"],
         ["capacity", "--server", "http://127.0.0.1:9", "--most", "0"],
         ["offline", "--concurrency", "0"],
+        ["offline", "--condition", "pauses", "--rounds", "0"],
+        ["offline", "--rounds", "2"],
         ["human", "shouting"],
         ["human", "--sessions", "0"],
     ],

@@ -100,7 +100,9 @@ def test_a_real_checkpoint_is_given_no_settings_for_toys(tmp_path: Path) -> None
 # --- files ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["lookhear", "faster-whisper", "transformers"])
+@pytest.mark.parametrize(
+    "name", ["lookhear", "faster-whisper", "faster-whisper-batched", "transformers"]
+)
 def test_an_engine_reads_files(name: str) -> None:
     peer = OFFLINE[name]
     if peer.environment is not None and not environment(peer.environment).installed:
