@@ -37,7 +37,7 @@ class Strength:
     most_lost: float = 2.5
 
 
-# Chosen by recordings of one half of `benchmarks.keywords`, with tiny.en and base.
+# The best of three that were tried on one half of `benchmarks.keywords`, with tiny.en alone.
 STRENGTH = Strength()
 
 

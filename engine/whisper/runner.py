@@ -192,10 +192,14 @@ class WhisperRunner:
             logprobs.index_copy_(0, index, theirs[1])
         if scores is plain:
             return tokens, logprobs, None
-        # What the model itself thinks of its choice.
+        # What is lifted counts as sure as what the model would have chosen instead: else a text
+        # with a name in it would be taken for a bad one.
         logs = plain.log_softmax(-1)
-        own = logs.gather(1, tokens[:, None])[:, 0]
-        return tokens, torch.where(logprobs.isnan(), logprobs, own), logs.amax(-1) - own
+        own, best = logs.gather(1, tokens[:, None])[:, 0], logs.amax(-1)
+        sure = best.clone()
+        if drawn:
+            sure.index_copy_(0, index, own[index])
+        return tokens, torch.where(logprobs.isnan(), logprobs, sure), best - own
 
     @torch.inference_mode()
     def _finish(
