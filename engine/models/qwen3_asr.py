@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -60,6 +60,45 @@ _ORIGINAL = _Names(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class AsrShape:
+    """What config.json of a folder of either form says.
+
+    outer: all of it. config: the part about this model, the same in Hugging Face's form. path: of
+    the file, named in errors.
+    """
+
+    path: Path
+    outer: dict[str, Any]
+    config: dict[str, Any]
+    names: _Names
+    decoder: Qwen3Dims
+    encoder: AudioDims
+    audio_token: int
+
+    @classmethod
+    def from_folder(cls, folder: Path, *, tied_head: bool | None = None) -> AsrShape:
+        """tied_head: where the config does not decide that. Raises `CheckpointError`."""
+        path = folder / "config.json"
+        outer = read_json(path)
+        original = isinstance(outer.get("thinker_config"), dict)
+        config = outer["thinker_config"] if original else outer
+        text, audio = section(config, "text_config", path), section(config, "audio_config", path)
+        if tied_head is None:
+            tied_head = bool((text if original else config).get("tie_word_embeddings", True))
+        decoder = Qwen3Dims.from_config(text, path, tied_head=tied_head)
+        encoder = AudioDims.from_config(audio, path)
+        if encoder.out_width != decoder.width:
+            width = f"the decoder's hidden_size ({decoder.width})"
+            raise CheckpointError.of(path, "output_dim", width, encoder.out_width)
+        audio_token = whole_number(config, path, "audio_token_id")
+        if audio_token >= decoder.vocab:
+            below = f"less than vocab_size ({decoder.vocab})"
+            raise CheckpointError.of(path, "audio_token_id", below, audio_token)
+        names = _ORIGINAL if original else _HUGGING_FACE
+        return cls(path, outer, config, names, decoder, encoder, audio_token)
+
+
 @dataclass(eq=False)
 class Qwen3AsrModel:
     """encoder: log-mel windows to embeddings. decoder: everything else, see `Qwen3Model`.
@@ -81,39 +120,23 @@ class Qwen3AsrModel:
 
         half: see `read_weights`.
         """
-        path = folder / "config.json"
-        outer = read_json(path)
-        original = isinstance(outer.get("thinker_config"), dict)
-        names = _ORIGINAL if original else _HUGGING_FACE
-        config = outer["thinker_config"] if original else outer
-        text, audio = section(config, "text_config", path), section(config, "audio_config", path)
-        tied = text if original else config
-        decoder_dims = Qwen3Dims.from_config(
-            text, path, tied_head=bool(tied.get("tie_word_embeddings", True))
-        )
-        audio_dims = AudioDims.from_config(audio, path)
-        if audio_dims.out_width != decoder_dims.width:
-            width = f"the decoder's hidden_size ({decoder_dims.width})"
-            raise CheckpointError.of(path, "output_dim", width, audio_dims.out_width)
-        audio_token = whole_number(config, path, "audio_token_id")
-        if audio_token >= decoder_dims.vocab:
-            below = f"less than vocab_size ({decoder_dims.vocab})"
-            raise CheckpointError.of(path, "audio_token_id", below, audio_token)
+        shape = AsrShape.from_folder(folder)
+        names = shape.names
         reader = CheckpointReader(folder, **loading)
         source = WeightSource(reader)
         with torch.inference_mode():
             audio_weights = read_audio_weights(
-                source, audio_dims, tower=names.tower, up=names.up, down=names.down
+                source, shape.encoder, tower=names.tower, up=names.up, down=names.down
             )
             weights = read_weights(
-                reader, decoder_dims, body=names.body, head=names.head, half=half
+                reader, shape.decoder, body=names.body, head=names.head, half=half
             )
-        reader.finish(ignore=tied_copy(decoder_dims, names.head))
+        reader.finish(ignore=tied_copy(shape.decoder, names.head))
         return cls(
-            AudioEncoder(audio_dims, audio_weights),
-            Qwen3Model(decoder_dims, weights),
-            audio_token,
-            end_tokens(folder, outer, config, default=(151_643, 151_645)),
+            AudioEncoder(shape.encoder, audio_weights),
+            Qwen3Model(shape.decoder, weights),
+            shape.audio_token,
+            end_tokens(folder, shape.outer, shape.config, default=(151_643, 151_645)),
             source.num_parameters + weights.num_parameters,
         )
 

@@ -135,11 +135,14 @@ def read_weights(
     *,
     body: str = "model",
     head: str = "lm_head",
+    labels: int | None = None,
     half_head: bool = False,
     half: bool = False,
 ) -> Qwen3Weights:
     """Takes the decoder's tensors; body, head: their names up to `.embed_tokens`, `.weight`.
 
+    labels: how many the head tells apart, where it classifies tokens instead of foretelling them;
+    it is not tied then and may have a bias.
     half_head: a bfloat16 head on a CPU is kept in float16, which takes as much memory and holds
     every such number but the tiniest. One row takes 0.6 times as long and has more exact logits;
     4 rows take as long, and 16 rows, a draft's, 1.7 times.
@@ -150,12 +153,20 @@ def read_weights(
     """
     source = WeightSource(reader, half=half)
     tokens = source.take(f"{body}.embed_tokens.weight", dims.vocab, dims.width)
-    own_head = tokens if dims.tied_head else source.take(f"{head}.weight", dims.vocab, dims.width)
+    bias: Tensor | None = None
+    if labels is not None:
+        own_head = source.take(f"{head}.weight", labels, dims.width)
+        if f"{head}.bias" in reader:
+            bias = source.take(f"{head}.bias", labels)
+    elif dims.tied_head:
+        own_head = tokens
+    else:
+        own_head = source.take(f"{head}.weight", dims.vocab, dims.width)
     return Qwen3Weights(
         tokens=tokens,
         layers=[_layer(source, dims, f"{body}.layers.{i}") for i in range(dims.layers)],
         norm=source.take(f"{body}.norm.weight", dims.width),
-        head=_half(own_head) if half_head else pack_linear(own_head),
+        head=_half(own_head) if half_head else pack_linear(own_head, bias),
         num_parameters=source.num_parameters,
     )
 

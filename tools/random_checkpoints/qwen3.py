@@ -113,6 +113,27 @@ def build_served_qwen3_asr(folder: Path, *, seed: int = 0, **audio: Any) -> Any:
     return save_model(Qwen3ASRForConditionalGeneration(config), folder, seed)
 
 
+def build_random_qwen3_aligner(
+    folder: Path, *, seed: int = 0, labels: int = 30, bias: bool = False
+) -> Any:
+    """A random Qwen3-ForcedAligner with a tokenizer that its ids fit; transformers' model of it."""
+    ids = write_qwen_tokenizer(folder)
+    from transformers import Qwen3ASRConfig, Qwen3ASRForTokenClassification
+
+    settings: dict[str, Any] = {"token_classification_bias": bias, "num_labels": labels}
+    config = Qwen3ASRConfig(
+        text_config={"model_type": "qwen3", **TEXT, "vocab_size": max(ids.values()) + 1},
+        audio_config={"model_type": "qwen3_asr_encoder", **AUDIO},
+        audio_token_id=ids["<|audio_pad|>"],
+        timestamp_token_id=ids["<timestamp>"],
+        eos_token_id=[ids["<|endoftext|>"], ids["<|im_end|>"]],
+        pad_token_id=ids["<|endoftext|>"],
+        **settings,
+    )
+    make: Any = Qwen3ASRForTokenClassification
+    return save_model(make(config), folder, seed)
+
+
 def save_model(model: Any, folder: Path, seed: int) -> Any:
     """Weights large enough for attention to choose and for logits to differ, then written."""
     generator = torch.Generator().manual_seed(seed)

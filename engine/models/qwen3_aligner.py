@@ -1,0 +1,161 @@
+"""Qwen3-ForcedAligner (Qwen team, 2026): when each word of a known text was said.
+
+Qwen3-ASR's encoder and decoder with another head: behind each word of the text stand two markers,
+and the head says for each which 80 ms of the audio it is, the word's start and its end. All in one
+pass; nothing is generated. It loads in both forms, as Qwen3-ASR does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor
+
+from lookhear.engine.checkpoints.loader import (
+    CheckpointError,
+    CheckpointReader,
+    Loading,
+    read_json,
+    whole_number,
+)
+from lookhear.engine.models.audio_encoder import AudioEncoder, read_audio_weights
+from lookhear.engine.models.layers import WeightSource
+from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.models.qwen3_asr import AsrShape
+from lookhear.engine.models.qwen3_weights import read_weights
+from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.cache import PagedBatch
+
+STEP_MS = 80.0  # of a label, where the checkpoint says nothing
+_HUGGING_FACE_HEAD = "score"
+
+
+@dataclass(eq=False)
+class Qwen3AlignerModel:
+    """decoder: its head has a logit for each label. audio_token, marker: ids of the placeholder of
+    audio and of what stands for a time. step_ms: milliseconds that a label stands for."""
+
+    encoder: AudioEncoder
+    decoder: Qwen3Model
+    audio_token: int
+    marker: int
+    labels: int
+    step_ms: float
+    num_parameters: int
+
+    @classmethod
+    def from_folder(cls, folder: Path, **loading: Unpack[Loading]) -> Qwen3AlignerModel:
+        """Loads a Hugging Face folder of either form; raises `CheckpointError`."""
+        shape = AsrShape.from_folder(folder, tied_head=True)  # a text's next token is not asked for
+        original = shape.config is not shape.outer
+        names, dims = shape.names, shape.decoder
+        labels = _labels(shape)
+        marker = whole_number(shape.outer, shape.path, "timestamp_token_id")
+        if marker >= dims.vocab or marker == shape.audio_token:
+            expected = f"less than vocab_size ({dims.vocab}), not audio_token_id"
+            raise CheckpointError.of(shape.path, "timestamp_token_id", expected, marker)
+        reader = CheckpointReader(folder, **loading)
+        source = WeightSource(reader)
+        with torch.inference_mode():
+            audio_weights = read_audio_weights(
+                source, shape.encoder, tower=names.tower, up=names.up, down=names.down
+            )
+            head = names.head if original else _HUGGING_FACE_HEAD
+            weights = read_weights(reader, dims, body=names.body, head=head, labels=labels)
+        reader.finish()
+        return cls(
+            AudioEncoder(shape.encoder, audio_weights),
+            Qwen3Model(dims, weights),
+            shape.audio_token,
+            marker,
+            labels,
+            _step_ms(folder, shape.outer),
+            source.num_parameters + weights.num_parameters,
+        )
+
+    @torch.inference_mode()
+    def classify(self, texts: Sequence[Sequence[int]], audios: Sequence[Tensor]) -> list[Tensor]:
+        """Reads several prompts in one pass, each of itself alone.
+
+        texts: tokens of each prompt, `audio_token` where its audio belongs. audios: log-mel of
+        each, [mels, frames]. Returns for each [markers, labels] float32, logits of its markers in
+        their order.
+        """
+        assert len(texts) == len(audios) >= 1, (len(texts), len(audios))
+        rows = self._encode(audios)
+        tokens = torch.tensor([token for text in texts for token in text])
+        places = (tokens == self.audio_token).nonzero().squeeze(1)
+        assert len(places) == len(rows), (len(places), len(rows))
+        device = self.decoder.device
+        inputs = self.decoder.embed(tokens.to(device))
+        inputs.index_copy_(0, places.to(device), rows.to(inputs.dtype))
+        batch, num_blocks = _batch([len(text) for text in texts])
+        hidden = self.decoder.forward(
+            inputs, _on(batch, device), self.decoder.new_cache(num_blocks)
+        )
+        asked = tokens == self.marker
+        counts = [sum(token == self.marker for token in text) for text in texts]
+        return list(torch.split(self.decoder.logits(hidden[asked.to(device)]), counts))
+
+    def _encode(self, audios: Sequence[Tensor]) -> Tensor:
+        """Embeddings of all windows of all audios, one after another: [tokens, width]."""
+        device, dtype = self.decoder.device, self.encoder.dtype
+        windows = [w for audio in audios for w in self.encoder.split(audio.to(device, dtype))]
+        return torch.cat(self.encoder.encode_windows(windows))
+
+
+def _labels(shape: AsrShape) -> int:
+    """How many times the head tells apart."""
+    if "classify_num" in shape.config:
+        return whole_number(shape.config, shape.path, "classify_num")
+    # transformers writes a name for each where there are not two of them.
+    named: Any = shape.config.get("id2label")
+    if isinstance(named, dict) and named:
+        return len(named)
+    return whole_number(shape.config, shape.path, "num_labels")
+
+
+def _step_ms(folder: Path, outer: dict[str, Any]) -> float:
+    """The original form has it in config.json, Hugging Face's beside the processor's settings."""
+    for name in ("config.json", "processor_config.json"):
+        found = read_json(folder / name, required=False) if name != "config.json" else outer
+        if (value := found.get("timestamp_segment_time")) is not None:
+            if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+                raise CheckpointError.of(
+                    folder / name, "timestamp_segment_time", "milliseconds > 0", value
+                )
+            return float(value)
+    return STEP_MS
+
+
+def _batch(lengths: Sequence[int]) -> tuple[PagedBatch, int]:
+    """Rows of so many tokens, each in blocks of its own, and how many blocks that makes."""
+    blocks = [-(-length // BLOCK_TOKENS) for length in lengths]
+    tables = torch.zeros(len(lengths), max(blocks), dtype=torch.int64)
+    slots, first = [], 1  # block 0 is nobody's
+    for row, (length, count) in enumerate(zip(lengths, blocks, strict=True)):
+        tables[row, :count] = torch.arange(first, first + count)
+        slots.append(first * BLOCK_TOKENS + torch.arange(length))
+        first += count
+    batch = PagedBatch(
+        positions=torch.cat([torch.arange(length) for length in lengths]),
+        slots=torch.cat(slots),
+        block_tables=tables,
+        past_lengths=torch.zeros(len(lengths), dtype=torch.int64),
+        query_lengths=torch.tensor(list(lengths)),
+    )
+    return batch, first
+
+
+def _on(batch: PagedBatch, device: torch.device) -> PagedBatch:
+    return PagedBatch(
+        batch.positions.to(device),
+        batch.slots.to(device),
+        batch.block_tables.to(device),
+        batch.past_lengths.to(device),
+        batch.query_lengths.to(device),
+    )
