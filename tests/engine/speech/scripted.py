@@ -65,6 +65,9 @@ class SpeltTokens:
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return ((999, *earlier, 998) if earlier else (998,)), (997,)
 
+    def expected(self, words: tuple[str, ...]) -> None:
+        assert not words, "nobody expects anything in a script"
+
 
 class Speech:
     """words[i] is said from times[i][0] to times[i][1] seconds. before: what was said in the turn
