@@ -97,8 +97,7 @@ class EngineCore:
         match message:
             case CloseSession(session):
                 self._desk.close(session)
-                for key in self._sessions.pop(session, set()).copy():
-                    self.drop(key)
+                self.drop_session(session)
             case Ping(number):
                 self._events.append(Pong(number, self.stats()))
             case _:
@@ -156,6 +155,11 @@ class EngineCore:
         if session is not None and session in self._sessions:
             self._sessions[session].discard(key)
             self._departed.append((key, session))
+
+    def drop_session(self, session: str) -> None:
+        """All owners of a session; nobody is told that they left."""
+        for key in self._sessions.pop(session, set()).copy():
+            self.drop(key)
 
     def drop_if_done(self, key: str) -> None:
         """Forget an owner that has said all it had to say."""

@@ -11,8 +11,9 @@ from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import Family, Parts, acceleration_of, chosen_dtype
 from lookhear.engine.families.speech import Caution, live_config, speech_parts
-from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
 from lookhear.engine.speech.earlier import EarlierRule
+from lookhear.engine.speech.file import Section
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.transcriber import Transcriber
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
@@ -79,11 +80,15 @@ def build(
         behind = max(0, window.longest - window.margin - live.lead_in - live.cap - 2 * live.search)
         longest_before = min(EARLIER_SECONDS * SAMPLE_RATE, behind)
         earlier = EarlierRule(longest_before, longest_before // 2, SAMPLES_PER_POSITION)
+
+    def start_file(message: TranscribeFile, section: Section | None = None) -> WhisperFile:
+        return WhisperFile(message, prompter, whole, cap, section)
+
     transcriber = Transcriber(
         live,
         prompter.languages,
         partial(WhisperRecognizer, prompter, window),
-        partial(WhisperFile, prompter=prompter, window=whole, cap=cap),
+        start_file,
         translates=bool(prompter.languages),
         has_word_times=True,
         earlier=earlier,

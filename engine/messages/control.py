@@ -139,9 +139,9 @@ class Pong:
 @dataclass(frozen=True, slots=True)
 class RequestDone:
     """A tick, a window of a file or an answer was computed; what comes of it follows. work: the
-    turn or answer, or the file, which has no session. priority: `live` or `batch`. waited: seconds
-    from the moment at which it was wanted to its first step. took: seconds from there, which steps
-    for others are part of.
+    turn or answer; or the file, which has no session; or a section of a long one, whose session is
+    the file. priority: `live` or `batch`. waited: seconds from the moment at which it was wanted to
+    its first step. took: seconds from there, which steps for others are part of.
     """
 
     session: str

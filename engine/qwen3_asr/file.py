@@ -11,7 +11,7 @@ from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
 from lookhear.engine.paged.request import PagedRequest
 from lookhear.engine.qwen3_asr.recognizer import AsrConfig, AsrRecognizer
-from lookhear.engine.speech.file import FileTranscription
+from lookhear.engine.speech.file import FileTranscription, Section
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Stretch
 from lookhear.engine.speech.text.sentences import sentences
@@ -23,8 +23,14 @@ class AsrFile(FileTranscription):
     """A sentence is a segment. The model tells no times, so when one ended is guessed from its
     length among the others of its piece, and from where nobody spoke."""
 
-    def __init__(self, message: TranscribeFile, recognizer: AsrRecognizer, cap: int) -> None:
-        super().__init__(message, cap, recognizer.decode_bytes)
+    def __init__(
+        self,
+        message: TranscribeFile,
+        recognizer: AsrRecognizer,
+        cap: int,
+        section: Section | None = None,
+    ) -> None:
+        super().__init__(message, cap, recognizer.decode_bytes, section)
         self._recognizer = recognizer
         self._language = message.settings.language
 
@@ -35,7 +41,8 @@ class AsrFile(FileTranscription):
 
     def cost(self) -> Cost:
         """Of the next piece."""
-        return self._recognizer.cost(self._position, self._plan_end() - self._position, 0)
+        end = self._plan_end(self._position)
+        return self._recognizer.cost(self._position, end - self._position, 0)
 
     def _request(self, samples: NDArray[np.float32]) -> PagedRequest:
         self._stretch = Stretch(
@@ -74,7 +81,8 @@ class AsrFile(FileTranscription):
             )
             text = data.decode("utf-8", "replace")
             if text.strip():
-                if self._segments and self._language not in UNSPACED_LANGUAGES:
+                is_first = self._start == 0 and not self.heard.segments
+                if not is_first and self._language not in UNSPACED_LANGUAGES:
                     text = " " + text.lstrip()
                 self._add(part, text, begins / SAMPLE_RATE, max(begins, over) / SAMPLE_RATE)
             begins = max(begins, following)
@@ -86,8 +94,8 @@ def asr_transcriber(
 ) -> Transcriber:
     """languages: ISO codes it was trained for. cap: longest piece of a file, samples."""
 
-    def start_file(message: TranscribeFile) -> AsrFile:
+    def start_file(message: TranscribeFile, section: Section | None = None) -> AsrFile:
         recognizer = AsrRecognizer(config, message.settings, message.temperature)
-        return AsrFile(message, recognizer, cap)
+        return AsrFile(message, recognizer, cap, section)
 
     return Transcriber(live, languages, partial(AsrRecognizer, config), start_file)

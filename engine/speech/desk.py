@@ -25,6 +25,7 @@ from lookhear.engine.messages import (
 )
 from lookhear.engine.speech.earlier import EarlierSegment
 from lookhear.engine.speech.live import LiveTurn
+from lookhear.engine.speech.sections import SIDE_BY_SIDE, LongFile, sections_of
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.speaker import Speaker
 from lookhear.engine.speech.transcriber import Transcriber, settings_error, too_long
@@ -47,6 +48,7 @@ class SpeechDesk:
         self._max_samples = family.max_samples
         self._max_live_turns = max_live_turns
         self._speakers: dict[str, Speaker] = {}
+        self._files: dict[str, LongFile] = {}  # those in sections, each of which is an owner
 
     def take(self, message: Message, core: EngineCore) -> list[Event]:
         """See `Desk`."""
@@ -66,7 +68,7 @@ class SpeechDesk:
             case TranscribeFile():
                 return self._start_file(message, core)
             case CancelFile(request):
-                core.drop(request)
+                self._cancel_file(request, core)
             case ExpectSpeech(session) if self._admission is not None:
                 self._admission.enter(session)
             case RecallLanguage(session, candidates, belief):
@@ -85,7 +87,9 @@ class SpeechDesk:
             self._admission.leave(session)
 
     def left(self, key: str, session: str, core: EngineCore) -> list[Event]:
-        """See `Desk`: the session's next turn is heard."""
+        """See `Desk`: the session's next turn is heard; or more of a file, as if it were one."""
+        if (file := self._files.get(session)) is not None:
+            return self._go_on(session, file, core)
         speaker = self._speakers.get(session)
         if speaker is None or speaker.turn(key) is None:
             return []
@@ -184,16 +188,40 @@ class SpeechDesk:
 
     def _start_file(self, message: TranscribeFile, core: EngineCore) -> list[Event]:
         error = settings_error(self._family, self._name, message.settings)
-        if error is None and core.owner(message.request) is not None:
+        is_known = message.request in self._files or core.owner(message.request) is not None
+        if error is None and is_known:
             error = ("duplicate_request", f"request: {message.request!r} is running already")
         error = error or too_long(len(message.samples), self._family.max_samples)
         if error is not None:
             return [FileFailed(message.request, *error)]
         job = self._family.start_file(message)
+        sections = sections_of(job)
+        if len(sections) > 1:
+            detects = bool(self._family.languages) and message.settings.language is None
+            file = LongFile(message, sections, self._family.start_file, detects=detects)
+            self._files[message.request] = file
+            return self._go_on(message.request, file, core)
         core.add(message.request, Priority.BATCH, job)
         events = job.settle()
         core.drop_if_done(message.request)
         return events
+
+    def _go_on(self, request: str, file: LongFile, core: EngineCore) -> list[Event]:
+        """Sections that are heard next. While somebody speaks it is one at a time: each has the
+        encoder read a window, which ticks wait for."""
+        if file.is_done:
+            self._cancel_file(request, core)
+            return []
+        for owner in file.begin(1 if core.count(LiveTurn) else SIDE_BY_SIDE):
+            core.add(owner.key, Priority.BATCH, owner, request)
+        return []
+
+    def _cancel_file(self, request: str, core: EngineCore) -> None:
+        """With all its sections, or the one owner that it is."""
+        if self._files.pop(request, None) is None:
+            core.drop(request)
+        else:
+            core.drop_session(request)
 
 
 def _key(session: str, turn: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,33 +29,82 @@ from lookhear.engine.speech.text.word_times import loud_stretches, voiced_span, 
 SHORTEST = SAMPLE_RATE // 50  # samples; what is left of a recording and not worth hearing
 
 
+class Section(NamedTuple):
+    """A part of a recording that is heard by itself: the samples [start, end) of `audio`."""
+
+    audio: CondensedAudio
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Heard:
+    """What was heard so far. audio_tokens, text_tokens: that the model has read for it."""
+
+    segments: list[Segment] = field(default_factory=list)
+    words: list[Word] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    audio_tokens: int = 0
+    text_tokens: int = 0
+
+    def add(self, other: Heard) -> None:
+        """What was heard behind it."""
+        self.segments += other.segments
+        self.words += other.words
+        self.logprobs += other.logprobs
+        self.audio_tokens += other.audio_tokens
+        self.text_tokens += other.text_tokens
+
+    def answer(self, message: TranscribeFile, language: str | None) -> FileTranscribed:
+        """If that is all. language: ISO code, None if it is not known."""
+        text = "".join(segment.text for segment in self.segments).strip()
+        return FileTranscribed(
+            message.request,
+            text,
+            language,
+            len(message.samples) / SAMPLE_RATE,
+            self.segments,
+            self.words,
+            sum(len(segment.tokens) for segment in self.segments),
+            told_logprobs(self.logprobs, text) if message.settings.logprobs else None,
+            self.audio_tokens,
+            self.text_tokens,
+        )
+
+
 class FileTranscription(ABC):
     """Turns `TranscribeFile` into `FileProgress`* and `FileTranscribed`; satisfies `Owner`. How a
     piece is asked about, and how much of it an answer covers, is the checkpoint's business.
     Positions and times are those of the audio without its long pauses, until `_add` puts them back.
 
     cap: longest piece in samples, cut in the last pause of its second half, or at the quietest
-    place. decode_bytes: UTF-8 bytes of several tokens.
+    place. decode_bytes: UTF-8 bytes of several tokens. section: what to hear of it; None: all.
     """
 
     is_urgent = False  # nobody waits for a file as for an answer
 
-    def __init__(self, message: TranscribeFile, cap: int, decode_bytes: DecodeBytes) -> None:
+    def __init__(
+        self,
+        message: TranscribeFile,
+        cap: int,
+        decode_bytes: DecodeBytes,
+        section: Section | None = None,
+    ) -> None:
         self._message = message
         self._cap = cap
         self._decode_bytes = decode_bytes
-        self._audio = CondensedAudio(message.samples, message.speech)
+        if section is None:
+            audio = CondensedAudio(message.samples, message.speech)
+            section = Section(audio, 0, len(audio.samples))
+        self._audio, self._start, self._end = section
         # Where words may be, as far as it can be known.
         self._voiced = self._audio.speech
         if message.speech is None and message.settings.words:
             self._voiced = loud_stretches(message.samples)
-        self._position = 0  # samples that are done with
-        self._end: int | None = None  # of the piece in flight
-        self._segments: list[Segment] = []
-        self._words: list[Word] = []
-        self._logprobs: list[TokenLogprob] = []
+        self._position = self._start  # the samples before it are done with
+        self._until: int | None = None  # end of the piece in flight
+        self.heard = Heard()
         self._told = 0  # segments of which progress was told
-        self._read = (0, 0)  # audio and text tokens, by all requests so far
         self.is_done = False
 
     @property
@@ -81,71 +130,85 @@ class FileTranscription(ABC):
 
     # --- the owner -------------------------------------------------------------------------------
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether nothing is left to hear."""
+        return self._until is None and self._end - self._position < SHORTEST
+
+    @property
+    def seconds(self) -> float:
+        """Of the recording, that are done with; all before the section are."""
+        if self.is_heard and self._end == len(self._audio.samples):
+            return len(self._message.samples) / SAMPLE_RATE
+        return self._audio.end_time(self._position / SAMPLE_RATE)
+
     def wants_request(self) -> bool:
         """Whether there is more to hear, and nothing in flight."""
-        return not self.is_done and self._end is None and self._remaining() >= SHORTEST
+        return not self.is_done and self._until is None and not self.is_heard
 
     def make_request(self) -> Any:
         """About the next piece."""
-        assert self._end is None and not self.is_done
-        self._end = self._plan_end()
-        request = self._request(self._audio.samples[self._position : self._end])
+        assert self._until is None and not self.is_done
+        self._until = self._plan_end(self._position)
+        request = self._request(self._audio.samples[self._position : self._until])
         audio, text = self._size(request)
-        self._read = self._read[0] + audio, self._read[1] + text
+        self.heard.audio_tokens += audio
+        self.heard.text_tokens += text
         return request
 
-    def absorb(self, result: Result) -> list[Event]:
-        """The piece in flight was heard."""
-        assert self._end is not None
-        done = self._hear(result, self._end - self._position)
+    def take(self, result: Result) -> bool:
+        """The piece in flight was heard. Returns whether that gets on, or it is heard again."""
+        assert self._until is not None
+        done = self._hear(result, self._until - self._position)
         self._position += done
-        self._end = None
-        told = self._progress() if done and self._message.tells_progress else []
+        self._until = None
+        return done > 0
+
+    def absorb(self, result: Result) -> list[Event]:
+        """The same, and what is told of it."""
+        gets_on = self.take(result)
+        told = self._progress() if gets_on and self._message.tells_progress else []
         return [*told, *self.settle()]
 
     def _progress(self) -> list[Event]:
-        new, self._told = self._segments[self._told :], len(self._segments)
+        segments = self.heard.segments
+        new, self._told = segments[self._told :], len(segments)
         duration = len(self._message.samples) / SAMPLE_RATE
-        is_over = self._remaining() < SHORTEST
-        seconds = duration if is_over else self._audio.end_time(self._position / SAMPLE_RATE)
-        return [FileProgress(self._message.request, new, seconds, duration)]
+        return [FileProgress(self._message.request, new, self.seconds, duration)]
 
     def settle(self) -> list[Event]:
         """The answer, if all was heard."""
-        if self.is_done or self._end is not None or self._remaining() >= SHORTEST:
+        if self.is_done or not self.is_heard:
             return []
         self.is_done = True
-        text = "".join(segment.text for segment in self._segments).strip()
-        wanted = self._message.settings.logprobs
-        return [
-            FileTranscribed(
-                self._message.request,
-                text,
-                self.language,
-                len(self._message.samples) / SAMPLE_RATE,
-                self._segments,
-                self._words,
-                sum(len(segment.tokens) for segment in self._segments),
-                told_logprobs(self._logprobs, text) if wanted else None,
-                *self._read,
-            )
-        ]
+        return [self.heard.answer(self._message, self.language)]
 
     def fail(self, code: str, message: str) -> list[Event]:
         """The piece in flight could not be heard."""
         self.is_done = True
         return [FileFailed(self._message.request, code, message)]
 
+    def sections(self, least: int) -> list[Section]:
+        """It, cut where pieces end in pauses: the first piece, then parts of so many samples at
+        least. Where nobody knows when somebody speaks it is not cut."""
+        found: list[Section] = []
+        begin = at = self._start
+        while self._message.speech is not None and self._end - at >= SHORTEST:
+            at = self._plan_end(at)
+            wanted = least if found else SHORTEST
+            is_apart = at < self._end and self._audio.spoken(at - 1, at + 1) == 0
+            if is_apart and at - begin >= wanted and self._end - at >= least:
+                found.append(Section(self._audio, begin, at))
+                begin = at
+        return [*found, Section(self._audio, begin, self._end)]
+
     # --- pieces ----------------------------------------------------------------------------------
 
-    def _remaining(self) -> int:
-        return len(self._audio.samples) - self._position
-
-    def _plan_end(self) -> int:
-        """Where the next piece ends, in samples."""
-        if self._remaining() <= self._cap:
-            return len(self._audio.samples)
-        low, high = self._position + self._cap // 2, self._position + self._cap
+    def _plan_end(self, begin: int) -> int:
+        """Where a piece that begins there ends, in samples."""
+        if self._end - begin <= self._cap:
+            return self._end
+        low, high = begin + self._cap // 2, begin + self._cap
         pause = self._audio.last_pause(low, high)
         return low + quietest(self._audio.samples[low:high]) if pause is None else pause
 
@@ -162,7 +225,7 @@ class FileTranscription(ABC):
         audio = self._audio
         start, end = voiced_span(start, end, audio.speech)
         mean = sum(said.logprobs) / len(said.logprobs)
-        self._segments.append(
+        self.heard.segments.append(
             Segment(
                 text,
                 audio.start_time(start),
@@ -175,7 +238,7 @@ class FileTranscription(ABC):
         )
         if self._message.settings.logprobs:
             told = said.token_logprobs(lambda token: self._decode_bytes([token]))
-            self._logprobs += told_logprobs(told, text)
+            self.heard.logprobs += told_logprobs(told, text)
         for w in voiced_words(said.words(self._decode_bytes, self.language), self._voiced):
             begun, over = audio.start_time(w.start), audio.end_time(w.end)
-            self._words.append(replace(w, start=begun, end=max(begun, over)))
+            self.heard.words.append(replace(w, start=begun, end=max(begun, over)))

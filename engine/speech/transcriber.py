@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
-from lookhear.engine.core.owner import Owner
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     StartTurn,
@@ -13,10 +13,19 @@ from lookhear.engine.messages import (
     TranscriptionSettings,
 )
 from lookhear.engine.speech.earlier import EarlierRule, EarlierSpeech
+from lookhear.engine.speech.file import FileTranscription, Section
 from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer
 from lookhear.engine.speech.session_language import SessionLanguage
+
+
+class StartFile(Protocol):
+    """Who reads a file, or a section of it."""
+
+    def __call__(
+        self, message: TranscribeFile, section: Section | None = None
+    ) -> FileTranscription: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,7 @@ class Transcriber:
     live: LiveConfig
     languages: list[str]
     recognizer: Callable[[TranscriptionSettings], Recognizer]
-    start_file: Callable[[TranscribeFile], Owner]
+    start_file: StartFile
     translates: bool = False
     has_word_times: bool = False
     earlier: EarlierRule = EarlierRule()

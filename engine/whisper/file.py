@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
-from lookhear.engine.speech.file import FileTranscription
+from lookhear.engine.speech.file import FileTranscription, Section
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.whisper.attempts import Attempt, Attempts
 from lookhear.engine.whisper.file_language import LanguageTrial
@@ -44,8 +44,9 @@ class WhisperFile(FileTranscription):
         prompter: WhisperPrompter,
         window: WindowRule,
         cap: int | None,
+        section: Section | None = None,
     ) -> None:
-        super().__init__(message, cap or window.longest, prompter.decode_bytes)
+        super().__init__(message, cap or window.longest, prompter.decode_bytes, section)
         self._prompter = prompter
         self._window = window
         self._slides = cap is None
@@ -62,17 +63,17 @@ class WhisperFile(FileTranscription):
 
     def cost(self) -> Cost:
         """Of the next window."""
-        return Cost(self._window.window(self._plan_end() - self._position))
+        return Cost(self._window.window(self._plan_end(self._position) - self._position))
 
-    def _plan_end(self) -> int:
+    def _plan_end(self, begin: int) -> int:
         if not self._slides:
             # A short window costs what it is long, so it may hold a sentence.
-            pause = self._audio.next_pause(self._position, SENTENCE_PAUSE)
-            return min(super()._plan_end(), pause or self._position + self._cap)
-        end = min(self._position + self._cap, len(self._audio.samples))
-        if end == len(self._audio.samples):
+            pause = self._audio.next_pause(begin, SENTENCE_PAUSE)
+            return min(super()._plan_end(begin), pause or begin + self._cap)
+        end = min(begin + self._cap, self._end)
+        if end == self._end:
             return end
-        return self._audio.last_pause(self._position + self._cap * 2 // 3, end) or end
+        return self._audio.last_pause(begin + self._cap * 2 // 3, end) or end
 
     def _request(self, samples: NDArray[np.float32]) -> WhisperRequest:
         settings = self._message.settings
@@ -135,11 +136,7 @@ class WhisperFile(FileTranscription):
         if self._language is None and heard.tokens:  # silence has no language
             self._language = chosen.language
         # Nobody speaks on where the window ends: its last segment is complete.
-        is_whole = (
-            not self._slides
-            or end == len(self._audio.samples)
-            or self._audio.spoken(end - 1, end + 1) == 0
-        )
+        is_whole = not self._slides or end == self._end or self._audio.spoken(end - 1, end + 1) == 0
         pieces, moved = split_segments(
             heard.tokens, self._prompter.timestamp_seconds, keep_open=is_whole
         )

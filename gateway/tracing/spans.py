@@ -181,7 +181,8 @@ class TracedEngine:
 
     def _computed(self, done: RequestDone) -> None:
         """The clocks of engine and gateway differ, so its times are counted back from now."""
-        parent = self._span(done.session, done.work) or self._files.get(done.work)
+        file = self._files.get(done.work) or self._files.get(done.session)
+        parent = self._span(done.session, done.work) or file
         if parent is None or not isinstance(parent, ReadableSpan):  # or one that nobody keeps
             return
         now = time.time_ns()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import httpx
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -10,6 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from lookhear.engine.client.errors import EngineRequestError
+from lookhear.engine.messages import RequestDone
 from tests.gateway.chatting import ask, user
 from tests.gateway.fake_engine import FakeEngine, transcript
 from tests.gateway.files.test_http import wav
@@ -111,6 +114,24 @@ async def test_a_file_and_a_refused_one(kept: Kept) -> None:
     windows = [span for span in kept.all if span.name == "window"]
     assert [kept.parent(window) for window in windows] == [good]  # the other was not begun
     assert bad.status.status_code is StatusCode.ERROR
+
+
+async def test_a_window_of_a_section_belongs_to_its_file(kept: Kept) -> None:
+    engine = FakeEngine()
+    engine.file_gate = asyncio.Event()
+    async with running(engine=engine, traces=kept.provider) as it:
+        async with httpx.AsyncClient(base_url=it.http, headers=ASKS, trust_env=False) as http:
+            sent = {"file": ("a.wav", wav(1.0))}
+            asked = asyncio.create_task(http.post("/v1/audio/transcriptions", files=sent))
+            await engine.wait_for(lambda: bool(engine.files))
+            [file] = engine.files
+            done = RequestDone(file.request, "3", "batch", 0.0, 0.5)
+            engine.on_request(file.settings.model, done)
+            engine.file_gate.set()
+            await asked
+    [whole] = [span for span in kept.all if span.name == "file"]
+    windows = [span for span in kept.all if span.name == "window"]
+    assert [kept.parent(window) for window in windows] == [whole, whole]
 
 
 async def test_what_is_open_when_the_engine_dies_or_the_client_leaves_ends(kept: Kept) -> None:
