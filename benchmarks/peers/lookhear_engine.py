@@ -65,6 +65,7 @@ def load_reader(options: Options) -> Read:
     """Files of any length: voices first, then the engine core, as /v1/audio/transcriptions."""
     config = EngineConfig(model=options.folder, dtype=options.mode, threads=options.threads)
     core = build_core(config, lambda stage, share: None).core
+    keep_freed_memory()  # as the engine's process does
     settings = TranscriptionSettings(model=options.folder, language=options.language)
     silero = SileroModel()
 

@@ -200,7 +200,8 @@ class TranscribeFile:
     speech: where a voice detector heard somebody, as (first sample, end), in order and apart; what
     is far from all of it is not transcribed. None: nobody listened for voices, so all of it is.
     temperature: 0 for the likeliest text, and sampling where that fails. tells_progress: wants
-    `FileProgress`, too.
+    `FileProgress`, too. continues: another one said what was in front of it, so its text begins as
+    that of a later segment does.
     """
 
     request: str
@@ -210,6 +211,7 @@ class TranscribeFile:
     temperature: float = 0.0
     speech: list[tuple[int, int]] | None = None
     tells_progress: bool = False
+    continues: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +283,7 @@ class TurnFailed:
 @dataclass(frozen=True, slots=True)
 class FileProgress:
     """More of a recording was heard: `seconds` of its `duration` are done with. segments: the next
-    ones; joined, all that come are those of `FileTranscribed`."""
+    ones; joined, all that come are those of `FileTranscribed`. duration: 0: not known yet."""
 
     request: str
     segments: list[Segment]

@@ -81,7 +81,7 @@ class AsrFile(FileTranscription):
             )
             text = data.decode("utf-8", "replace")
             if text.strip():
-                is_first = self._start == 0 and not self.heard.segments
+                is_first = not (self._start or self.heard.segments or self._message.continues)
                 if not is_first and self._language not in UNSPACED_LANGUAGES:
                     text = " " + text.lstrip()
                 self._add(part, text, begins / SAMPLE_RATE, max(begins, over) / SAMPLE_RATE)

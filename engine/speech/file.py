@@ -57,7 +57,9 @@ class Heard:
 
     def answer(self, message: TranscribeFile, language: str | None) -> FileTranscribed:
         """If that is all. language: ISO code, None if it is not known."""
-        text = "".join(segment.text for segment in self.segments).strip()
+        text = "".join(segment.text for segment in self.segments).rstrip()
+        if not message.continues:
+            text = text.lstrip()
         return FileTranscribed(
             message.request,
             text,

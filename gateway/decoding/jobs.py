@@ -53,14 +53,19 @@ class Jobs:
 
     def recording(self, encoded: Encoded, options: Options) -> Answer:
         """[n] float32 at 16 kHz, and where somebody speaks: [k, 2] samples, if `voices` says how
-        to look (the fields of a VadConfig)."""
+        to look (the fields of a VadConfig). Of its `first_seconds` only, unless they are None."""
         voices = options["voices"]
-        loader = AudioMediaIO(max_seconds=options["max_seconds"], max_bytes=options["max_bytes"])
-        samples = loaded(loader, encoded).media.samples
+        loader = AudioMediaIO(
+            max_seconds=options["max_seconds"],
+            max_bytes=options["max_bytes"],
+            first_seconds=options["first_seconds"],
+        )
+        audio = loaded(loader, encoded).media
+        samples, told = audio.samples, {"whole": audio.is_whole}
         if voices is None:
-            return {}, [samples]
+            return told, [samples]
         speech = speech_stretches(self._silero, samples, VadConfig(**voices))
-        return {}, [samples, np.array(speech, np.int64).reshape(-1, 2)]
+        return told, [samples, np.array(speech, np.int64).reshape(-1, 2)]
 
 
 def image(encoded: Encoded, options: Options) -> Answer:

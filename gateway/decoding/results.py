@@ -39,10 +39,11 @@ class Clip:
 @dataclass(frozen=True, eq=False)
 class Recording:
     """samples: [n] float32 mono at 16 kHz; not to be written to. speech: where somebody speaks, as
-    (first sample, end); None if nobody looked."""
+    (first sample, end); None if nobody looked. is_whole: False of the beginning of one."""
 
     samples: Samples
     speech: Stretches | None
+    is_whole: bool = True
 
 
 def picture(header: Header, arrays: list[Array]) -> Picture:
@@ -57,14 +58,16 @@ def clip(header: Header, arrays: list[Array]) -> Clip:
     return Clip([_picture(name, pixels) for name, pixels in named], seconds.tolist())
 
 
-def recording(_: Header, arrays: list[Array]) -> Recording:
+def recording(header: Header, arrays: list[Array]) -> Recording:
     """Of the job "recording". Raises ParcelError."""
     samples, *found = arrays
     _check(samples.ndim == 1 and samples.dtype == np.float32, "samples", samples)
+    is_whole = bool(header["whole"])
     if not found:
-        return Recording(samples, None)
+        return Recording(samples, None, is_whole)
     _check(found[0].dtype == np.int64 and found[0].shape[1:] == (2,), "stretches", found[0])
-    return Recording(samples, [(int(begin), int(end)) for begin, end in found[0]])
+    speech = [(int(begin), int(end)) for begin, end in found[0]]
+    return Recording(samples, speech, is_whole)
 
 
 def _picture(name: object, pixels: Array) -> Picture:

@@ -58,6 +58,15 @@ class PictureBudget:
             raise ApiError(400, message, code="pictures_too_large", param=path)
 
 
+@dataclass(frozen=True, slots=True)
+class AudioFile:
+    """As it came, under the path of its place in the request. max_bytes: that it may have."""
+
+    encoded: Encoded
+    path: str
+    max_bytes: int | None
+
+
 class Decode(Protocol):
     """`Decoders.run`."""
 
@@ -112,33 +121,47 @@ class Pictures:
     async def audio(
         self, url: str, path: str, claim: Claim, voices: VadConfig | None = FILE_CONFIG
     ) -> Recording:
-        """A recording, and where somebody speaks in it. voices: see `upload`."""
-        with _told(path, "audio"):
-            encoded = await self._fetcher.load(url, self.policy, claim)
-            return await self._recording(encoded, claim, voices, self._config.max_media_bytes)
+        """A recording, and where somebody speaks in it. voices: how they are sought; None: they
+        are not."""
+        return await self.recording(await self.audio_file((path, url), claim), claim, voices)
 
     async def audio_base64(self, data: str, path: str, claim: Claim) -> Recording:
         """A whole audio file in base64."""
-        with _told(path, "audio"):
-            encoded = Encoded(data.encode("utf-8", "replace"), "the data")
-            return await self._recording(encoded, claim, FILE_CONFIG, self._config.max_media_bytes)
+        encoded = Encoded(data.encode("utf-8", "replace"), "the data")
+        file = AudioFile(encoded, path, self._config.max_media_bytes)
+        return await self.recording(file, claim, FILE_CONFIG)
 
     async def upload(
         self, file: bytes, path: str, claim: Claim, voices: VadConfig | None
     ) -> Recording:
-        """A whole audio file. voices: how they are sought; None: they are not."""
-        with _told(path, "audio"):
-            return await self._recording(Encoded(file), claim, voices, None)
+        """A whole audio file. voices: see `audio`."""
+        return await self.recording(AudioFile(Encoded(file), path, None), claim, voices)
 
-    async def _recording(
-        self, encoded: Encoded, claim: Claim, voices: VadConfig | None, max_bytes: int | None
+    async def audio_file(self, source: bytes | tuple[str, str], claim: Claim) -> AudioFile:
+        """To be decoded. source: the uploaded field `file`, or (path, URL)."""
+        if isinstance(source, bytes):
+            return AudioFile(Encoded(source), "file", None)
+        path, url = source
+        with _told(path, "audio"):
+            encoded = await self._fetcher.load(url, self.policy, claim)
+        return AudioFile(encoded, path, self._config.max_media_bytes)
+
+    async def recording(
+        self,
+        file: AudioFile,
+        claim: Claim,
+        voices: VadConfig | None,
+        first_seconds: float | None = None,
     ) -> Recording:
+        """Decoded, as far as it is wanted. voices: see `audio`."""
         options = {
             "max_seconds": self._config.max_turn_seconds,
-            "max_bytes": max_bytes,
+            "max_bytes": file.max_bytes,
+            "first_seconds": first_seconds,
             "voices": None if voices is None else asdict(voices),
         }
-        return await self._decode("recording", encoded, options, claim, results.recording)
+        with _told(file.path, "audio"):
+            return await self._decode("recording", file.encoded, options, claim, results.recording)
 
 
 @contextmanager

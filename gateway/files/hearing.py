@@ -27,11 +27,12 @@ async def heard(
     *,
     timestamps: bool,
     temperature: float = 0.0,
+    continues: bool = False,
     params: Mapping[str, str],
     on_progress: Callable[[FileProgress], None] | None = None,
 ) -> FileTranscribed:
-    """Its transcript. params: where the request sets what an engine's refusal may name.
-    on_progress: hears of the text as it is written. Raises ApiError."""
+    """Its transcript. continues: as in `TranscribeFile`. params: where the request sets what an
+    engine's refusal may name. on_progress: hears of the text as it is written. Raises ApiError."""
     samples = recording.samples
     gateway.metrics.audio_seconds.labels("file").inc(len(samples) / SAMPLE_RATE)
     message = TranscribeFile(
@@ -41,6 +42,7 @@ async def heard(
         timestamps=timestamps,
         temperature=temperature,
         speech=recording.speech,
+        continues=continues,
     )
     try:
         return await gateway.engine.transcribe_file(message, on_progress)

@@ -83,7 +83,7 @@ async def events(
         if more := heard.rstrip()[len(told) :]:
             told += more
             yield _delta(more)
-        if tells_progress:
+        if tells_progress and progress.duration:
             yield {
                 "type": "lookhear.progress",
                 "seconds": round(progress.seconds, 3),

@@ -14,9 +14,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from lookhear.engine.messages import FileTranscribed, ModelCard, TranscriptionSettings
 from lookhear.gateway.checks.checks import shown
 from lookhear.gateway.checks.models import language_code
+from lookhear.gateway.decoding.results import Recording
 from lookhear.gateway.files import subtitles
 from lookhear.gateway.files.form import boolean, ignored, text, texts
 from lookhear.gateway.files.hearing import heard
+from lookhear.gateway.files.opening import heard_from_the_first
 from lookhear.gateway.files.streaming import FileStream, FileWork, OnProgress, events
 from lookhear.gateway.files.voices import read_voices
 from lookhear.gateway.http.errors import ApiError, wrong
@@ -106,22 +108,33 @@ async def _streamed(
 async def _transcribe(
     gateway: Services, asked: FileRequest, claim: Claim, on_progress: OnProgress | None = None
 ) -> FileTranscribed:
-    async with gateway.file_slots.held(claim):
-        if isinstance(asked.file, tuple):
-            field, url = asked.file
-            recording = await gateway.pictures.audio(url, field, claim, asked.voices)
-        else:
-            recording = await gateway.pictures.upload(asked.file, "file", claim, asked.voices)
+    async def decode(first_seconds: float | None = None) -> Recording:
+        return await gateway.pictures.recording(file, claim, asked.voices, first_seconds)
+
+    async def hear(
+        recording: Recording,
+        on_progress: OnProgress | None = None,
+        language: str | None = None,
+        *,
+        continues: bool = False,
+    ) -> FileTranscribed:
         return await heard(
             gateway,
             claim,
             recording,
-            asked.settings,
+            replace(asked.settings, language=asked.settings.language or language),
             timestamps=asked.format in ("srt", "vtt", "verbose_json"),
             temperature=asked.temperature,
+            continues=continues,
             params=PARAMS,
             on_progress=on_progress,
         )
+
+    async with gateway.file_slots.held(claim):
+        file = await gateway.pictures.audio_file(asked.file, claim)
+        if on_progress is None:
+            return await hear(await decode())
+        return await heard_from_the_first(decode, hear, on_progress)
 
 
 def _answer(asked: FileRequest, result: FileTranscribed) -> Response:

@@ -22,12 +22,14 @@ Samples = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Audio:
-    """samples: [n] float32 mono at `rate` Hz; `codec` and `container` name how it was stored."""
+    """samples: [n] float32 mono at `rate` Hz; `codec` and `container` name how it was stored.
+    is_whole: whether that is all of it."""
 
     samples: Samples
     rate: int
     codec: str
     container: str
+    is_whole: bool = True
 
     @property
     def duration_s(self) -> float:
@@ -41,6 +43,7 @@ class AudioMediaIO(MediaIO[Audio]):
     target_rate: int = 16000
     max_seconds: float | None = None
     max_bytes: int | None = None
+    first_seconds: float | None = None
 
     def load_bytes(self, data: bytes) -> MediaWithBytes[Audio]:
         audio = decode_audio(
@@ -48,6 +51,7 @@ class AudioMediaIO(MediaIO[Audio]):
             target_rate=self.target_rate,
             max_seconds=self.max_seconds,
             max_bytes=self.max_bytes,
+            first_seconds=self.first_seconds,
         )
         return MediaWithBytes(audio, data)
 
@@ -58,25 +62,33 @@ def decode_audio(
     target_rate: int = 16000,
     max_seconds: float | None = None,
     max_bytes: int | None = None,
+    first_seconds: float | None = None,
 ) -> Audio:
     """Decodes a whole file: mono by mean of the channels, resampled to `target_rate`.
 
     `source` is the file's bytes, its path, or a binary file (read to its end). `containers.py` says
-    which files are taken and when one counts as truncated.
+    which files are taken and when one counts as truncated. first_seconds: no more than these, and
+    whatever follows them is not looked at; None: all.
 
     Raises MediaError for everything wrong with the content and OSError if a path cannot be read.
     """
     if isinstance(source, Path):
         check_bytes(source.stat().st_size, max_bytes)
         with source.open("rb") as file:
-            return decode_file(file, target_rate, max_seconds)
+            return decode_file(file, target_rate, max_seconds, first_seconds)
     if not isinstance(source, bytes):
         source = source.read(-1 if max_bytes is None else max_bytes + 1)
     check_bytes(len(source), max_bytes)
-    return decode_file(io.BytesIO(source), target_rate, max_seconds)
+    return decode_file(io.BytesIO(source), target_rate, max_seconds, first_seconds)
 
 
-def decode_file(file: BinaryIO, target_rate: int, max_seconds: float | None) -> Audio:
+def decode_file(
+    file: BinaryIO,
+    target_rate: int,
+    max_seconds: float | None,
+    first_seconds: float | None = None,
+) -> Audio:
+    most = None if first_seconds is None else round(first_seconds * target_rate)
     parts: list[Samples] = []
     total = 0
     with open_audio(file) as source:
@@ -88,6 +100,9 @@ def decode_file(file: BinaryIO, target_rate: int, max_seconds: float | None) -> 
                 raise MediaError(
                     "too_long", f"expected at most {max_seconds:g} s of audio; got a longer file"
                 )
+            if most is not None and total > most:
+                first = np.concatenate(parts)[:most]
+                return Audio(first, target_rate, source.codec, source.container, is_whole=False)
         return Audio(np.concatenate(parts), target_rate, source.codec, source.container)
 
 

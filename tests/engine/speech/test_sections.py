@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -160,8 +161,8 @@ def test_until_somebody_is_heard_sections_come_one_by_one() -> None:
 
 
 @cache
-def core() -> EngineCore:
-    config = EngineConfig(model="demo-whisper", threads=1)
+def core(model: str = "demo-whisper") -> EngineCore:
+    config = EngineConfig(model=model, threads=1)
     return build_core(config, lambda stage, share: None).core
 
 
@@ -235,6 +236,27 @@ def test_the_language_is_found_once() -> None:
     _, given, _ = heard(engine)
     assert isinstance(found, FileTranscribed) and isinstance(given, FileTranscribed)
     assert (found.language, found.text) == ("en", given.text)
+
+
+def test_sentences_are_apart_where_sections_meet() -> None:
+    """Qwen3-ASR writes pieces without a blank in front."""
+    samples, speech = recording()
+    wanted = TranscriptionSettings("demo-qwen3-asr", "en", logprobs=True)
+    engine = core("demo-qwen3-asr")
+    asked = TranscribeFile("f", wanted, samples, speech=speech)
+    engine.submit(asked)
+    _, done, most = heard(engine)
+    assert isinstance(done, FileTranscribed) and most > 1
+    assert done.logprobs is not None and not re.search(r"[.?!]\w", done.text)
+    assert b"".join(bytes(t.bytes) for t in done.logprobs).decode() == done.text
+    few = replace(asked, samples=samples[: speech[5][1]], speech=speech[:5])
+    engine.submit(few)
+    _, alone, _ = heard(engine)
+    engine.submit(replace(few, continues=True))
+    _, rest, _ = heard(engine)
+    assert isinstance(rest, FileTranscribed) and isinstance(alone, FileTranscribed)
+    assert alone.text and rest.text == f" {alone.text}" and rest.logprobs is not None
+    assert b"".join(bytes(t.bytes) for t in rest.logprobs).decode() == rest.text
 
 
 def test_a_cancelled_file_leaves_nothing_behind() -> None:

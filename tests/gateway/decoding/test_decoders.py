@@ -98,7 +98,12 @@ def wav(seconds: float, rate: int = 22_050) -> bytes:
 
 
 async def test_a_decoder_gives_what_a_direct_call_gives() -> None:
-    recording = {"max_seconds": 60.0, "max_bytes": None, "voices": asdict(FILE_CONFIG)}
+    recording = {
+        "max_seconds": 60.0,
+        "max_bytes": None,
+        "first_seconds": None,
+        "voices": asdict(FILE_CONFIG),
+    }
     large = Encoded(wav(5.0))
     assert len(large.data) > 256 * 1024  # handed over by a thread
     async with trial() as it:

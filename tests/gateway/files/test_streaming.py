@@ -78,6 +78,31 @@ async def test_without_news_there_is_one_delta(http: httpx.AsyncClient) -> None:
     assert delta["delta"] == done["text"] == "transcribe 1.0 seconds."
 
 
+async def test_a_long_one_is_told_from_its_first_minutes_on(
+    shared: Running, http: httpx.AsyncClient
+) -> None:
+    recording = wav(150.0)
+    *deltas, done = told(await post(http, stream="true", file=recording))
+    first, rest = shared.engine.files
+    assert len(first.samples) + len(rest.samples) == 150 * 16_000
+    assert len(first.samples) < 120 * 16_000 and not first.continues
+    assert rest.continues and rest.settings.language == "en"
+    assert "".join(event["delta"] for event in deltas) == done["text"]
+    assert done["text"].count("transcribe") == 2 and done["usage"]["total_tokens"] == 2 * 59
+
+
+async def test_one_that_breaks_off_late_has_been_told_of(
+    shared: Running, http: httpx.AsyncClient
+) -> None:
+    recording = wav(150.0)
+    shared.engine.file_segments = SEGMENTS[:1]
+    answer = await post(http, stream="true", file=recording[: len(recording) * 9 // 10])
+    delta, error = [line for line in answer.text.split("\n\n") if line]
+    assert json.loads(delta.removeprefix("data: "))["delta"] == "One"
+    failed = json.loads(error.removeprefix("data: "))["error"]
+    assert (failed["code"], failed["param"]) == ("invalid_audio", "file")
+
+
 async def test_how_far_it_is_and_the_whole_answer_on_request(
     shared: Running, http: httpx.AsyncClient
 ) -> None:

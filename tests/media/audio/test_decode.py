@@ -262,6 +262,22 @@ def test_limits() -> None:
         decode_audio(io.BytesIO(data), max_bytes=1000)
 
 
+@pytest.mark.parametrize("rate", [RATE, 44_100])
+def test_the_first_seconds_are_those_of_the_whole(rate: int) -> None:
+    buffer = io.BytesIO()
+    soundfile.write(buffer, voice(rate), rate, format="WAV")
+    data = buffer.getvalue()
+    whole = decode_audio(data)
+    first = decode_audio(data, first_seconds=1.5)
+    assert whole.is_whole and not first.is_whole
+    assert len(first.samples) == 1.5 * RATE
+    assert np.array_equal(first.samples, whole.samples[: len(first.samples)])
+    # What is broken behind them is not looked at.
+    broken = data[: len(data) * 3 // 4]
+    assert np.array_equal(decode_audio(broken, first_seconds=1.5).samples, first.samples)
+    assert decode_audio(data, first_seconds=SECONDS).is_whole
+
+
 def test_absurd_rate() -> None:
     buffer = io.BytesIO()
     soundfile.write(buffer, np.zeros(100), 1, format="WAV", subtype="PCM_16")
