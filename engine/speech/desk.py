@@ -123,6 +123,7 @@ class SpeechDesk:
         language = speaker.language(message.settings.languages)
         live = self._family.start_turn(message, language, speaker.earlier)
         speaker.add(key, live)
+        self._make_room(core)
         return self._listen(session, speaker, core) if is_one_more else []
 
     def _speaker(self, session: str) -> Speaker:
@@ -207,14 +208,22 @@ class SpeechDesk:
         return events
 
     def _go_on(self, request: str, file: LongFile, core: EngineCore) -> list[Event]:
-        """Sections that are heard next. While somebody speaks it is one at a time: each has the
-        encoder read a window, which ticks wait for."""
+        """Sections that are heard next. While there is anybody who speaks it is one at a time: each
+        has the encoder read a window, which ticks wait for."""
         if file.is_done:
             self._cancel_file(request, core)
             return []
-        for owner in file.begin(1 if core.count(LiveTurn) else SIDE_BY_SIDE):
+        for owner in file.begin(1 if self._speakers else SIDE_BY_SIDE):
             core.add(owner.key, Priority.BATCH, owner, request)
+        for owner in file.next():
+            core.changed(owner.key)
         return []
+
+    def _make_room(self, core: EngineCore) -> None:
+        """Somebody speaks."""
+        for file in self._files.values():
+            for owner in file.narrow():
+                core.changed(owner.key)
 
     def _cancel_file(self, request: str, core: EngineCore) -> None:
         """With all its sections, or the one owner that it is."""

@@ -48,8 +48,8 @@ class SectionOwner:
         self.is_done = False
 
     def wants_request(self) -> bool:
-        """Whether there is more of it to hear, and nothing in flight."""
-        return not self.is_done and self.job.wants_request()
+        """Whether there is more of it to hear, nothing in flight, and it is its turn."""
+        return not self.is_done and self.job.wants_request() and self in self._file.next()
 
     def cost(self) -> Cost:
         """Of the next piece."""
@@ -98,15 +98,30 @@ class LongFile:
         self._told_segments = 0  # of the section behind those
         self._seconds = 0.0
         self._heard = Heard()  # of those sections
+        self._side_by_side = 1
         self.is_done = False
 
+    def next(self) -> list[SectionOwner]:
+        """Those that may be heard now; others wait, though they have begun."""
+        return self._open()[: self._side_by_side]
+
+    def _open(self) -> list[SectionOwner]:
+        return [owner for owner in self._begun[self._told :] if not owner.is_done]
+
+    def narrow(self) -> list[SectionOwner]:
+        """From now on one at a time, when what is in flight is heard. Returns all that have begun:
+        the core is to look at them again."""
+        self._side_by_side = 1
+        return self._open()
+
     def begin(self, most: int) -> list[SectionOwner]:
-        """Sections to be heard from now on, for the desk to make owners of. most: at once."""
-        running = sum(not owner.is_done for owner in self._begun)
+        """Sections to be heard from now on, for the desk to make owners of. most: at once; those
+        that have begun may go on, so the core is to look at them again."""
         if not self._begun or (self._detects and self._language is None):
             most = 1  # the first one alone, and so on until somebody is heard
+        self._side_by_side = most
         first = len(self._begun)
-        count = 0 if self.is_done else max(0, most - running)
+        count = 0 if self.is_done else max(0, most - len(self._open()))
         for number, section in enumerate(self._sections[first : first + count], first):
             key = f"{self._message.request}/{number}"
             settings = replace(self._message.settings, language=self._language)

@@ -157,6 +157,28 @@ def test_until_somebody_is_heard_sections_come_one_by_one() -> None:
     assert second.make_request().language is None
 
 
+def test_who_has_begun_waits_while_there_is_room_for_one() -> None:
+    message = asked(500, "en")
+    file = LongFile(message, sections_of(start(message)), start, detects=True)
+
+    def finish(owner: SectionOwner) -> None:
+        while not owner.is_done:
+            request = owner.make_request()
+            owner.absorb(Result(request.key, (), (), 0, StopReason.END, language=1001))
+
+    [first] = file.begin(3)
+    finish(first)
+    begun = file.begin(3)
+    assert [owner.wants_request() for owner in begun] == [True] * 3
+    assert file.narrow() == begun
+    assert [owner.wants_request() for owner in begun] == [True, False, False]
+    finish(begun[0])
+    assert file.begin(1) == [] and file.next() == [begun[1]]
+    assert [owner.wants_request() for owner in begun[1:]] == [True, False]
+    [another] = file.begin(3)
+    assert file.next() == [*begun[1:], another] and begun[2].wants_request()
+
+
 # --- through the engine --------------------------------------------------------------------------
 
 
@@ -211,8 +233,17 @@ def test_side_by_side_or_one_by_one_the_text_is_the_same() -> None:
     engine.submit(StartTurn("s", "t", TranscriptionSettings("demo-whisper", "en")))
     engine.submit(message())
     _, alone, most = heard(engine)
-    engine.submit(CloseSession("s"))
     assert most == 1, "somebody who speaks does not wait for many windows"
+    engine.submit(CloseSession("s"))
+    engine.submit(message())
+    for _ in range(200):
+        engine.step()
+    assert engine.count(SectionOwner) > 1
+    engine.submit(StartTurn("t", "t", TranscriptionSettings("demo-whisper", "en")))
+    engine.check()
+    _, joined_by, _ = heard(engine)
+    assert isinstance(joined_by, FileTranscribed) and joined_by.text == together.text
+    engine.submit(CloseSession("t"))
     assert isinstance(alone, FileTranscribed)
     # A product of many rows is not rounded as that of one.
     assert [(s.tokens, s.start, s.end) for s in together.segments] == [
