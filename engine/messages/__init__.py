@@ -46,6 +46,7 @@ from lookhear.engine.messages.speech import (
     AppendAudio,
     CancelFile,
     CancelTurn,
+    Delay,
     EndTurn,
     FileFailed,
     FileProgress,

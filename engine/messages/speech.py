@@ -16,9 +16,12 @@ An engine may die. Of a turn that is to outlive it, each event that settles some
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+Delay = Literal["minimal", "low", "medium", "high", "xhigh"]
 
 SAMPLE_RATE = 16_000  # samples per second of every waveform that reaches the engine
 
@@ -62,7 +65,8 @@ class TranscriptionSettings:
 
     language: ISO-639-1 code, or None to detect it. languages: the only ones that may be detected;
     empty: any. task: "transcribe" or "translate" (into English). prompt: text given to the model as
-    what was said before. keywords: words that are expected, to be heard more readily.
+    what was said before. keywords: words that are expected, to be heard more readily. delay: how
+    long live text may wait to be surer; None: as long as the server thinks best.
     """
 
     model: str
@@ -71,6 +75,7 @@ class TranscriptionSettings:
     task: str = "transcribe"
     prompt: str = ""
     keywords: tuple[str, ...] = ()
+    delay: Delay | None = None
     logprobs: bool = False
     provisional: bool = False
     words: bool = False

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.messages import SAMPLE_RATE, Delay
+
+# What a session that asks for a delay waits for, in multiples of the usual.
+DELAYS: dict[Delay, float] = {
+    "minimal": 1 / 3,
+    "low": 2 / 3,
+    "medium": 1.0,
+    "high": 2.0,
+    "xhigh": 4.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,20 @@ class LiveConfig:
     stray: int = SAMPLE_RATE * 3 // 2
     max_samples: int = SAMPLE_RATE * 3600  # longest turn or file, for whoever feeds it
     draft: bool = True  # whether the last hypothesis is verified in one pass
+
+    def delayed(self, delay: Delay | None) -> LiveConfig:
+        """For a session that asks for this delay. Who waits longer is heard less often, too: the
+        looks of a long wait say little more for being many."""
+        if delay is None:
+            return self
+        factor = DELAYS[delay]
+        return replace(
+            self,
+            tick=round(self.tick * max(1.0, factor)),
+            evidence=tuple(
+                replace(item, samples=round(item.samples * factor)) for item in self.evidence
+            ),
+        )
 
     @property
     def most_evidence(self) -> int:

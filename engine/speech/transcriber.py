@@ -58,7 +58,7 @@ class Transcriber:
             message.turn,
             message.settings,
             self.recognizer(message.settings),
-            self.live,
+            self.live.delayed(message.settings.delay),
             language,
             earlier,
             resume=message.resume,

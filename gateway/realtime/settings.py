@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lookhear.engine.messages import AnswerSettings, ModelCard, TranscriptionSettings
+from lookhear.engine.messages import AnswerSettings, Delay, ModelCard, TranscriptionSettings
 from lookhear.gateway.checks.answers import Sampling, answer_settings
 from lookhear.gateway.checks.models import chat_models, speech_models
 from lookhear.gateway.checks.tools import FunctionWire, ToolChoice
@@ -97,6 +97,7 @@ class SessionSettings:
     languages: tuple[str, ...] = ()  # the only ones it may be; empty: any
     prompt: str = ""  # what the speech is about, for the model
     keywords: tuple[str, ...] = ()  # words of it, to be heard more readily
+    delay: Delay | None = None  # how long text may wait to be surer; None: as is thought best
     format: AudioFormat = AudioFormat()  # of the audio that comes
     turn_detection: TurnDetection | None = TurnDetection()  # None: the client ends turns itself
     logprobs: bool = False  # transcripts come with log probabilities of their tokens
@@ -145,6 +146,7 @@ class SessionSettings:
             languages=self.languages,
             prompt=self.prompt,
             keywords=self.keywords,
+            delay=self.delay,
             logprobs=self.logprobs,
             provisional=self.provisional or self.turn_end == "sound" or self.is_eager,
             words=self.words,

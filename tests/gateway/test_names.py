@@ -130,6 +130,7 @@ def test_what_an_agents_sdk_sends_at_first_is_taken_and_what_it_changes_not_is_n
     session = updated["session"]
     assert (session["model"], session["instructions"]) == ("fake/vision", "Be brief.")
     assert (session["output_modalities"], spoken(session)) == (["text"], "fake/whisper")
+    assert session["audio"]["input"]["transcription"]["delay"] == "low"
     told = session["lookhear"]
     assert told["asked"] == {
         "model": "gpt-realtime",
@@ -137,7 +138,7 @@ def test_what_an_agents_sdk_sends_at_first_is_taken_and_what_it_changes_not_is_n
     }
     assert set(told["ignored"]) == {
         *("output_modalities", "tracing", "audio.output"),
-        *("audio.input.transcription.delay", "audio.input.turn_detection.idle_timeout_ms"),
+        "audio.input.turn_detection.idle_timeout_ms",
     }
     calm: dict[str, Any] = {
         "type": "realtime",

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from lookhear.client import AsyncClient
 from lookhear.commands.live import first_interrupt, transcribe_live
-from lookhear.commands.server_choice import chosen_server, comma_separated
+from lookhear.commands.server_choice import DELAYS, chosen_server, comma_separated
 from lookhear.errors import UsageError
 from lookhear.sources.audio import read_source
 from lookhear.sources.level_meter import LevelMeter
@@ -43,6 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keywords", metavar="WORDS", type=comma_separated, default=(),
         help="names and terms that are heard more readily, with commas between them",
+    )  # fmt: skip
+    parser.add_argument(
+        "--delay", choices=DELAYS,
+        help="how long text waits to be surer; default: as the server is set",
     )  # fmt: skip
     parser.add_argument(
         "--out", metavar="FILE", help="also write .srt, .vtt or .txt, whole after every turn"
@@ -110,5 +114,6 @@ async def _listen(
             language=parsed.language,
             prompt=parsed.prompt,
             keywords=parsed.keywords,
+            delay=parsed.delay,
         )
     return 0

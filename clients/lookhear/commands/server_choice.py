@@ -31,6 +31,8 @@ EXPLANATION = (
     "a private one that is started and ended."
 )
 
+DELAYS = ("minimal", "low", "medium", "high", "xhigh")
+
 
 def comma_separated(text: str) -> tuple[str, ...]:
     """Words of an option's value."""

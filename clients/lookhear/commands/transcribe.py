@@ -17,7 +17,7 @@ from rich.text import Text
 
 from lookhear.client import AsyncClient
 from lookhear.commands.live import transcribe_live
-from lookhear.commands.server_choice import chosen_server, comma_separated
+from lookhear.commands.server_choice import DELAYS, chosen_server, comma_separated
 from lookhear.errors import InvalidRequest, OutputError, SourceError, UsageError
 from lookhear.sources.audio import at_pace, read_source
 from lookhear.sources.files import is_url, require_file
@@ -48,6 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="names and terms that are heard more readily, with commas between them",
     )  # fmt: skip
     parser.add_argument(
+        "--delay", choices=DELAYS,
+        help="live: how long text waits to be surer; default: as the server is set",
+    )  # fmt: skip
+    parser.add_argument(
         "--no-vad", action="store_true", help="write what no voice detector hears, too (singing)"
     )
     parser.add_argument("--format", choices=list(_WIRE), help="default: as --out says, or text")
@@ -67,6 +71,8 @@ def run(parsed: argparse.Namespace) -> int:
                 require_file(file)
         elif sys.stdin.isatty():
             raise UsageError("transcribe -: expected a file through a pipe, as `< talk.mp3`")
+    if parsed.delay is not None and not parsed.live:
+        raise UsageError("transcribe --delay: expected --live, a whole file has no delay")
     return _live(parsed) if parsed.live else _whole(parsed)
 
 
@@ -211,6 +217,7 @@ def _live(parsed: argparse.Namespace) -> int:
             language=parsed.language,
             prompt=parsed.prompt,
             keywords=parsed.keywords,
+            delay=parsed.delay,
         )
         asyncio.run(session)
     return 0

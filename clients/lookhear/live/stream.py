@@ -55,6 +55,7 @@ class StreamOptions:
     language: str | None = None  # a code such as "en"; None: found by the model
     prompt: str | None = None  # what the speech is about
     keywords: Sequence[str] = ()  # names and terms that are heard more readily
+    delay: str | None = None  # how long text waits to be surer, "minimal" to "xhigh"
     turn_detection: ServerVad | None = ServerVad()  # None: the whole source is one turn
     provisional: bool = False  # ask for text that may still change, too
     words: bool = False  # ask for the times of words, too
@@ -73,6 +74,7 @@ class StreamOptions:
             language=self.language,
             prompt=self.prompt,
             keywords=list(self.keywords) or None,
+            delay=self.delay,
         )
         session: dict[str, Any] = {
             "type": "transcription",
@@ -97,6 +99,7 @@ class TranscribeOptions(TypedDict, total=False):
     language: str | None
     prompt: str | None
     keywords: Sequence[str]
+    delay: str | None
     turn_detection: ServerVad | None
     provisional: bool
     words: bool

@@ -51,6 +51,8 @@ def session(
             transcription["prompt"] = settings.prompt
         if settings.keywords:
             transcription["keywords"] = list(settings.keywords)
+        if settings.delay is not None:
+            transcription["delay"] = settings.delay
         audio["transcription"] = transcription
     if settings.turn_detection is not None:
         audio["turn_detection"] = _detection(settings.turn_detection, answers=converse is not None)

@@ -2,7 +2,7 @@
 
 An update is a partial merge: an absent field keeps its value, null clears it, "" clears the prompt
 and the language. It is checked as a whole first, so a refused update changes nothing. Fields that
-we do not have (noise_reduction, delay, idle_timeout_ms, voices) are accepted, change nothing, and
+we do not have (noise_reduction, idle_timeout_ms, voices) are accepted, change nothing, and
 the echo names them.
 """
 
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from lookhear.engine.messages import ModelCard
+from lookhear.engine.messages import Delay, ModelCard
 from lookhear.gateway.checks.checks import ProtocolError, Text, WireModel, invalid, shown, wrong
 from lookhear.gateway.checks.models import (
     chat_models,
@@ -71,6 +71,7 @@ class TranscriptionPatch(WireModel):
         ]
         | None
     ) = None
+    delay: Delay | None = None
 
 
 class TurnDetectionPatch(WireModel):
@@ -247,6 +248,7 @@ def _with_transcription(
     if patch is None:  # "off", which no session can be: back to the defaults
         first = speech[0].id if speech else None
         new = replace(settings, model=first, language=None, languages=(), prompt="", keywords=())
+        new = replace(new, delay=None)
         return _asked(new, _TRANSCRIPTION_MODEL, None, None)
     new = settings
     given = patch.model_fields_set
@@ -261,6 +263,8 @@ def _with_transcription(
         new = replace(new, prompt=patch.prompt or "")
     if "keywords" in given:
         new = replace(new, keywords=tuple(filter(None, patch.keywords or ())))
+    if "delay" in given:
+        new = replace(new, delay=patch.delay)
     if "language" in given:
         new = replace(new, language=language_code(patch.language))
     if "languages" in given:

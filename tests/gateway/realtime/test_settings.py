@@ -107,6 +107,19 @@ def test_a_language_must_suit_the_model_it_ends_up_with() -> None:
         transcription(odd, model="fake/whisper")
 
 
+def test_a_delay_is_one_that_clients_know_and_goes_with_null() -> None:
+    waiting = transcription(START, delay="high")
+    assert waiting.transcription().delay == "high"
+    shown = objects.session(waiting, "s", None)["audio"]["input"]["transcription"]
+    assert shown["delay"] == "high"
+    assert transcription(waiting, language="en").delay == "high"
+    assert transcription(waiting, delay=None) == START
+    assert "delay" not in objects.session(START, "s", None)["audio"]["input"]["transcription"]
+    for wrong in ("soon", 3, True):
+        with pytest.raises(ProtocolError, match=r"transcription\.delay: expected .*minimal"):
+            transcription(START, delay=wrong)
+
+
 def test_candidates_are_languages_of_the_model() -> None:
     two = transcription(START, languages=["de-DE", "en"])
     assert two.transcription().languages == ("de", "en")
