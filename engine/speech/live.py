@@ -47,6 +47,7 @@ from lookhear.engine.speech.recognizer import Recognizer, Stretch, Tick
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.text.evidence import Looks, num_sure
 from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.speech.text.pace import num_sayable
 from lookhear.engine.speech.text.sentences import without_signs
 from lookhear.engine.speech.turn_language import TurnLanguage
 from lookhear.engine.speech.turn_text import TurnText
@@ -74,8 +75,7 @@ class LiveTurn:
         tells_state: bool = False,
     ) -> None:
         """language, earlier: of the session. resume, tells_state: as in `StartTurn`."""
-        self._session = session
-        self._turn = turn
+        self._session, self._turn = session, turn
         self._settings = settings
         self._recognizer = recognizer
         self._config = config
@@ -143,11 +143,10 @@ class LiveTurn:
 
     def _is_heard(self) -> bool:
         """Whether the last tick heard all the speech so far, and the silence after it."""
-        if self._has_voice() or not self.has_ended:
-            at_end = self.has_ended and self._tick_end >= self.num_samples
-            return at_end or self._tick_end >= self.voiced_until + self._config.tail
-        # The detector heard nobody in what is left.
-        return True
+        if self.has_ended and not self._has_voice():
+            return True  # the detector heard nobody in what is left
+        at_end = self.has_ended and self._tick_end >= self.num_samples
+        return at_end or self._tick_end >= self.voiced_until + self._config.tail
 
     @property
     def is_urgent(self) -> bool:
@@ -183,9 +182,9 @@ class LiveTurn:
         known, heard = self._known_language(), self.num_samples - self.segment_start
         if self._text.language is not None or known is None or self._is_alone:
             return False
-        if not self._language.wants_check(heard, self._config.language_checks, self.is_urgent):
-            return False
-        return bool(self._earlier.before(known, self._settings.task).segments)
+        checks = self._config.language_checks
+        is_due = self._language.wants_check(heard, checks, self.is_urgent)
+        return is_due and bool(self._earlier.before(known, self._settings.task).segments)
 
     def _plan_end(self) -> int:
         """Where the next tick's audio ends: all there is, or a quiet place if that is too much.
@@ -230,7 +229,7 @@ class LiveTurn:
         if tick.stretch.asks_language:
             self._check_language(new, tick)
             return [*self.settle(), *self._provisional()]
-        if tick.stretch.before.segments and self._is_lost(new, result):
+        if tick.stretch.before.segments and self._is_lost(new, tick.stretch, result.stop):
             self._is_alone = True
             self._looks.clear()
             return []  # the next tick hears the same by itself
@@ -238,21 +237,22 @@ class LiveTurn:
         self._language.add(new, tick.end - self.segment_start)
         if tick.is_cut:
             return [*self._close(), *self.settle()]
-        num_final = 0
-        if self.num_samples - self.segment_start <= self._config.cap:
-            num_final = self._num_final(new, tick)
+        is_short = self.num_samples - self.segment_start <= self._config.cap
+        num_final = self._num_final(new, tick) if is_short else 0
         self._looks.add(tick.end, new, tick.end - self._config.most_evidence)
         events = self._commit(num_final)
         return [*events, *self.settle(), *self._provisional()]
 
-    def _is_lost(self, new: Hypothesis, result: Result) -> bool:
-        """Whether what was said before did harm: the text was over with it, or repeats itself. Of
-        a few syllables that means nothing, while they become more."""
+    def _is_lost(self, new: Hypothesis, stretch: Stretch, stop: StopReason) -> bool:
+        """Whether what was said before did harm: the text was over with it, repeats itself, or is
+        more than can be said. Of a few syllables that means nothing, while they become more."""
         voiced = self.voiced_until - self.segment_start
         if voiced < self._config.stray and not self.is_urgent:
             return False
         is_over = not new.tokens and not self._committed and voiced > self._config.warm_up
-        return is_over or result.stop is StopReason.REPETITION
+        spell, count = self._recognizer.token_bytes, len(stretch.samples)
+        is_said = num_sayable(stretch.committed, new.tokens, count, spell) == len(new.tokens)
+        return is_over or not is_said or stop is StopReason.REPETITION
 
     def _check_language(self, new: Hypothesis, tick: Tick) -> None:
         """A turn was heard by itself once more."""
@@ -269,8 +269,9 @@ class LiveTurn:
         if tick.end - self.segment_start < config.warm_up or not self._knows_language(new, tick):
             return 0
         is_quiet = tick.end >= self.voiced_until + config.tail
-        spell = self._recognizer.token_bytes
-        return num_sure(new, self._looks, config, spell, end=tick.end, is_quiet=is_quiet)
+        spell, stretch = self._recognizer.token_bytes, tick.stretch
+        most = num_sayable(stretch.committed, new.tokens, len(stretch.samples), spell)
+        return num_sure(new, self._looks, config, spell, end=tick.end, is_quiet=is_quiet, most=most)
 
     def _knows_language(self, new: Hypothesis, tick: Tick) -> bool:
         if self._text.language is not None or new.language is None:
@@ -295,8 +296,7 @@ class LiveTurn:
             # A good place to begin anew is behind a sentence, or behind much.
             if silence >= self._config.long_pause or self._is_long() or self._ends_sentence():
                 return [*self._close(), *self._provisional()]
-            words = without_signs(self._hypothesis.tokens, self._recognizer.token_bytes)
-            if words:
+            if words := without_signs(self._hypothesis.tokens, self._recognizer.token_bytes):
                 return [*self._commit(words), *self._provisional()]
         is_breath = bool(self._config.roll) and silence >= self._config.sentence_pause
         if is_breath and self._has_voice() and self._is_long() and self._ends_sentence():

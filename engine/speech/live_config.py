@@ -9,7 +9,7 @@ from lookhear.engine.messages import SAMPLE_RATE, Delay
 
 # What a session that asks for a delay waits for, in multiples of the usual.
 DELAYS: dict[Delay, float] = {
-    "minimal": 1 / 3,
+    "minimal": 1 / 2,
     "low": 2 / 3,
     "medium": 1.0,
     "high": 2.0,

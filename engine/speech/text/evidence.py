@@ -55,19 +55,20 @@ def num_sure(
     *,
     end: int,
     is_quiet: bool,
+    most: int,
 ) -> int:
     """Leading tokens of the new hypothesis that will not change any more. looks: those before it.
-    end: of its audio, as theirs. is_quiet: that audio ends in silence."""
+    end: of its audio, as theirs. is_quiet: that audio ends in silence. most: no more than these."""
     if is_quiet:
         # There is silence behind the last word, so it will not grow: one more look is enough.
-        return _num_agreed(new, looks.last(), token_bytes, held_words=0)
+        return _num_agreed(new, looks.last(), token_bytes, held_words=0, limit=most)
     return max(
         _num_agreed(
             new,
             looks.since(end - evidence.samples),
             token_bytes,
             held_words=config.held_words,
-            limit=new.num_confident(evidence.least_logprob),
+            limit=min(most, new.num_confident(evidence.least_logprob)),
         )
         for evidence in config.evidence
     )
@@ -79,7 +80,7 @@ def _num_agreed(
     token_bytes: TokenBytes,
     *,
     held_words: int,
-    limit: int | None = None,
+    limit: int,
 ) -> int:
     if not older or any(look.language != new.language for look in older):
         return 0

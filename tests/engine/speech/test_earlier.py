@@ -181,6 +181,32 @@ class Stuck(Speech):
         return replace(result, tokens=tokens, logprobs=(-0.1,) * 8, stop=StopReason.REPETITION)
 
 
+class Hasty(Speech):
+    """Writes all of what is said, again and again, before there was time to say it."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        is_over = len(request.samples) - front(request) > 1.9 * SAMPLE_RATE
+        if not front(request) or is_over:
+            return result
+        count = len(self.words)
+        said = sum(token >= self.first for token in request.prefix if token < FIRST_STAMP)
+        tokens = tuple(self.first + i % count for i in range(said, 4 * count))
+        return replace(result, tokens=tokens, logprobs=(-0.01,) * len(tokens))
+
+
+def test_what_nobody_can_have_said_yet_is_not_told() -> None:
+    earlier = EarlierSpeech(LONGEST, KEPT, STEP)
+    first = Speech([" a", " b"], [(0.3, 0.7), (0.8, 1.2)])
+    take_turn(first, earlier, language="en").finish()
+    words = [" conversation", " notwithstanding", " afterwards"]
+    second = Hasty(words, [(0.3, 0.9), (0.95, 1.7), (1.75, 2.3)], first)
+    run = take_turn(second, earlier, language="en")
+    assert run.finish().text == "".join(words).lstrip()
+    told = [event.text for event in run.events if isinstance(event, TextCommitted)]
+    assert len(told) > 1  # while it was said
+
+
 @pytest.mark.parametrize("kind", [Deaf, Stuck])
 def test_a_model_that_is_led_astray_hears_the_segment_by_itself(kind: type[Speech]) -> None:
     earlier = EarlierSpeech(LONGEST, KEPT, STEP)

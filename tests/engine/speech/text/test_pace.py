@@ -1,0 +1,32 @@
+"""How much can have been said."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.speech.text.pace import LETTERS_PER_SECOND, num_sayable
+
+PIECES = [b" so", b" notwithstanding", b",", b" \xc3", b"\xa9t\xc3\xa9", b" 7"]
+tokens = st.lists(st.integers(0, len(PIECES) - 1), max_size=20)
+
+
+def letters(text: list[int]) -> int:
+    joined = b"".join(PIECES[token] for token in text).decode("utf-8", errors="ignore")
+    return sum(c.isalnum() for c in joined)
+
+
+@given(tokens, tokens, st.integers(0, 10 * SAMPLE_RATE))
+def test_as_many_as_the_audio_has_room_for(said: list[int], new: list[int], samples: int) -> None:
+    count = num_sayable(said, new, samples, PIECES.__getitem__)
+    room = LETTERS_PER_SECOND * samples / SAMPLE_RATE - letters(said)
+    assert 0 <= count <= len(new)
+    assert letters(new[:count]) <= max(0.0, room)
+    assert count == len(new) or letters(new[: count + 1]) > room
+
+
+def test_a_sentence_in_a_second_is_not_said() -> None:
+    sentence = [0, 1, 1, 0, 1]
+    assert num_sayable([], sentence, SAMPLE_RATE, PIECES.__getitem__) == 2
+    assert num_sayable([], sentence, 4 * SAMPLE_RATE, PIECES.__getitem__) == 5
