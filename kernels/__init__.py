@@ -24,6 +24,7 @@ from lookhear.kernels.linear import (
     pack_conv,
     pack_linear,
     supports_half_weights,
+    supports_int8_weights,
 )
 from lookhear.kernels.log_mel import log_mel, log_mel_chunks, mel_filters
 from lookhear.kernels.norms import add_layer_norm_, add_rms_norm, layer_norm, rms_norm
@@ -68,6 +69,7 @@ __all__ = [
     "self_attention_paged",
     "spans",
     "supports_half_weights",
+    "supports_int8_weights",
     "swiglu",
     "token_logprobs",
     "top_logprobs",

@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     add("model", metavar="MODEL", help="as lookhear serve --model takes it")
     add("--audio", type=Path, metavar="FILE", help="a recording (default: a packaged one)")
     add("--device", default="cpu", help="cpu, cuda, cuda:1, auto (default: %(default)s)")
-    add("--dtype", default="auto", choices=["auto", "float32", "bfloat16", "float16"])
+    add("--dtype", default="auto", choices=["auto", "float32", "bfloat16", "float16", "int8"])
     add("--threads", type=int, default=0, help="0: as when it is served")
     add("--no-compare", action="store_true", help="leave transformers out, which takes memory for "
         "the weights in float32")  # fmt: skip

@@ -32,7 +32,8 @@ class EngineConfig:
     served_name: str | None = None  # name on the wire; None: the model string itself
     # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one; several: one replica after another.
     device: str = "cpu"
-    # "float32", "bfloat16", "float16", or "auto": what this machine is fastest in.
+    # "float32", "bfloat16", "float16", "int8" (Whisper on a CPU), or "auto": what this machine is
+    # fastest in.
     dtype: str = "auto"
     # Engines that share the model's sessions; each has a copy of the weights. To one of them: how
     # many share its device.
@@ -90,11 +91,11 @@ class EngineConfig:
             return value is None or low <= value <= high
 
         cut, budget, kv = self.max_segment_seconds, self.token_budget, self.kv_cache_gigabytes
-        dtypes = ("auto", "float32", "bfloat16", "float16")
+        dtypes = ("auto", "float32", "bfloat16", "float16", "int8")
         checks = (
             ("model", bool(self.model), "a repo id, a folder, a file, a packaged name or auto"),
             ("ray", not self.ray or _is_cluster(self.ray), "HOST:PORT of a Ray cluster, or auto"),
-            ("dtype", self.dtype in dtypes, "auto, float32, bfloat16 or float16"),
+            ("dtype", self.dtype in dtypes, "auto, float32, bfloat16, float16 or int8"),
             ("window", self.window in ("auto", "full", "short"), "auto, full or short"),
             ("log_level", self.log_level in LEVELS, ", ".join(LEVELS)),
             ("log_format", self.log_format in FORMATS, ", ".join(FORMATS)),

@@ -11,11 +11,12 @@ from typing import Any, Protocol
 import torch
 
 from lookhear.engine.admission.admission import Admission
+from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import Desk
 from lookhear.engine.core.runner import Runner
 from lookhear.engine.device.acceleration import Acceleration
-from lookhear.kernels import default_cpu_dtype, supports_half_weights
+from lookhear.kernels import default_cpu_dtype, supports_half_weights, supports_int8_weights
 
 # Weights of which less than this stay in the processor's cache: halving them saves nothing.
 SMALL_CHECKPOINT_BYTES = 64 * 2**20
@@ -77,7 +78,9 @@ def acceleration_of(config: EngineConfig, device: str) -> Acceleration:
 
 def chosen_dtype(name: str, device: str, folder: Path | None = None) -> torch.dtype:
     """The fastest one that keeps the words, for "auto". folder: of a checkpoint that stays in
-    float32 on a CPU if it is small."""
+    float32 on a CPU if it is small. Raises `CheckpointError` for int8: see `int8_weights`."""
+    if name == "int8":
+        raise CheckpointError("dtype: int8 is for Whisper on a CPU; expected another, or auto")
     if name != "auto":
         dtype: torch.dtype = getattr(torch, name)
         return dtype
@@ -86,6 +89,25 @@ def chosen_dtype(name: str, device: str, folder: Path | None = None) -> torch.dt
     if folder is not None and _bytes(folder) < SMALL_CHECKPOINT_BYTES:
         return torch.float32
     return default_cpu_dtype()
+
+
+def int8_weights(name: str, device: str, folder: Path) -> bool:
+    """Whether a family that can keeps its weights in int8: where it is asked to, and by default
+    where a CPU has no bfloat16 and the checkpoint is not small. Raises `CheckpointError` where it
+    is asked to and cannot."""
+    if name == "int8":
+        if device != "cpu":
+            raise CheckpointError(f"dtype: int8 is for a CPU, the device is {device!r}")
+        if not supports_int8_weights():
+            raise CheckpointError("dtype: int8 is not in this torch or not for this CPU")
+        return True
+    return (
+        name == "auto"
+        and chosen_dtype(name, device, folder) == torch.float32
+        and device == "cpu"
+        and _bytes(folder) >= SMALL_CHECKPOINT_BYTES
+        and supports_int8_weights()
+    )
 
 
 def half_decoder(name: str, device: str, folder: Path) -> bool:
@@ -98,4 +120,5 @@ def half_decoder(name: str, device: str, folder: Path) -> bool:
 
 
 def _bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    weights = (path for path in folder.iterdir() if path.suffix in (".safetensors", ".bin", ".pt"))
+    return sum(path.stat().st_size for path in weights)

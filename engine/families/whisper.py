@@ -7,9 +7,17 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import torch
+
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.family import Family, Parts, acceleration_of, chosen_dtype
+from lookhear.engine.families.family import (
+    Family,
+    Parts,
+    acceleration_of,
+    chosen_dtype,
+    int8_weights,
+)
 from lookhear.engine.families.speech import Caution, live_config, speech_parts
 from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
 from lookhear.engine.speech.earlier import EarlierRule
@@ -39,13 +47,15 @@ def build(
     config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
 ) -> Parts:
     """See `Family.build`."""
-    dtype = chosen_dtype(config.dtype, device)
+    int8 = int8_weights(config.dtype, device, folder)
+    dtype = torch.float32 if int8 else chosen_dtype(config.dtype, device)
     model = WhisperModel.from_folder(
         folder,
         dtype=dtype,
         device=device,
         progress=progress,
-        half_decoder=config.dtype == "auto",
+        half_decoder=config.dtype in ("auto", "int8"),
+        int8=int8,
     )
     tokenizer = WhisperTokenizer.from_folder(folder)
     traits = Traits.from_folder(folder)
@@ -101,7 +111,8 @@ def build(
         pads=pads,
         acceleration=acceleration_of(config, device),
     )
-    return speech_parts(config, transcriber, runner, model.num_parameters, dtype, longest, device)
+    named = torch.int8 if int8 else dtype
+    return speech_parts(config, transcriber, runner, model.num_parameters, named, longest, device)
 
 
 def _window_rule(

@@ -55,6 +55,7 @@ class WhisperModel:
         progress: Callable[[float], None] | None = None,
         trim_head: bool = True,
         half_decoder: bool = False,
+        int8: bool = False,
     ) -> WhisperModel:
         """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
 
@@ -62,6 +63,8 @@ class WhisperModel:
         its weights rather than computes, keeps them in float16 and everything else in float32.
         half_decoder: so it does with an encoder in float32 too, if it can. OpenAI published
         Whisper in float16, so nothing of those weights is lost.
+        int8: with dtype float32, on a CPU: in int8 what is multiplied for many positions at once,
+        and of the decoder what is very large; see `kernels.linear`.
         trim_head: text tokens that the checkpoint says are never written get the logit -inf
         without computing it; see `_never_written`.
         """
@@ -76,7 +79,7 @@ class WhisperModel:
         )
         with torch.inference_mode():
             weights = read_weights(
-                reader, dims, never, encoder_dtype=dtype, half_decoder=mixed or half
+                reader, dims, never, encoder_dtype=dtype, half_decoder=mixed or half, int8=int8
             )
             return cls(dims, weights)
 
@@ -155,9 +158,10 @@ class WhisperModel:
         """[batch, positions, width], of those that log_mel gives those from first to last. places:
         where in its window each row begins; default: in front."""
         weights = self.weights
-        x = log_mel.to(self.dtype)[:, :, None]
-        x = gelu_(F.conv2d(x, *weights.conv1, padding=(0, 1)))
-        x = gelu_(F.conv2d(x, *weights.conv2, stride=(1, 2), padding=(0, 1)))
+        log_mel = log_mel.to(self.dtype)[:, :, None]
+        # On a CPU one by one: in a batch, each would be summed in another order.
+        step = 1 if self.device.type == "cpu" else len(log_mel)
+        x = torch.cat([self._read(part) for part in log_mel.split(step)])
         # Laid out by position once (on a GPU it is), or every layer would do it again.
         x = x.squeeze(2)[..., first:last].transpose(1, 2).contiguous()
         count = x.shape[1]
@@ -166,6 +170,12 @@ class WhisperModel:
         for row, place in zip(x, places, strict=True):
             row.add_(weights.encoder_positions[place : place + count])
         return x
+
+    def _read(self, log_mel: Tensor) -> Tensor:
+        """[batch, mels, 1, frames] to [batch, width, 1, positions]."""
+        weights = self.weights
+        x = gelu_(F.conv2d(log_mel, *weights.conv1, padding=(0, 1)))
+        return gelu_(F.conv2d(x, *weights.conv2, stride=(1, 2), padding=(0, 1)))
 
     def _encoder(
         self,

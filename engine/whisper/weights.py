@@ -125,15 +125,17 @@ def read_weights(
     *,
     encoder_dtype: torch.dtype | None = None,
     half_decoder: bool = False,
+    int8: bool = False,
 ) -> WhisperWeights:
     """Takes every tensor of the checkpoint; `CheckpointError` for one too few or too many.
 
     never: ids whose logits nobody will look at; the head leaves them out where that pays.
     encoder_dtype: of the encoder and the projections that read its output; default: the reader's.
     half_decoder: the decoder's large matrices are kept in float16 (see `kernels.linear`).
+    int8: where it is faster, matrices are kept in int8, and what meets them is rounded to it.
     """
-    decoding = _Source(reader, dims, half=half_decoder)
-    source = _Source(reader, dims, dtype=encoder_dtype)
+    decoding = _Source(reader, dims, half=half_decoder, int8=int8)
+    source = _Source(reader, dims, dtype=encoder_dtype, int8=int8)
     width = dims.width
     encoder, decoder = "model.encoder", "model.decoder"
     tokens = decoding.take(f"{decoder}.embed_tokens.weight", dims.vocab, width)
@@ -174,6 +176,7 @@ def read_weights(
             if len(ranges[0]) == dims.vocab
             else torch.cat([head[ids.start : ids.stop] for ids in ranges]),
             half=half_decoder,
+            int8=int8,
         ),
         head_ranges=ranges,
         num_parameters=source.num_parameters + decoding.num_parameters,
@@ -203,8 +206,10 @@ class _Source(WeightSource):
         *,
         dtype: torch.dtype | None = None,
         half: bool = False,
+        int8: bool = False,
     ) -> None:
         super().__init__(reader, dtype, half=half)
+        self._int8 = int8
         self._dims = dims
 
     def conv(self, name: str, channels: int) -> tuple[Tensor, Tensor]:
@@ -265,7 +270,9 @@ class _Source(WeightSource):
         # Over many rows the packed layout pays at any size, if only by the GELU that it does in
         # place.
         pack = True if name.startswith(_MANY_ROWS) else None
-        return pack_linear(torch.cat(weights), torch.cat(biases), pack=pack, half=self._half)
+        return pack_linear(
+            torch.cat(weights), torch.cat(biases), pack=pack, half=self._half, int8=self._int8
+        )
 
 
 _MANY_ROWS = "model.encoder"  # weights under this name see a window's positions at once

@@ -162,7 +162,7 @@ def serve_parser() -> argparse.ArgumentParser:
         "of this Ray cluster (default: on this machine)")  # fmt: skip
     _number(add, engine, "--recover-seconds", "S",
         "sessions wait so long for another engine when theirs died; 0: not")  # fmt: skip
-    add("--dtype", default=engine.dtype, choices=["auto", "float32", "bfloat16", "float16"],
+    add("--dtype", default=engine.dtype, choices=["auto", "float32", "bfloat16", "float16", "int8"],
         help="auto: what this machine is fastest in (default: %(default)s)")  # fmt: skip
     add("--threads", type=int, default=engine.threads,
         help="0: all cores but one, or one for a small model")  # fmt: skip

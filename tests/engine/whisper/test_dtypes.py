@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lookhear.engine.whisper.model import WhisperModel
-from lookhear.kernels import supports_half_weights
+from lookhear.kernels import supports_half_weights, supports_int8_weights
 from tools.random_checkpoints.whisper import build_random_whisper
 
 
@@ -88,3 +88,52 @@ def test_weights_published_in_float16_lose_nothing_in_a_half_decoder(tmp_path: P
     exact = WhisperModel.from_folder(folder)
     assert exact.weights.head.half is None
     torch.testing.assert_close(run(halved), run(exact), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.skipif(not supports_int8_weights(), reason="this torch has no FBGEMM")
+def test_int8_is_close(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("lookhear.kernels.linear")
+    monkeypatch.setattr(module, "INT8_FROM", 1)
+    monkeypatch.setattr(module, "INT8_FEW_FROM", 1)
+    exact = run(WhisperModel.from_folder(folder))
+    model = WhisperModel.from_folder(folder, int8=True)
+    weights = model.weights
+    assert weights.encoder_layers[0].ffn.up.int8 is not None
+    assert weights.decoder_layers[0].cross.kv.int8 is not None
+    assert weights.head.int8 is not None
+    assert model.dtype == model.decoder_dtype == torch.float32
+    logits = run(model)
+    assert (logits - exact).abs().max() / exact.std() < 0.25
+    assert torch.equal(run(model), logits)
+
+
+@pytest.mark.skipif(not supports_int8_weights(), reason="this torch has no FBGEMM")
+def test_in_int8_the_decoder_keeps_what_is_not_very_large(tmp_path: Path) -> None:
+    folder = build_random_whisper(
+        tmp_path / "model", width=320, vocab=7000, context=20, tokenizer=False
+    )
+    weights = WhisperModel.from_folder(folder, half_decoder=True, int8=True).weights
+    encoder, decoder = weights.encoder_layers[0], weights.decoder_layers[0]
+    assert encoder.ffn.up.int8 is not None and encoder.attention.out.int8 is not None
+    assert decoder.cross.kv.int8 is not None  # over a whole window
+    assert decoder.ffn.up.int8 is None and decoder.ffn.up.half is not None
+    assert weights.head.int8 is not None  # 2.2 million
+
+
+@pytest.mark.skipif(not supports_int8_weights(), reason="this torch has no FBGEMM")
+def test_windows_in_int8_do_not_depend_on_their_neighbours(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module("lookhear.kernels.linear")
+    monkeypatch.setattr(module, "INT8_FROM", 1)
+    model = WhisperModel.from_folder(folder, int8=True)
+    generator = torch.Generator().manual_seed(1)
+    mel = torch.randn(3, 80, 200, generator=generator)
+    mel[1] *= 30  # with a scale for all it would leave nothing of the others
+    together = model.encode(mel)
+    for i in range(3):
+        assert torch.equal(model.encode(mel[i : i + 1])[0], together[i])
+    silence = model.encode_silence()
+    together = model.encode(mel, silence)
+    for i in range(3):
+        assert torch.equal(model.encode(mel[i : i + 1], silence)[0], together[i])

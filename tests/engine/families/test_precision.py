@@ -1,0 +1,71 @@
+"""Which precision a checkpoint is kept in, where the user or the machine decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.families import family
+from lookhear.engine.families.build import build_core
+from lookhear.engine.families.family import SMALL_CHECKPOINT_BYTES, chosen_dtype, int8_weights
+from lookhear.kernels import supports_int8_weights
+from tools.random_checkpoints.whisper import build_random_whisper
+
+needs_int8 = pytest.mark.skipif(not supports_int8_weights(), reason="this torch has no FBGEMM")
+
+
+def weigh(folder: Path, name: str, num_bytes: int) -> Path:
+    """A folder whose weights seem to be so large."""
+    with (folder / name).open("wb") as file:
+        file.truncate(num_bytes)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.bin", "model.pt"])
+@pytest.mark.parametrize("native", [torch.float32, torch.bfloat16])
+@needs_int8
+def test_auto_is_int8_where_there_is_no_bfloat16(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: torch.dtype, name: str
+) -> None:
+    monkeypatch.setattr(family, "default_cpu_dtype", lambda: native)
+    folder = weigh(tmp_path, name, SMALL_CHECKPOINT_BYTES)
+    assert int8_weights("auto", "cpu", folder) == (native == torch.float32)
+    assert not int8_weights("auto", "cuda", folder)
+    assert not int8_weights("float32", "cpu", folder)
+    weigh(tmp_path, name, SMALL_CHECKPOINT_BYTES - 1)
+    assert not int8_weights("auto", "cpu", folder)
+    assert int8_weights("int8", "cpu", folder)
+
+
+def test_auto_without_the_operators_is_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(family, "supports_int8_weights", lambda: False)
+    folder = weigh(tmp_path, "model.safetensors", SMALL_CHECKPOINT_BYTES)
+    assert not int8_weights("auto", "cpu", folder)
+    with pytest.raises(CheckpointError, match="int8 is not in this torch"):
+        int8_weights("int8", "cpu", folder)
+
+
+def test_int8_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="int8 is for a CPU, the device is 'cuda:1'"):
+        int8_weights("int8", "cuda:1", tmp_path)
+    with pytest.raises(CheckpointError, match="int8 is for Whisper on a CPU"):
+        chosen_dtype("int8", "cpu", tmp_path)
+
+
+@needs_int8
+def test_whisper_says_that_it_is_in_int8(tmp_path: Path) -> None:
+    folder = build_random_whisper(tmp_path / "model")
+    built = build_core(EngineConfig(model=str(folder), dtype="int8"), lambda stage, share: None)
+    assert (built.device, built.dtype) == ("cpu", "int8")
+
+
+@pytest.mark.parametrize("name", ["demo-qwen3-asr", "demo-qwen3-vl"])
+def test_others_refuse_int8_in_one_line(name: str) -> None:
+    with pytest.raises(CheckpointError, match="int8 is for Whisper on a CPU; expected another"):
+        build_core(EngineConfig(model=name, dtype="int8"), lambda stage, share: None)
