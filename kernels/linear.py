@@ -137,7 +137,8 @@ def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tenso
     """x W^T + b, then nothing ("none"), the exact GELU ("gelu") or its approximation by a
     hyperbolic tangent ("gelu_tanh").
 
-    x: [..., in] in the weights' dtype, float32 for half alone and for int8. Returns [..., out] in x's dtype.
+    x: [..., in] in the weights' dtype, float32 for half alone and for int8. Returns [..., out] in
+    x's dtype.
     """
     kind, approximation = _ACTIVATIONS[activation]
     y: Tensor

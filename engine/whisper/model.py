@@ -161,7 +161,8 @@ class WhisperModel:
         log_mel = log_mel.to(self.dtype)[:, :, None]
         # On a CPU one by one: in a batch, each would be summed in another order.
         step = 1 if self.device.type == "cpu" else len(log_mel)
-        x = torch.cat([self._read(part) for part in log_mel.split(step)])
+        firsts = range(0, len(log_mel), step)
+        x = torch.cat([self._read(log_mel[i : i + step]) for i in firsts])
         # Laid out by position once (on a GPU it is), or every layer would do it again.
         x = x.squeeze(2)[..., first:last].transpose(1, 2).contiguous()
         count = x.shape[1]
