@@ -2,9 +2,9 @@
 
 The recordings of `benchmarks.turn_ends`. Smart Turn is asked in every silence as it grows. With
 --model, the engine hears them live as one turn each, and tells how probably a sentence ends there;
-then a logistic regression of both is fitted on one half and tried on the other: it is what
-`lookhear.gateway.realtime.patience` decides by. All is written to the result file, so that rules
-can be compared in seconds.
+then a logistic regression of both is fitted on English and tried on all else, or, where there is
+but one language, on one half and the other: it is what `lookhear.gateway.realtime.patience` decides
+by. All is written to the result file, so that rules can be compared in seconds.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import Event, Message, ModelCard, TextProvisional
 from lookhear.gateway.realtime.listening.turn import HEARD
+from lookhear.gateway.realtime.open_words import is_open
 from lookhear.gateway.realtime.patience import log_odds
 from lookhear.gateway.services.turn_model import AUTO, downloaded
 from lookhear.media.audio.resample import resample
@@ -106,7 +107,7 @@ def _kind(said: Prompt, seconds: float) -> str:
 
 def add_words(said: Prompt, silences: list[Json], core: EngineCore, card: ModelCard) -> None:
     """How probably a sentence ends in front of each silence, by the first guess that has heard it:
-    `ended`; where there is none, nothing."""
+    `ended`, and what of it is not committed: `text`; where there is none, nothing."""
     overheard = Overheard(core)
     Simulation(
         overheard,  # type: ignore[arg-type]
@@ -118,7 +119,8 @@ def add_words(said: Prompt, silences: list[Json], core: EngineCore, card: ModelC
         wanted = silence["turn_sample"] + HEARD
         heard = [guess for guess in overheard.guesses if guess.heard >= wanted]
         if heard:
-            silence["ended"] = round(heard[0].ended, 4)
+            silence["ended"] = 0.0 if is_open(heard[0].text) else round(heard[0].ended, 4)
+            silence["text"] = heard[0].text
 
 
 def ranked(pauses: list[float], ends: list[float]) -> float:
@@ -128,12 +130,14 @@ def ranked(pauses: list[float], ends: list[float]) -> float:
 
 
 def regression(silences: list[Json]) -> Json:
-    """Of the end of a turn, on log odds of sound and words; fitted on what is not held out."""
+    """Of the end of a turn, on log odds of sound and words."""
     known = [one for one in silences if one["kind"] != "own" and "ended" in one]
     first = str(SILENCES_MS[0])
     odds = np.array([[log_odds(one["over"][first]), log_odds(one["ended"])] for one in known])
     ends = np.array([one["kind"] == "end" for one in known])
-    held_out = np.array([one["held_out"] for one in known])
+    languages = {one["language"] for one in known}
+    told = [one["language"] != "en" if len(languages) > 1 else one["held_out"] for one in known]
+    held_out = np.array(told)
 
     def fitted(columns: slice) -> tuple[list[float], NDArray[np.float64]]:
         model = LogisticRegression(C=10.0).fit(odds[~held_out, columns], ends[~held_out])

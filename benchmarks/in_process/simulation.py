@@ -16,7 +16,6 @@ import itertools
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -219,10 +218,8 @@ class _Session:
         samples = self._intake.decode([chunk.tobytes()], flush=False)
         judged = self._simulation.judge(self._intake, samples)
         for heard in self._intake.judge(samples, judged):
-            if heard.sound is not None:
-                self._intake.over = self._simulation.over(heard.sound)
-            if heard.pause is not None:
-                heard = replace(heard, over=self._intake.over)
+            if heard.sound is not None and self._protocol.wants_sound(heard):
+                heard = self._intake.told(heard, self._simulation.over(heard.sound))
             self._carry_out(self._protocol.hear(heard, now=now), now)
         is_turn = self._turn and start // self._turn < end // self._turn
         if is_turn or end == len(self._pcm):

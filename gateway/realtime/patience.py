@@ -1,8 +1,9 @@
 """How long a pause may last before the turn is over: by its sound, its words and the eagerness.
 
-Pure, on the audio's clock. The sound is judged once in a pause, at its beginning: the longer the
-silence that the classifier hears, the surer it is of every end, true or not. The words are known a
-little later, when the engine has heard the silence behind the last of them.
+Pure, on the audio's clock. The words are known first, as soon as the engine has heard the silence
+behind the last of them, and the sound is judged only if it can still change what they say. It is
+that of the beginning of the pause: the longer the silence that the classifier hears, the surer it
+is of every end, true or not.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ from typing import Literal
 
 Eagerness = Literal["low", "medium", "high", "auto"]
 
-FIRST_PAUSE_MS = 200  # of silence: then the sound is judged
+FIRST_PAUSE_MS = 200  # of silence: what was heard up to there is the sound of a pause
 PAUSE_MS = 100  # between two looks at a pause
 WORDS_MS = 500  # for which the words are waited for; then the sound has to do
 
 LIKELY = 0.3  # then an answer may be begun that may have to be thrown away
 MAX_LAG = 1.0  # seconds that a transcript may take: what is slower has no time for guesses
 
-# A logistic regression on pauses inside and behind what people said, in English and Spanish
-# (`python -m benchmarks.turn_evidence`): constant, log odds of the sound, of the words.
-BY_BOTH = (-0.38, 0.27, 0.34)
-BY_SOUND = (-0.59, 0.39)
+# A logistic regression on pauses inside and behind what people said in English, its words by two
+# sizes of Whisper (`python -m benchmarks.turn_evidence`): constant, log odds of the sound, of the
+# words. Tried on Spanish.
+BY_BOTH = (0.12, 0.41, 0.51)
+BY_SOUND = (0.06, 0.56)
 SENTENCE_ENDS = ".?!。？！।؟"
 BARE_TRANSCRIPTS = 2  # without any of these: more is no chance
 FLOOR = 0.02  # of a probability: nobody is surer than that
@@ -53,16 +55,24 @@ class Patience:
             return pause_ms >= self.silence_ms
         return over >= self.sure or (over >= self.likely and pause_ms >= self.likely_ms)
 
+    def depends_on_sound(self, pause_ms: int, words: float | None) -> bool:
+        """Whether `is_over` may be told either way by the sound. words: as in `probability`."""
+        least, most = (self.is_over(pause_ms, probability(sound, words)) for sound in (0.0, 1.0))
+        return least != most
+
     def may_be_over(self, over: float | None) -> bool:
         """Whether it is worth while to go on as if the turn were over. over: as in `is_over`."""
         return over is None or over >= self.guess
 
 
 def probability(sound: float | None, words: float | None) -> float | None:
-    """How probably all is said. sound: by the classifier. words: how probably a sentence ends
-    behind them; None: not known yet. None: nobody could judge the sound."""
-    if sound is None:
+    """How probably all is said. sound: by the classifier, None: it was not asked, or could not
+    tell, so that the words have to do. words: how probably a sentence ends behind them, None: not
+    known. None: neither is."""
+    if sound is None and words is None:
         return None
+    if sound is None:
+        sound = 0.5
     if words is None:
         constant, weight = BY_SOUND
         return _logistic(constant + weight * log_odds(sound))
@@ -99,9 +109,9 @@ def _logistic(x: float) -> float:
     return 1.0 / (1.0 + math.exp(-x))
 
 
-_USUAL = Patience(sure=0.6, likely=0.25, likely_ms=1400, cap_ms=2000, silence_ms=900)
+_USUAL = Patience(sure=0.72, likely=0.04, likely_ms=1400, cap_ms=2000, silence_ms=900)
 PATIENCE: dict[Eagerness, Patience] = {
-    "low": Patience(sure=0.8, likely=0.6, likely_ms=1000, cap_ms=4000, silence_ms=1500),
+    "low": Patience(sure=0.8, likely=0.4, likely_ms=1400, cap_ms=4000, silence_ms=1500),
     "medium": _USUAL,
     "auto": _USUAL,
     "high": Patience(sure=0.5, likely=0.3, likely_ms=800, cap_ms=1200, silence_ms=500),

@@ -118,6 +118,11 @@ class SessionSettings:
         assert model is not None, "a session that does not answer transcribes"
         return model
 
+    @property
+    def patience(self) -> Patience:
+        """How long pauses may last; those of manual turns as usual."""
+        return (self.turn_detection or TurnDetection()).patience
+
     def vad(self) -> VadConfig:
         """The detector also runs for manual turns, to tell speech from silence."""
         return (self.turn_detection or TurnDetection()).vad(hears_ends=self.hears_ends)

@@ -49,7 +49,7 @@ class TurnEnds:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def decided(self, rule: str) -> None:
-        """A turn of semantic VAD ended by `silence` or by `sound`."""
+        """A turn of semantic VAD ended by `silence`, by `words` or by `sound`."""
         self._metrics.turn_ends.labels(rule).inc()
 
     async def ask(self, sound: Samples) -> float | None:

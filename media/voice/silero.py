@@ -14,11 +14,13 @@ package must never load.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lookhear.media.voice.onnx_file import ModelFileError, initializers
 
 __all__ = ["CONTEXT", "WINDOW", "ModelFileError", "SileroModel", "SileroStream"]
 
@@ -30,10 +32,6 @@ MODEL_FILE = "silero_vad.onnx"
 HIDDEN = 128
 FRAME, HOP, FRAMES, BINS = 256, 128, 4, 129
 TOGETHER = 48  # windows per matrix product: more would not stay in the cache
-
-
-class ModelFileError(ValueError):
-    """The model file is not what this code knows."""
 
 
 class SileroStream:
@@ -55,7 +53,7 @@ class SileroModel:
     def __init__(self, path: Path | None = None) -> None:
         """Raises ModelFileError, OSError."""
         path = path or Path(__file__).with_name(MODEL_FILE)
-        weights = dict(_initializers(path.read_bytes()))
+        weights = dict(initializers(path.read_bytes()))
 
         def weight(name: str, *shape: int) -> Array:
             found = weights.get(f"model.{name}")
@@ -176,64 +174,3 @@ def _neighbours(rows: Array, times: int, width: int, step: int) -> Array:
 
 def _matrix(values: NDArray[np.float32]) -> Array:
     return np.ascontiguousarray(values, dtype=np.float32)
-
-
-# --- the model file: protocol buffers, of which only the weights are read -------------------------
-
-GRAPH, INITIALIZER = 7, 5  # of ModelProto, of GraphProto
-DIMS, DATA_TYPE, NAME, RAW_DATA = 1, 2, 8, 9  # of TensorProto
-FLOAT = 1
-
-
-def _initializers(model: bytes) -> Iterator[tuple[str, Array]]:
-    """The float tensors of an ONNX model's main graph, by name. onnx.proto, ModelProto."""
-    for number, graph in _fields(memoryview(model)):
-        if number != GRAPH or isinstance(graph, int):
-            continue
-        for inner, tensor in _fields(graph):
-            if inner != INITIALIZER or isinstance(tensor, int):
-                continue
-            facts = list(_fields(tensor))
-            values = {number: value for number, value in facts if number != DIMS}
-            raw, name = values.get(RAW_DATA), values.get(NAME)
-            if values.get(DATA_TYPE) == FLOAT and not isinstance(raw, int | None):
-                assert isinstance(name, memoryview), "a tensor without a name"
-                shape = [value for number, value in facts if number == DIMS]
-                yield (
-                    bytes(name).decode(),
-                    np.frombuffer(raw, "<f4").reshape([n for n in shape if isinstance(n, int)]),
-                )
-
-
-def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """The fields of a message: numbers, or the bytes of what has a length."""
-    at = 0
-    try:
-        while at < len(message):
-            key, at = _number(message, at)
-            if key & 7 == 0:
-                value, at = _number(message, at)
-                yield key >> 3, value
-                continue
-            if key & 7 == 2:
-                length, at = _number(message, at)
-            else:
-                length = {1: 8, 5: 4}[key & 7]
-            if at + length > len(message):
-                raise IndexError
-            yield key >> 3, message[at : at + length]
-            at += length
-    except (IndexError, KeyError):
-        raise ModelFileError("expected an ONNX model, got something else") from None
-
-
-def _number(message: memoryview, at: int) -> tuple[int, int]:
-    """A number of seven bits per byte, low ones first, and where it ends."""
-    value, shift = 0, 0
-    while True:
-        byte = message[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -33,9 +33,9 @@ class Heard:
 
     samples: [n] float32 at 16 kHz. events: in order, positions on the session's clock, which counts
     samples from 0. voiced_until: on the same clock, the end of the last window with speech.
-    speaking: whether the detector is inside speech after these samples. sound: at the first
-    pause of a silence, [m], the turn up to it, 8 s at most. over: at a pause, how probably the turn
-    is over by that sound; None: nobody could tell.
+    speaking: whether the detector is inside speech after these samples. sound: at a pause, [m], the
+    turn up to the first pause of this silence, 2.5 s at most; None: it was asked about. over: at a
+    pause, how probably the turn is over by that sound; None: nobody was asked, or could tell.
     """
 
     samples: Samples
@@ -59,7 +59,7 @@ class Ends(Protocol):
         """sound: [n], of a turn up to now -> how probably it is over; None: nobody can tell now."""
 
     def decided(self, rule: str) -> None:
-        """A turn ended by `silence` or by `sound`."""
+        """A turn ended by `silence`, by `words` or by `sound`."""
 
 
 def _stops(heard: Heard) -> bool:
@@ -78,7 +78,8 @@ class AudioIntake:
         self._detector = VoiceDetector(model, vad)
         self._tail: list[Samples] = []  # flushed when the format changed, not yet heard
         self._recent: RecentAudio | None = None  # of this turn, where its sound is asked about
-        self.over: float | None = None  # by its sound at the present pause, once somebody said so
+        self._sound: Samples | None = None  # of this turn at this silence; nobody was asked yet
+        self._over: float | None = None  # by it, once somebody said so
 
     @property
     def voice(self) -> SileroStream:
@@ -115,34 +116,43 @@ class AudioIntake:
             if events or end == len(samples):
                 heard = Heard(samples[begin:end], events, detector.voiced_until, detector.speaking)
                 begin = end
-                yield replace(heard, sound=self._sound(heard.pause))
+                yield self._at_pause(heard)
 
     async def heard(
-        self, samples: Samples, probabilities: Sequence[float], ends: Ends
+        self,
+        samples: Samples,
+        probabilities: Sequence[float],
+        ends: Ends,
+        wants_sound: Callable[[Heard], bool],
     ) -> AsyncIterator[Heard]:
-        """As `judge`, and pauses come with what is known of them."""
+        """As `judge`, and pauses come with what is known of them. wants_sound: whether it matters,
+        at a pause, how the turn sounds: asking costs more than all else that is done here."""
         for part in self.judge(samples, probabilities):
-            if part.sound is not None:
-                self.over = await ends.ask(part.sound)
-            if part.pause is None:
-                if self._recent is not None and _stops(part):
+            if part.sound is not None and wants_sound(part):
+                part = self.told(part, await ends.ask(part.sound))
+            yield part
+            if _stops(part):
+                if self._recent is not None:
                     ends.decided("silence")
-                yield part
-                continue
-            yield replace(part, over=self.over)
-            if not self._detector.speaking:
-                ends.decided("silence" if self.over is None else "sound")
+            elif part.pause is not None and not self._detector.speaking:
+                unheard = "silence" if part.sound is None else "words"
+                ends.decided(unheard if part.over is None else "sound")
 
-    def _sound(self, pause: SpeechPaused | None) -> Samples | None:
-        recent = self._recent
+    def told(self, part: Heard, over: float | None) -> Heard:
+        """What somebody says of its sound, for this pause and those that follow in this silence."""
+        self._sound, self._over = None, over
+        return replace(part, sound=None, over=over)
+
+    def _at_pause(self, heard: Heard) -> Heard:
+        recent, pause = self._recent, heard.pause
         if recent is None or pause is None:
-            return None
-        if pause.milliseconds != self._detector.config.pauses_ms[0]:
-            return None
-        self.over = None
-        if pause.sample <= recent.start:  # asked for in the middle of the silence
-            return None
-        return recent.slice(max(recent.start, pause.sample - smart_turn.LENGTH), pause.sample)
+            return heard
+        if pause.milliseconds == self._detector.config.pauses_ms[0]:
+            self._sound = self._over = None
+            if pause.sample > recent.start:  # not asked for in the middle of the silence
+                first = max(recent.start, pause.sample - smart_turn.LENGTH)
+                self._sound = recent.slice(first, pause.sample)
+        return replace(heard, sound=self._sound, over=self._over)
 
     def _remember(self, recent: RecentAudio, samples: Samples, events: Sequence[VadEvent]) -> None:
         recent.append(samples)

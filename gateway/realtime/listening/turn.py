@@ -82,6 +82,11 @@ class Turn:
         return self.length / SAMPLE_RATE
 
 
+def milliseconds(samples: int) -> int:
+    """How long they last, rounded down."""
+    return samples * 1000 // SAMPLE_RATE
+
+
 class RecentAudio:
     """The samples up to now, as far back as a turn may still begin."""
 

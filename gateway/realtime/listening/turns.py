@@ -25,7 +25,7 @@ from lookhear.engine.messages import (
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.listening.audio_intake import Heard
 from lookhear.gateway.realtime.listening.pauses import Pauses
-from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn
+from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn, milliseconds
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
@@ -35,7 +35,7 @@ from lookhear.gateway.realtime.protocol.refusals import (
     too_long,
     turn_refused,
 )
-from lookhear.gateway.realtime.settings import SessionSettings, TurnDetection
+from lookhear.gateway.realtime.settings import SessionSettings
 from lookhear.gateway.telemetry.ids import IdFactory
 from lookhear.media.voice.vad import SpeechPaused, SpeechStarted, SpeechStopped
 
@@ -159,33 +159,37 @@ class Turns:
         self._fall_silent(self._recent.end)
         self._forget_old_audio()
 
+    def wants_sound(self, heard: Heard) -> bool:
+        """Whether it matters, at the pause that this ends in, how the turn sounds."""
+        turn, pause, patience = self._turn, heard.pause, self._settings.patience
+        if turn is None or not turn.announced or pause is None:
+            return False
+        return self._pauses.wants_sound(turn, pause.milliseconds, heard.voiced_until, patience)
+
     def _fall_silent(self, upto: int) -> None:
         """Tell it once in a silence that lasts up to there, if the client wants to know."""
         most, since = self._settings.silence_ms, self._voiced_until
-        if most is not None and since > self._silent_since and _milliseconds(upto - since) >= most:
+        if most is not None and since > self._silent_since and milliseconds(upto - since) >= most:
             self._silent_since = since
-            self._emitter.send(events.FellSilent(_milliseconds(since)))
+            self._emitter.send(events.FellSilent(milliseconds(since)))
 
     def _is_over(self, event: SpeechStopped | SpeechPaused, over: float | None) -> bool:
         if isinstance(event, SpeechStopped):
             return True
-        detection = self._settings.turn_detection
-        if self._turn is None or not self._turn.announced or detection is None:
+        turn, patience = self._turn, self._settings.patience
+        if turn is None or not turn.announced:
             return False
-        self._turn.sound = over
-        return self._pauses.is_over(
-            self._turn, event.milliseconds, self._voiced_until, detection.patience
-        )
+        turn.sound = over
+        return self._pauses.is_over(turn, event.milliseconds, self._voiced_until, patience)
 
     def _guess(self, turn: Turn) -> None:
         """Whether the open turn is probably over, as far as it is heard."""
-        silence = self._recent.end - max(self._voiced_until, turn.start)
-        if silence == 0:
+        pause_ms = milliseconds(self._recent.end - max(self._voiced_until, turn.start))
+        if pause_ms == 0:
             turn.sound = None  # it was another pause's
-        pause_ms = silence * 1000 // SAMPLE_RATE
-        patience = (self._settings.turn_detection or TurnDetection()).patience
-        turn.guess = self._pauses.guess(turn, pause_ms, self._voiced_until, patience)
-        turn.over = self._pauses.over(turn, self._voiced_until)
+        voiced, patience = self._voiced_until, self._settings.patience
+        turn.guess = self._pauses.guess(turn, pause_ms, voiced, patience)
+        turn.over = self._pauses.over(turn, voiced)
 
     def _speech_started(self, sample: int) -> None:
         if self._turn is None:
@@ -194,7 +198,7 @@ class Turns:
         assert turn is not None
         if not turn.announced:  # a turn left open by manual mode is announced late
             turn.announced = True
-            self._emitter.send(events.SpeakingStarted(turn.item, _milliseconds(turn.start)))
+            self._emitter.send(events.SpeakingStarted(turn.item, milliseconds(turn.start)))
             self._listener.on_speech()
 
     def _open(self, start: int) -> None:
@@ -293,7 +297,7 @@ class Turns:
         turn.wants_answer = by_voice and detection is not None and detection.create_response
         self._floor = max(self._floor, turn.end)
         if turn.announced:
-            self._emitter.send(events.SpeakingStopped(turn.item, _milliseconds(end)))
+            self._emitter.send(events.SpeakingStopped(turn.item, milliseconds(end)))
         if turn.failure is None:
             self._emitter.submit(EndTurn(self._emitter.session, turn.name))
         item, previous = Item(turn.item, content=[AudioContent()]), self._conversation.last_id
@@ -394,7 +398,3 @@ class Turns:
             return None
         part = item.content[turn.content_index]
         return part if isinstance(part, AudioContent) else None
-
-
-def _milliseconds(sample: int) -> int:
-    return sample * 1000 // SAMPLE_RATE

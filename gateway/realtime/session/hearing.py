@@ -3,7 +3,7 @@ up nobody."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -16,9 +16,14 @@ INLINE_AUDIO = 32 * 1024  # bytes: more than this is decoded in a thread, in pie
 
 
 async def heard(
-    chunks: Sequence[bytes], intake: AudioIntake, services: Services, *, flush: bool
+    chunks: Sequence[bytes],
+    intake: AudioIntake,
+    services: Services,
+    wants_sound: Callable[[Heard], bool],
+    *,
+    flush: bool,
 ) -> AsyncIterator[Heard]:
-    """flush: nothing follows that belongs to it."""
+    """wants_sound: as in `AudioIntake.heard`. flush: nothing follows that belongs to it."""
     if sum(len(chunk) for chunk in chunks) <= INLINE_AUDIO:
         samples = intake.decode(chunks, flush=flush)
         windows = intake.windows(samples)
@@ -27,7 +32,7 @@ async def heard(
         windows = await services.while_hearing(lambda: intake.windows(samples))
     probabilities = await services.vad.judge(intake.voice, windows)
     services.metrics.heard(len(samples) / SAMPLE_RATE)
-    async for part in intake.heard(samples, probabilities, services.turn_ends):
+    async for part in intake.heard(samples, probabilities, services.turn_ends, wants_sound):
         yield part
 
 

@@ -262,6 +262,10 @@ class RealtimeProtocol:
         self._turns.hear(heard, now=now, event_id=event_id)
         return self._take()
 
+    def wants_sound(self, heard: Heard) -> bool:
+        """Of what is to be heard next: whether it matters how the turn sounds at its pause."""
+        return self._turns.wants_sound(heard)
+
     def engine(self, event: Event, *, now: float) -> list[Output]:
         """An event of the engine. About what was cleared or cancelled meanwhile: ignored."""
         match event:

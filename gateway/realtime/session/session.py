@@ -327,9 +327,9 @@ class RealtimeSession:
                 self._apply(self._protocol.refuse_audio(appends[0].event_id))
             return
         await self._room_for_turns()
-        chunks = [append.audio for append in appends]
+        chunks, wants = [append.audio for append in appends], self._protocol.wants_sound
         event_id = appends[-1].event_id if appends else None
-        async for part in heard(chunks, self._intake, self._services, flush=flush):
+        async for part in heard(chunks, self._intake, self._services, wants, flush=flush):
             self._apply(self._protocol.hear(part, now=self._services.clock(), event_id=event_id))
 
     async def _room_for_turns(self) -> None:

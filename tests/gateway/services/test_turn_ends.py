@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from numpy.typing import NDArray
 
-from lookhear.gateway.realtime.listening.audio_intake import AudioIntake
+from lookhear.gateway.realtime.listening.audio_intake import AudioIntake, Heard
 from lookhear.gateway.services.turn_ends import MOST_AT_ONCE, MOST_WAITING, TurnEnds
 from lookhear.gateway.services.turn_model import OFF, turn_model
 from lookhear.gateway.telemetry.metrics import Metrics
@@ -102,26 +102,40 @@ def spoken(*stretches: tuple[float, int]) -> list[float]:
 async def test_a_pause_is_asked_about_once_and_what_ends_there_is_over_for_what_follows(
     ends: TurnEnds, model: Listener, split: int
 ) -> None:
+    """And not before it matters."""
     model.may.set()
-    config = VadConfig(silence_duration_ms=2000, pauses_ms=(200, 400))
+    config = VadConfig(silence_duration_ms=2000, pauses_ms=(200, 400, 600))
     intake = AudioIntake(SileroModel(), AudioFormat("audio/pcm", 16_000), config)
     script = spoken((0.9, 20), (0.0, 30), (0.9, 10), (0.0, 10))
     samples = np.full(len(script) * 512, 0.25, np.float32)
     told: list[tuple[object, float | None]] = []
+    wanted: list[int] = []
+
+    def turn(heard: Heard) -> int:
+        assert heard.pause is not None
+        return 1 if heard.pause.sample < 50 * 512 else 2
+
+    def wants_sound(heard: Heard) -> bool:
+        assert heard.pause is not None and heard.sound is not None
+        assert len(heard.sound) == {1: 20 * 512, 2: 10 * 512 + 4800}[turn(heard)] + 3200
+        wanted.append(heard.pause.milliseconds)
+        return heard.pause.milliseconds == 400
+
     for start in range(0, len(samples), split):
         piece = samples[start : start + split]
         windows = script[start // 512 : (start + len(piece)) // 512]
-        async for part in intake.heard(piece, windows, ends):
+        async for part in intake.heard(piece, windows, ends, wants_sound):
             told += [(event, part.over) for event in part.events]
-            if part.pause is not None and part.pause.milliseconds == 400:
+            if part.pause is not None and part.pause.milliseconds == 600:
                 intake.end_turn(part.pause.sample)
     assert told == [
         (SpeechStarted(0), None),
-        (SpeechPaused(20 * 512 + 3200, 200), 0.25),
+        (SpeechPaused(20 * 512 + 3200, 200), None),
         (SpeechPaused(20 * 512 + 6400, 400), 0.25),
+        (SpeechPaused(20 * 512 + 9600, 600), 0.25),
         (SpeechStarted(50 * 512 - 4800), None),
-        (SpeechPaused(60 * 512 + 3200, 200), 0.25),
+        (SpeechPaused(60 * 512 + 3200, 200), None),
     ]
-    assert model.batches == [1, 1]
+    assert wanted == [200, 400, 200] and model.batches == [1]
     name = "lookhear_turn_ends_total"
     assert ends._metrics.registry.get_sample_value(name, {"rule": "sound"}) == 1

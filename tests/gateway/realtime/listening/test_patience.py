@@ -68,7 +68,8 @@ def test_a_better_sound_and_a_better_sentence_are_more_probably_over(
     assert known(sound, low) <= known(sound, high)
     assert known(low, sound) <= known(high, sound)
     assert known(low, None) <= known(high, None)
-    assert probability(None, one) is None
+    assert known(0.0, one) <= float(probability(None, one) or 0.0) <= known(1.0, one)
+    assert probability(None, None) is None
 
 
 @pytest.mark.parametrize(
@@ -77,12 +78,31 @@ def test_a_better_sound_and_a_better_sentence_are_more_probably_over(
         (0.95, 0.9, FIRST_PAUSE_MS),  # "It is done."
         (0.95, 0.0, 1400),  # "followed by"
         (0.03, 0.9, 1400),  # "The code. | for today"
-        (0.03, 0.0, 2000),
+        (0.02, 0.0, 2000),
         (0.97, None, FIRST_PAUSE_MS),
+        (None, 0.8, 1400),
     ],
 )
-def test_neither_is_enough_without_the_other(sound: float, words: float | None, waits: int) -> None:
+def test_neither_is_enough_without_the_other(
+    sound: float | None, words: float | None, waits: int
+) -> None:
     assert ends_at(PATIENCE["auto"], probability(sound, words)) == waits
+
+
+@given(patiences, st.integers(0, 4000), st.floats(0, 1), probabilities)
+def test_a_sound_that_is_not_wanted_changes_nothing(
+    patience: Patience, pause_ms: int, sound: float, words: float | None
+) -> None:
+    if not patience.depends_on_sound(pause_ms, words):
+        told = patience.is_over(pause_ms, probability(sound, words))
+        assert told == patience.is_over(pause_ms, probability(0.5, words))
+
+
+@pytest.mark.parametrize("patience", PATIENCE.values())
+def test_an_open_sentence_needs_no_sound(patience: Patience) -> None:
+    assert not patience.depends_on_sound(FIRST_PAUSE_MS, 0.0)
+    assert patience.depends_on_sound(FIRST_PAUSE_MS, 0.9)
+    assert patience.depends_on_sound(FIRST_PAUSE_MS, None)
 
 
 @given(st.lists(st.sampled_from(["one two", "one. two", "", "¿Qué?", "好。"]), max_size=6))

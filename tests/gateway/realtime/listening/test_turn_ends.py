@@ -36,10 +36,14 @@ def listening(eagerness: str = "auto", *, hears_ends: bool = True) -> Script:
 
 
 def pauses(
-    script: Script, sound: float | None, milliseconds: int = 200, words: float | None = None
+    script: Script,
+    sound: float | None,
+    milliseconds: int = 200,
+    words: float | None = None,
+    text: str = "It is",
 ) -> list[str]:
     """Somebody speaks for a second and pauses. words: how probably a sentence ends there, as the
-    engine has told by then. -> kinds of frames about it."""
+    engine has told by then of this text. -> kinds of frames about it."""
     protocol = script.protocol
     one = np.zeros(SECOND, np.float32)
     outputs = protocol.hear(Heard(one, [SpeechStarted(0)], SECOND, True), now=1.0)
@@ -47,7 +51,7 @@ def pauses(
     end = SECOND + 16 * milliseconds
     if words is not None:
         heard = SECOND + HEARD
-        protocol.engine(TextProvisional(SESSION, turn, "It is", heard, words), now=1.1)
+        protocol.engine(TextProvisional(SESSION, turn, text, heard, words), now=1.1)
     pause = SpeechPaused(end, milliseconds)
     quiet = np.zeros(16 * milliseconds + 100, np.float32)
     outputs = protocol.hear(Heard(quiet, [pause], SECOND, True, over=sound), now=1.2)
@@ -72,11 +76,15 @@ def test_what_surely_is_over_ends_at_once() -> None:
     assert pauses(listening(), 0.9, words=0.8) == ["ended"]
 
 
+def test_an_open_phrase_is_none_whatever_sign_is_behind_it() -> None:
+    assert pauses(listening(), 0.97, words=0.9, text="Please enter your.") == []
+    assert pauses(listening(), 0.97, words=0.9, text="Please enter yours.") == ["ended"]
+
+
 def test_what_is_in_doubt_waits() -> None:
     assert pauses(listening(), 0.5) == []
     assert pauses(listening(), 0.5, 1400) == ["ended"]
-    assert pauses(listening(), 0.1, 1400) == []
-    assert pauses(listening("low"), 0.97, words=0.5) == []
+    assert pauses(listening("low"), 0.97, words=0.3) == []
 
 
 def test_words_are_waited_for_a_while() -> None:
@@ -87,7 +95,7 @@ def test_words_are_waited_for_a_while() -> None:
 def test_words_that_go_on_are_waited_for() -> None:
     assert pauses(listening(), 0.95, words=0.0) == []
     assert pauses(listening(), 0.95, 1400, words=0.0) == ["ended"]
-    assert pauses(listening(), 0.2, 1400, words=0.0) == []
+    assert pauses(listening(), 0.02, 1400, words=0.0) == []
 
 
 def test_words_of_which_more_were_said_since_do_not_count() -> None:
@@ -107,10 +115,35 @@ def test_words_of_which_more_were_said_since_do_not_count() -> None:
     assert protocol.turns_committed == 1
 
 
-def test_who_could_not_be_judged_is_ended_by_silence() -> None:
+def test_who_could_not_be_judged_is_ended_by_silence_or_by_words() -> None:
     assert pauses(listening(), None) == []
+    assert pauses(listening(), None, 800) == []
     assert pauses(listening(), None, 900) == ["ended"]
-    assert pauses(listening(), None, 800, words=0.9) == []
+    assert pauses(listening(), None, words=0.97) == ["ended"]
+    assert pauses(listening(), None, 900, words=0.0) == []
+
+
+def test_the_sound_is_wanted_only_where_it_decides() -> None:
+    protocol, one = listening().protocol, np.zeros(SECOND, np.float32)
+
+    def wanted(milliseconds: int) -> bool:
+        pause = SpeechPaused(SECOND + 16 * milliseconds, milliseconds)
+        return protocol.wants_sound(Heard(one[:0], [pause], SECOND, True))
+
+    def thinks(ended: float) -> None:
+        told = TextProvisional(SESSION, turn, "It is", SECOND + HEARD, ended)
+        protocol.engine(told, now=1.1)
+
+    assert not wanted(200), "nobody speaks"
+    turn = started(protocol.hear(Heard(one, [SpeechStarted(0)], SECOND, True), now=1.0))
+    assert not protocol.wants_sound(Heard(one, [], SECOND, True)), "no pause"
+    assert not wanted(200), "the words are waited for"
+    assert wanted(500), "they did not come"
+    thinks(0.9)
+    assert wanted(200)
+    thinks(0.0)
+    assert not wanted(200)
+    assert wanted(1400), "what sounds open, too, waits longer"
 
 
 def test_a_server_that_cannot_tell_says_so_and_ends_by_silence() -> None:
