@@ -1,63 +1,55 @@
-"""Words that a speaker is expected to say, as token sequences that are heard more readily. Pure.
+"""Words that a speaker is expected to say, and where in a text one may have been said. Pure.
 
-Names that a model has never read lose by a little, token after token. So each token that begins or
-continues an expected word is lifted by some nats before the choice. What keeps that honest:
-
-- A word begins only where the model is not sure of its own choice, and goes on only with tokens
-  that it holds not much less likely than its own. A whole word may lose so much to the model's own
-  choices, and no more.
-- A word that was begun and is not finished, or goes on with other letters, or lost too much, is
-  taken back: the text is cut in front of it, and goes on as if that word were not expected there.
-
-All depends on the tokens so far alone (and on what was taken back), not on how they came about: a
-draft is verified against the same choices, and in a batch as alone.
-Source of the idea: shallow fusion with a prefix tree (Zhao et al. 2019, "Shallow-Fusion End-to-End
-Contextual Biasing").
+Names that a model has never read lose by a little, token after token, to spellings of its own. So a
+text is first written as if nothing were expected; then words are tried where the model was not
+sure, or began as they do: see `engine.sampling.trials`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-MOST_TAKEN_BACK = 24  # words of one answer; from then on nothing is lifted, so that it ends
-
-
-@dataclass(frozen=True, slots=True)
-class Strength:
-    """How readily words are heard. begin, go_on: nats by which their first token is lifted, and
-    those behind it. sure: probability of the model's own choice from which on no word begins.
-    most_lost: nats that a token of a word may lose to the model's own choice, on average."""
-
-    begin: float = 5.0
-    go_on: float = 8.0
-    sure: float = 0.5
-    most_lost: float = 2.5
-
-
-# The best of three that were tried on one half of `benchmarks.keywords`, with tiny.en alone.
-STRENGTH = Strength()
-
-
-class Lift(NamedTuple):
-    """A token is lifted by so many nats, if the log-probability of the best is below that."""
-
-    token: int
-    nats: float
-    below: float
-
-
-Begun = tuple[int, int]  # (place, token) with which a word begins
 Encode = Callable[[str], list[int]]
 BytesOf = Callable[[int], bytes]
 
 
-@dataclass(slots=True)
-class _Node:
-    next: dict[int, _Node] = field(default_factory=dict)
-    is_word: bool = False  # a word may end here
+@dataclass(frozen=True, slots=True)
+class Strength:
+    """How readily words are heard. behind: nats by which a word's first token may be less likely
+    than the likeliest. sure: probability of the model's own token from which on no word is tried in
+    its place. gain: nats in favour of a word, for each of its tokens; doubt: against it. most: of
+    words tried in one text, the likeliest. stray: tokens that the model may write behind a word
+    until its text is the one without the word again."""
+
+    behind: float = 7.0
+    sure: float = 0.95
+    gain: float = 3.0
+    doubt: float = 3.5
+    most: int = 24
+    stray: int = 8
+
+
+# Chosen on one half of `benchmarks.keywords`, with tiny.en.
+STRENGTH = Strength()
+
+
+class Told(NamedTuple):
+    """Of a place in a text, in nats: how likely the token there is, the likeliest token, and those
+    with which expected words begin, in the order of `ExpectedWords.firsts`."""
+
+    own: float
+    best: float
+    firsts: Sequence[float]
+
+
+class Candidate(NamedTuple):
+    """A word that may have been said. at: how many tokens of the text stand in front of it."""
+
+    at: int
+    word: tuple[int, ...]
 
 
 def _spellings(word: str) -> set[str]:
@@ -79,77 +71,60 @@ class ExpectedWords:
         strength: Strength | None = None,
     ) -> None:
         self._token_bytes = token_bytes
-        self._strength = strength or STRENGTH
-        self._spaced, self._bare = _Node(), _Node()  # behind a space, behind a sign or nothing
-        self._longest = 0
-        for word in words:
-            for spelling in _spellings(word):
-                if spelling:
-                    self._add(self._spaced, encode(" " + spelling))
-                    self._add(self._bare, encode(spelling))
+        self.strength = strength or STRENGTH
+        spellings = [s for word in words for s in sorted(_spellings(word)) if s]
+        self._spaced = _by_first(encode(" " + spelling) for spelling in spellings)
+        self._bare = _by_first(encode(spelling) for spelling in spellings)
+        self.firsts = tuple(sorted({*self._spaced, *self._bare}))
 
-    def _add(self, node: _Node, tokens: list[int]) -> None:
-        self._longest = max(self._longest, len(tokens))
-        for token in tokens:
-            node = node.next.setdefault(token, _Node())
-        node.is_word = True
-
-    def lifts(self, said: Sequence[int], refused: Collection[Begun] = ()) -> list[Lift]:
-        """What is lifted behind the tokens said. refused: words that were taken back."""
-        if len(refused) >= MOST_TAKEN_BACK:
-            return []
-        at, strength = len(said), self._strength
-        nexts = {token for _, node in self._open(said, refused) for token in node.next}
-        sure = math.log(strength.sure)
-        return [Lift(token, strength.go_on, math.inf) for token in nexts] + [
-            Lift(token, strength.begin, sure)
-            for token in self._root(said, at)
-            if token not in nexts and (at, token) not in refused
-        ]
-
-    def look(
-        self, said: Sequence[int], refused: Collection[Begun] = (), *, is_over: bool
-    ) -> tuple[int, bool] | None:
-        """(where a word begins that is over before the last token said, or before the end of the
-        text; whether it was finished); None: there is nothing of the kind."""
-        before = said if is_over else said[:-1]
-        goes_on = not is_over and _is_letter(self._token_bytes(said[-1]))
-        for start, node in self._open(before, refused):
-            if not is_over and said[-1] in node.next:
-                return None  # still being said
-            return start, node.is_word and not goes_on
-        return None
-
-    def is_believed(self, lost: Sequence[float]) -> bool:
-        """Whether a finished word was said. lost: nats, of each token to the model's own choice."""
-        return sum(lost) <= self._strength.most_lost * len(lost)
-
-    def _root(self, said: Sequence[int], start: int) -> dict[int, _Node]:
-        """Tokens that may begin a word at that place."""
-        before = self._token_bytes(said[start - 1]) if start else b""
-        return {**self._spaced.next, **({} if _ends_in_letter(before) else self._bare.next)}
-
-    def _open(self, said: Sequence[int], refused: Collection[Begun]) -> list[tuple[int, _Node]]:
-        """Words that all tokens from some place on begin: (that place, how far), longest first."""
-        found = []
-        for start in range(max(0, len(said) - self._longest), len(said)):
-            if (start, said[start]) in refused:
+    def candidates(
+        self, said: Sequence[int], told: Sequence[Told], start: int = 0
+    ) -> list[Candidate]:
+        """Where which word may stand in a text, the likeliest first. said: its tokens; told: of
+        those from the place start on. Tokens without a letter, timestamps too, stay."""
+        strength, sure = self.strength, math.log(self.strength.sure)
+        found: list[tuple[float, Candidate]] = []
+        for at, here in enumerate(told, start):
+            own = said[at]
+            if not self._begins_word(said, at):
                 continue
-            node = self._walk(said, start)
-            if node is not None:
-                found.append((start, node))
-        return found
+            words = self._spaced if self._token_bytes(own).startswith(b" ") else self._bare
+            for first, likely in zip(self.firsts, here.firsts, strict=True):
+                behind = here.best - likely
+                if first not in words or behind > strength.behind:
+                    continue
+                if here.best >= sure and first != own:
+                    continue
+                found += [
+                    (behind, Candidate(at, word))
+                    for word in words[first]
+                    if tuple(said[at : at + len(word)]) != word
+                ]
+        found.sort(key=lambda one: one[0])
+        return [candidate for _, candidate in found[: strength.most]]
 
-    def _walk(self, said: Sequence[int], start: int) -> _Node | None:
-        is_bare = said[start] in self._bare.next and said[start] not in self._spaced.next
-        if is_bare and start and _ends_in_letter(self._token_bytes(said[start - 1])):
-            return None
-        node = self._bare if is_bare else self._spaced
-        for token in said[start:]:
-            if token not in node.next:
-                return None
-            node = node.next[token]
-        return node
+    def may_follow(self, token: int) -> bool:
+        """Whether a word is over where this token comes."""
+        return not _is_letter(self._token_bytes(token))
+
+    def is_like(self, one: Sequence[int], other: Sequence[int]) -> bool:
+        """Whether both may be spellings of one piece of speech: by their lengths."""
+        short, long = sorted(len(b"".join(map(self._token_bytes, each))) for each in (one, other))
+        return long <= 2 * short + 6
+
+    def _begins_word(self, said: Sequence[int], at: int) -> bool:
+        text = self._token_bytes(said[at]).decode("utf-8", "replace")
+        if not any(character.isalnum() or character == "\ufffd" for character in text):
+            return False
+        before = self._token_bytes(said[at - 1]) if at else b""
+        return not (_is_letter(text.encode()) and _ends_in_letter(before))
+
+
+def _by_first(words: Iterable[list[int]]) -> dict[int, list[tuple[int, ...]]]:
+    found: dict[int, list[tuple[int, ...]]] = {}
+    for word in dict.fromkeys(tuple(tokens) for tokens in words):
+        found.setdefault(word[0], []).append(word)
+    return found
 
 
 def _is_letter(text: bytes) -> bool:

@@ -9,6 +9,9 @@ Token layout of a request (an English-only checkpoint has no language and task t
 The language may be a hole that the first pass fills from the logits after the start token. Where
 it can be guessed, the guess is verified like a draft: the pass that reads it tells whether it was
 right.
+
+If words are expected, the text is on trial when it is complete: from some place on it is decoded
+again with such a word in it. What is guessed behind that is verified like a draft, too.
 """
 
 from __future__ import annotations
@@ -31,8 +34,10 @@ from lookhear.engine.core.request import (
     Priority,
     RequestProgress,
     Result,
+    StopReason,
 )
-from lookhear.engine.sampling.expected import Begun, ExpectedWords, Lift
+from lookhear.engine.sampling.expected import ExpectedWords, Told
+from lookhear.engine.sampling.trials import Trials, WrittenText
 
 
 class Settled(NamedTuple):
@@ -92,13 +97,16 @@ class Purpose(Enum):
 class LogitsRow:
     """One position whose logits are wanted. index: offset in the fed queries. num_said: text tokens
     before it, unread ones included (0: the first one after the forced prefix); history: these
-    tokens and the prefix, if timestamps are wanted or words expected, for nothing else depends on
-    them."""
+    tokens and the prefix, if timestamps are wanted, for nothing else depends on them. forced: the
+    token there, whatever the model would say. looks: whether it matters how likely expected words
+    begin there."""
 
     index: int
     purpose: Purpose
     history: tuple[int, ...] = ()
     num_said: int = 0
+    forced: int | None = None
+    looks: bool = False
 
 
 class AlignedText(NamedTuple):
@@ -124,8 +132,10 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
     no_speech_prob: float = 0.0
     token_times: tuple[tuple[float, float], ...] | None = None
     num_earlier: int = 0  # tokens of its context that were there before the segment
-    lost: list[float] = field(default_factory=list)  # nats of each token: see `absorb`
-    refused: set[Begun] = field(default_factory=set)  # expected words that were taken back
+    told: list[Told] = field(default_factory=list)  # of each token, if words are expected
+    trials: Trials | None = None  # of the complete text
+    _cached: list[int] = field(default_factory=list)  # tokens that its row holds, for trials
+    _num_asked: int = 0  # of its context, those in front of what is on trial
 
     def __post_init__(self) -> None:
         self.generated = GeneratedTokens(
@@ -165,8 +175,9 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
 
     @property
     def _draft(self) -> tuple[int, ...]:
-        # What follows a word that was taken back is no longer what the draft is of.
-        if self.phase is not Phase.PREFILL or self.refused:
+        if self.trials is not None:
+            return self.trials.guess
+        if self.phase is not Phase.PREFILL:
             return ()
         room = min(self.context_limit - len(self.context), self.request.max_new_tokens)
         return self.request.draft[: max(0, room)]
@@ -197,19 +208,28 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         if self.phase is Phase.DETECT:
             return rows
         draft, said = self._draft, (*self.request.prefix, *self.generated.tokens)
-        depends = self.request.timestamps or self.request.expected is not None
+        is_stamped, looks = self.request.timestamps, self.request.expected is not None
+        if self.trials is not None:
+            return self._trial_rows(self.trials)
         for i in range(len(draft) + 1):
-            history = (*said, *draft[:i]) if depends else ()
+            history = (*said, *draft[:i]) if is_stamped else ()
             num_said = len(self.generated.tokens) + i + self.unread
-            rows.append(LogitsRow(known - 1 + i, Purpose.TOKEN, history, num_said))
+            rows.append(LogitsRow(known - 1 + i, Purpose.TOKEN, history, num_said, looks=looks))
         return rows
 
-    def lifts(self, row: LogitsRow) -> list[Lift]:
-        """For expected words."""
-        expected = self.request.expected
-        if expected is None or row.purpose is Purpose.START:
-            return []
-        return expected.lifts(row.history, self.refused)
+    def _trial_rows(self, trials: Trials) -> list[LogitsRow]:
+        guess, said = trials.guess, trials.context
+        forced = guess if trials.is_forced else ()
+        return [
+            LogitsRow(
+                self.num_known - 1 + i,
+                Purpose.TOKEN,
+                (*self.request.prefix, *said, *guess[:i]) if self.request.timestamps else (),
+                len(said) + i,
+                forced[i] if i < len(forced) else None,
+            )
+            for i in range(len(guess) + 1)
+        ]
 
     def aligned(self) -> AlignedText:
         """What is read once more to find out when it was said. Only when the text is complete."""
@@ -250,44 +270,50 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         self._complete_prompt()
         return False
 
-    def absorb(self, sampled: list[int], logprobs: list[float], lost: Sequence[float] = ()) -> None:
+    def absorb(self, sampled: list[int], logprobs: list[float], told: Sequence[Told] = ()) -> None:
         """Take the tokens sampled at the rows of `Purpose.TOKEN`, in the step that was launched
-        first of those not read: the draft while it agrees, then one more. lost: by how many nats
-        each is less likely than what the model itself would have chosen, if words are expected."""
-        taken = self._take(sampled, logprobs, self._draft)
-        del self.lost[len(self.generated.tokens) - len(taken) :]
-        self.lost += lost[: len(taken)]
-        self.phase = Phase.DECODE
-        if self._takes_back(len(taken)):
-            self.phase = Phase.PREFILL
-        elif self.generated.stop:
-            self.phase = Phase.ALIGN if self.request.align else Phase.DONE
-
-    def _takes_back(self, num_taken: int) -> bool:
-        """Whether an expected word that was begun is not what is said: then the text ends in front
-        of it, and goes on there as if nothing were expected."""
+        first of those not read: the draft while it agrees, then one more. told: of each, if words
+        are expected."""
         expected, generated = self.request.expected, self.generated
-        if expected is None:
-            return False
-        prefix, refused = self.request.prefix, self.refused
-        said = (*prefix, *generated.tokens)
-        looks = [(end, False) for end in range(len(said) - num_taken + 1, len(said) + 1)]
-        if generated.stop is not None:
-            looks.append((len(said), True))
-        for end, is_over in looks:
-            found = expected.look(said[:end], refused, is_over=is_over)
-            if found is None or found[0] < len(prefix):
-                continue
-            start, is_finished = found
-            kept, last = start - len(prefix), end - len(prefix) - (not is_over)
-            if is_finished and expected.is_believed(self.lost[kept:last]):
-                continue
-            refused.add((start, said[start]))
-            self.context = self.context[: len(self.context) - len(generated.tokens) + kept]
-            self.fed = len(self.context) - 1
-            generated.cut(kept)
-            return True
-        return False
+        if expected is not None:
+            self._cached[:] = [*self.context[: self.fed], *self.queries()]
+        if self.trials is not None:
+            self._depends = False
+            generated.num_passes += 1
+            self.trials.take(sampled, told)
+            self._go_on_trial(self.trials)
+            return
+        taken = self._take(sampled, logprobs, self._draft)
+        self.phase = Phase.DECODE
+        ends = generated.stop is StopReason.END
+        self.told += told[: len(taken) + ends]
+        if expected is not None and ends:
+            written = WrittenText((*generated.tokens, sampled[len(taken)]), tuple(self.told))
+            self._num_asked = len(self.context) - len(generated.tokens)
+            room = self.context_limit - self._num_asked
+            prefix, end_tokens = self.request.prefix, generated.end_tokens
+            self.trials = Trials(expected, written, prefix, end_tokens, room)
+            self._go_on_trial(self.trials)
+        elif generated.stop:
+            self._complete()
+
+    def _go_on_trial(self, trials: Trials) -> None:
+        generated, prompt = self.generated, self.context[: self._num_asked]
+        if trials.is_over:
+            generated.tokens[:], generated.logprobs[:] = trials.result()
+            self.context = [*prompt, *generated.tokens]
+            self._complete()
+            return
+        self.context = [*prompt, *trials.context]
+        same = 0
+        for token, cached in zip(self.context[:-1], self._cached, strict=False):
+            if token != cached:
+                break
+            same += 1
+        self.fed, self.phase = same, Phase.PREFILL
+
+    def _complete(self) -> None:
+        self.phase = Phase.ALIGN if self.request.align else Phase.DONE
 
     def absorb_times(self, times: tuple[tuple[float, float], ...]) -> None:
         """When the tokens of prefix and answer were said: (start, end) seconds of the window."""

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.device.staging import to_device
-from lookhear.engine.sampling.expected import Lift
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 
 MAX_INITIAL_TIMESTAMP = 50  # steps of 0.02 s: the first segment starts within a second
@@ -53,20 +52,6 @@ class TokenRules:
             return logits if rules[0] is Rule.PLAIN else logits + self._masks[rules[0]]
         assert len(rules) == len(logits), (len(rules), len(logits))
         return logits + self._masks[to_device(rules, torch.int64, logits.device)]
-
-    def lifted(self, scores: Tensor, lifts: Sequence[tuple[int, Lift]]) -> Tensor:
-        """scores [n, vocab] with some tokens lifted: (row, how). Not where the best is no text: an
-        expected word makes no text longer."""
-        if not lifts:
-            return scores
-        device = scores.device
-        rows = to_device([row for row, _ in lifts], torch.int64, device)
-        columns = to_device([lift.token for _, lift in lifts], torch.int64, device)
-        nats = to_device([lift.nats for _, lift in lifts], scores.dtype, device)
-        below = to_device([lift.below for _, lift in lifts], scores.dtype, device)
-        best, tokens = scores.log_softmax(-1).max(-1)
-        is_open = (tokens < self._eot)[rows] & (best[rows] < below)
-        return scores.index_put((rows, columns), nats * is_open, accumulate=True)
 
     def timestamps(self, logits: Tensor, histories: Sequence[tuple[int, ...]]) -> Tensor:
         """logits [n, vocab] under the timestamp rules. histories: of each row, the tokens after the

@@ -22,6 +22,7 @@ from lookhear.engine.core.request import Phase, Priority
 from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated, warm_up
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.staging import Readback, to_device
+from lookhear.engine.sampling.expected import Told
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.alignment import ALIGNED_ROWS, WhisperAlignment
 from lookhear.engine.whisper.caches import KeptRow
@@ -138,14 +139,14 @@ class WhisperRunner:
         """One decoder pass, and what is chosen behind it; nothing is read back."""
         wanted = [(i, row) for i, s in enumerate(group) for row in s.logits_rows()]
         logits = self.passes.decode(group, wanted)
-        tokens, logprobs, losses = self._chosen(group, wanted, logits)
+        tokens, logprobs, told = self._chosen(group, wanted, logits)
         self.passes.keep(tokens)
         starts = self._starts(wanted, logits)
         for sequence in group:
             sequence.launch()
-        told = [tokens.double(), logprobs.double(), *([] if losses is None else [losses.double()])]
-        choice = Readback(torch.cat(told))
-        return WhisperPass(list(group), wanted, choice, starts)
+        choice = Readback(torch.stack([tokens.double(), logprobs.double()]))
+        expected = None if told is None else Readback(told.double())
+        return WhisperPass(list(group), wanted, choice, starts, expected)
 
     def _starts(self, wanted: Wanted, logits: WhisperLogits) -> Readback | None:
         """[starts, 1 + languages] log probabilities behind start tokens: of no speech among all
@@ -161,22 +162,24 @@ class WhisperRunner:
     def _chosen(
         self, group: Seq[WhisperSequence], wanted: Wanted, logits: WhisperLogits
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Tokens [wanted] under the rules of their rows, and their log probabilities."""
+        """Tokens [wanted] under the rules of their rows, and their log probabilities; and what is
+        told where words are expected: see `_told`."""
         requests = [group[i].request for i, _ in wanted]
         drawn = [
             n
-            for n, (_, row) in enumerate(wanted)
-            if row.purpose is Purpose.TOKEN and requests[n].temperature > 0
+            for n, (i, row) in enumerate(wanted)
+            if row.purpose is Purpose.TOKEN
+            and requests[n].temperature > 0
+            and group[i].trials is None
         ]
-        looks_back = any(r.timestamps or r.expected is not None for r in requests)
-        goes_on = not looks_back and not any(
+        is_told = any(r.expected is not None for r in requests)
+        goes_on = not any(
             row.purpose is not Purpose.TOKEN or _is_first(group[i], row) for i, row in wanted
         )
-        if logits.text is not None and goes_on and not drawn:
+        is_plain = goes_on and not is_told and not any(r.timestamps for r in requests)
+        if logits.text is not None and is_plain and not drawn:
             return *logits.text, None
-        plain = self._scores(group, wanted, logits.values)
-        lifts = [(n, lift) for n, (i, row) in enumerate(wanted) for lift in group[i].lifts(row)]
-        scores = self._rules.lifted(plain, lifts)
+        scores = self._scores(group, wanted, logits.values)
         tokens, logprobs = kernels.greedy(scores)
         device = self._model.device
         if drawn:
@@ -190,16 +193,28 @@ class WhisperRunner:
             )
             tokens.index_copy_(0, index, theirs[0])
             logprobs.index_copy_(0, index, theirs[1])
-        if scores is plain:
+        if not is_told:
             return tokens, logprobs, None
-        # What is lifted counts as sure as what the model would have chosen instead: else a text
-        # with a name in it would be taken for a bad one.
-        logs = plain.log_softmax(-1)
-        own, best = logs.gather(1, tokens[:, None])[:, 0], logs.amax(-1)
-        sure = best.clone()
-        if drawn:
-            sure.index_copy_(0, index, own[index])
-        return tokens, torch.where(logprobs.isnan(), logprobs, sure), best - own
+        forced = [(n, row.forced) for n, (_, row) in enumerate(wanted) if row.forced is not None]
+        if forced:
+            index = to_device([n for n, _ in forced], torch.int64, device)
+            tokens.index_copy_(0, index, to_device([t for _, t in forced], torch.int64, device))
+        return tokens, logprobs, self._told(group, wanted, scores, tokens)
+
+    def _told(
+        self, group: Seq[WhisperSequence], wanted: Wanted, scores: Tensor, tokens: Tensor
+    ) -> Tensor:
+        """[wanted, 2 + most first tokens] log probabilities: of the token, of the likeliest, and of
+        the tokens with which words begin that are expected there."""
+        logs = scores.log_softmax(-1)
+        of_rows = [_firsts(group[i], row) for i, row in wanted]
+        most = max(map(len, of_rows))
+        padded = np.array(
+            [[*firsts, *[0] * (most - len(firsts))] for firsts in of_rows], np.int64
+        ).reshape(len(of_rows), most)
+        index = to_device(padded, torch.int64, self._model.device)
+        own = logs.gather(1, tokens[:, None])
+        return torch.cat([own, logs.amax(-1, keepdim=True), logs.gather(1, index)], dim=1)
 
     @torch.inference_mode()
     def _finish(
@@ -217,17 +232,16 @@ class WhisperRunner:
 
     def _absorb(self, done: WhisperPass) -> list[Failure]:
         """Read what was chosen, and move the sequences on."""
-        group, values = done.group, done.choice.read()
+        group, choice = done.group, done.choice.array()
         starts = iter(() if done.starts is None else done.starts.array())
+        expected = None if done.expected is None else done.expected.array().tolist()
         chosen: list[list[int]] = [[] for _ in group]
         scored: list[list[float]] = [[] for _ in group]
-        told: dict[int, tuple[float, dict[int, float]]] = {}
+        told: list[list[Told]] = [[] for _ in group]
+        heard: dict[int, tuple[float, dict[int, float]]] = {}
         bad: set[int] = set()
-        count = len(done.wanted)
-        losses = values[2 * count :] or [0.0] * count
-        lost: list[list[float]] = [[] for _ in group]
-        for (i, row), token, logprob, gap in zip(
-            done.wanted, values[:count], values[count : 2 * count], losses, strict=True
+        for n, ((i, row), token, logprob) in enumerate(
+            zip(done.wanted, *choice.tolist(), strict=True)
         ):
             start = next(starts) if row.purpose is Purpose.START else None
             if group[i].phase in (Phase.ALIGN, Phase.DONE):
@@ -235,17 +249,19 @@ class WhisperRunner:
             if logprob != logprob:
                 bad.add(i)
             elif start is not None:
-                heard = zip(self._tokenizer.languages.values(), start[1:].tolist(), strict=True)
-                told[i] = min(1.0, math.exp(start[0])), dict(heard)
+                languages = zip(self._tokenizer.languages.values(), start[1:].tolist(), strict=True)
+                heard[i] = min(1.0, math.exp(start[0])), dict(languages)
             else:
                 chosen[i].append(int(token))
                 scored[i].append(logprob)
-                lost[i].append(gap)
+                if expected is not None:
+                    own, best, *firsts = expected[n]
+                    told[i].append(Told(own, best, firsts[: len(_firsts(group[i], row))]))
         for i, sequence in enumerate(group):
             if i in bad or sequence.phase in (Phase.ALIGN, Phase.DONE):
                 continue
-            if i not in told or sequence.absorb_start(*told[i]):
-                sequence.absorb(chosen[i], scored[i], lost[i])
+            if i not in heard or sequence.absorb_start(*heard[i]):
+                sequence.absorb(chosen[i], scored[i], told[i])
         return [Failure(group[i].key, "model_error", NOT_FINITE) for i in sorted(bad)]
 
     def _scores(self, group: Seq[WhisperSequence], wanted: Wanted, logits: Tensor) -> Tensor:
@@ -311,6 +327,12 @@ def _is_first(sequence: WhisperSequence, row: LogitsRow) -> bool:
     return row.num_said == 0 and not sequence.request.prefix
 
 
+def _firsts(sequence: WhisperSequence, row: LogitsRow) -> tuple[int, ...]:
+    """Tokens with which expected words may begin there."""
+    expected = sequence.request.expected
+    return expected.firsts if expected is not None and row.looks else ()
+
+
 def _silences(start_token: int, windows: Seq[int]) -> list[WhisperRequest]:
     """Silence of every window's length in samples, drawn with a temperature, words timed."""
     return [
@@ -325,9 +347,11 @@ def _silences(start_token: int, windows: Seq[int]) -> list[WhisperRequest]:
 @dataclass(frozen=True, slots=True)
 class WhisperPass:
     """One launched decoder pass. wanted: (index into group, position) of each row of logits.
-    choice: a token for each, then the log probabilities. starts: see `WhisperRunner._starts`."""
+    choice: [2, rows] a token for each, and its log probability. starts: see
+    `WhisperRunner._starts`; expected: `WhisperRunner._told`."""
 
     group: list[WhisperSequence]
     wanted: list[tuple[int, LogitsRow]]
     choice: Readback
     starts: Readback | None
+    expected: Readback | None

@@ -1,12 +1,13 @@
-"""Expected words: what is lifted, and what of a word that was begun is believed."""
+"""Expected words: where in a text one of them may have been said."""
 
 import math
+from collections.abc import Iterable
 
-from lookhear.engine.sampling.expected import MOST_TAKEN_BACK, ExpectedWords, Strength
+from lookhear.engine.sampling.expected import Candidate, ExpectedWords, Strength, Told
 
-BEGIN, CONTINUE = 3.0, 5.0
-STRENGTH = Strength(BEGIN, CONTINUE, sure=0.5, most_lost=2.0)
-PIECES = [" Ann", "a", " Lee", "Ann", " lee", ".", " was", "s", " ann", "-", "é", " A", "nn"]
+SURE, UNSURE = math.log(0.97), math.log(0.3)
+STRENGTH = Strength(behind=4.0, sure=0.9, most=3)
+PIECES = [" Ann", "a", " Lee", "Ann", " lee", ".", " was", "s", " ann", "-", "é", " A", "nn", "A"]
 IDS = {piece: token for token, piece in enumerate(PIECES)}
 
 
@@ -28,64 +29,68 @@ def ids(*pieces: str) -> tuple[int, ...]:
     return tuple(IDS[piece] for piece in pieces)
 
 
-def lifted(words: ExpectedWords, *pieces: str) -> dict[str, float]:
-    return {PIECES[lift.token]: lift.nats for lift in words.lifts(ids(*pieces))}
+def places(words: ExpectedWords, said: Iterable[str], best: float, behind: float) -> list[str]:
+    """Which words may stand where, if all tokens are as likely as that, and those with which words
+    begin so much less."""
+    tokens = ids(*said)
+    told = [Told(best, best, [best - behind] * len(words.firsts)) for _ in tokens]
+    found = words.candidates(tokens, told)
+    return [f"{at}{''.join(PIECES[token] for token in word)}" for at, word in found]
 
 
-def test_a_word_is_lifted_from_its_first_token_to_its_last() -> None:
+def test_a_word_may_stand_where_the_model_was_unsure_and_the_word_not_far_behind() -> None:
     words = expected("Anna Lee")
-    assert lifted(words, " was") == {" Ann": BEGIN}
-    assert lifted(words, " was", " Ann") == {" Ann": BEGIN, "a": CONTINUE}
-    assert lifted(words, " Ann", "a") == {" Ann": BEGIN, " Lee": CONTINUE}
-    assert lifted(words, " Ann", "a", " Lee") == {" Ann": BEGIN}
+    assert places(words, [" was", " lee"], UNSURE, 3.0) == ["0 Anna Lee", "1 Anna Lee"]
+    assert places(words, [" was", " lee"], UNSURE, 5.0) == []
+    assert places(words, [" was", " lee"], SURE, 3.0) == []
 
 
-def test_without_a_space_a_word_begins_only_behind_a_sign_or_nothing() -> None:
-    words = expected("Ann")
-    assert lifted(words) == lifted(words, "-") == {" Ann": BEGIN, "Ann": BEGIN}
-    assert lifted(words, "é") == lifted(words, "s") == {" Ann": BEGIN}
+def test_a_word_may_stand_where_the_model_began_as_it_does_however_sure() -> None:
+    assert places(expected("Anna"), [" Ann", "s"], SURE, 0.0) == ["0 Anna"]
+
+
+def test_what_is_there_is_not_tried() -> None:
+    assert places(expected("Anna"), [" Ann", "a"], UNSURE, 0.0) == []
+
+
+def test_a_word_begins_where_another_does() -> None:
+    assert places(expected("Anna"), [" was", "s", "nn"], UNSURE, 0.0) == ["0 Anna"]
+    assert places(expected("Anna"), [".", "-"], UNSURE, 0.0) == [], "no letter, no word"
+    assert places(expected("Ann"), ["-", "s"], UNSURE, 0.0) == ["1Ann"], "without a space as there"
+    assert places(expected("Ann"), ["é", "s"], UNSURE, 0.0) == ["0Ann"]
 
 
 def test_a_word_in_small_letters_may_be_a_name() -> None:
-    assert lifted(expected("ann"), " was") == {" ann": BEGIN, " Ann": BEGIN}
+    assert places(expected("ann"), [" was"], UNSURE, 0.0) == ["0 Ann", "0 ann"]
 
 
-def test_a_word_is_over_when_something_else_follows() -> None:
+def test_the_likeliest_are_tried_and_no_more() -> None:
+    words = expected("Anna", "A")
+    ann, a = (words.firsts.index(token) for token in ids(" Ann", " A"))
+    told = []
+    for behind in (3.0, 1.0, 2.0):
+        firsts = [-math.inf] * len(words.firsts)
+        firsts[ann], firsts[a] = UNSURE - behind, UNSURE - behind - 0.5
+        told.append(Told(UNSURE, UNSURE, firsts))
+    found = words.candidates(ids(" was", " was", " was"), told)
+    anna, one = ids(" Ann", "a"), ids(" A")
+    assert found == [Candidate(1, anna), Candidate(1, one), Candidate(2, anna)]
+
+
+def test_what_stands_in_front_is_no_place() -> None:
     words = expected("Anna")
-    assert words.look(ids(" was", " Ann"), is_over=False) is None, "nothing is over yet"
-    assert words.look(ids(" was", " Ann", "a"), is_over=False) is None, "it goes on"
-    assert words.look(ids(" was", " Ann", " was"), is_over=False) == (1, False)
-    assert words.look(ids(" was", " Ann"), is_over=True) == (1, False)
-    assert words.look(ids(" was", " Ann", "a", "."), is_over=False) == (1, True)
-    assert words.look(ids(" was", " Ann", "a"), is_over=True) == (1, True)
+    told = [Told(UNSURE, UNSURE, [UNSURE] * len(words.firsts))]
+    assert [at for at, _ in words.candidates(ids(" was", " was"), told, 1)] == [1]
 
 
 def test_a_word_with_more_letters_is_another() -> None:
-    assert expected("Ann").look(ids(" Ann", "s"), is_over=False) == (0, False)
-    assert expected("Ann", "Anns").look(ids(" Ann", "s"), is_over=False) is None
+    words = expected("Ann")
+    assert not words.may_follow(IDS["s"])
+    assert words.may_follow(IDS["."]) and words.may_follow(IDS[" was"])
 
 
-def test_what_was_taken_back_does_not_begin_there_again() -> None:
-    words = expected("Anna")
-    refused = {(1, IDS[" Ann"])}
-
-    def tokens(*pieces: str) -> set[int]:
-        return {lift.token for lift in words.lifts(ids(*pieces), refused)}
-
-    assert IDS[" Ann"] not in tokens(" was")
-    assert IDS["a"] not in tokens(" was", " Ann")
-    assert words.look(ids(" was", " Ann", "s"), refused, is_over=False) is None
-    assert IDS[" Ann"] in tokens(" was", " was"), "elsewhere it does"
-    many = {(place, 0) for place in range(MOST_TAKEN_BACK)}
-    assert words.lifts(ids(" was", " Ann"), many) == [], "so that every text comes to an end"
-
-
-def test_a_word_begins_where_the_model_is_unsure_and_goes_on_anywhere() -> None:
-    below = {PIECES[one.token]: one.below for one in expected("Anna").lifts(ids(" was", " Ann"))}
-    assert below == {" Ann": math.log(0.5), "a": math.inf}
-
-
-def test_a_word_that_loses_too_much_to_the_models_own_choices_is_not_believed() -> None:
-    words = expected("Anna")
-    assert words.is_believed([2.0, 1.0])
-    assert not words.is_believed([2.0, 9.0])
+def test_a_word_stands_for_about_as_many_letters() -> None:
+    words = expected("Ann")
+    assert words.is_like(ids(" Ann"), ids(" lee", " was"))
+    assert not words.is_like(ids(" Ann"), ids(" lee", " was", " was", " was"))
+    assert not words.is_like(ids(" lee", " was", " was", " was"), ids(" Ann"))
