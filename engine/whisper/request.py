@@ -135,6 +135,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
     told: list[Told] = field(default_factory=list)  # of each token, if words are expected
     trials: Trials | None = None  # of the complete text
     _cached: list[int] = field(default_factory=list)  # tokens that its row holds, for trials
+    _guess: tuple[int, ...] = ()  # of what follows, to be verified
     _num_asked: int = 0  # of its context, those in front of what is on trial
 
     def __post_init__(self) -> None:
@@ -142,6 +143,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
             end_tokens=self.request.end_tokens | {self.end_token},
             max_tokens=self.request.max_new_tokens,
         )
+        self._guess = self.request.draft
         self.language = self.request.language
         self.context = list(self.request.head)
         if self.request.detect_language and self.language is None:
@@ -180,7 +182,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         if self.phase is not Phase.PREFILL:
             return ()
         room = min(self.context_limit - len(self.context), self.request.max_new_tokens)
-        return self.request.draft[: max(0, room)]
+        return self._guess[: max(0, room)]
 
     def demand(self) -> Demand:
         """A Whisper prompt is short (448 tokens at most) and goes in one piece, and so does a text
@@ -296,6 +298,18 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
             self._go_on_trial(self.trials)
         elif generated.stop:
             self._complete()
+        elif expected is not None and self._rejoin():
+            self.phase = Phase.PREFILL
+
+    def _rejoin(self) -> bool:
+        """Behind a word that was heard last time, and is written again only when all is decoded,
+        the draft is most probably right again: so it is verified from there on."""
+        draft, said = self.request.draft, self.generated.tokens
+        self._guess = ()
+        for place in range(1, len(draft) - 1):
+            if list(draft[place - 1 : place + 1]) == said[-2:]:
+                self._guess = draft[place + 1 :]
+        return bool(self._guess)
 
     def _go_on_trial(self, trials: Trials) -> None:
         generated, prompt = self.generated, self.context[: self._num_asked]
