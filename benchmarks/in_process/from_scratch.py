@@ -15,6 +15,7 @@ from lookhear.engine.core.request import Result
 from lookhear.engine.messages import TranscriptionSettings
 from lookhear.engine.paged.request import PagedRequest
 from lookhear.engine.qwen3_asr.recognizer import AsrRecognizer
+from lookhear.engine.qwen3_asr.timed import TimedRequest
 from lookhear.engine.speech.recognizer import Stretch
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 
@@ -23,7 +24,7 @@ class FromScratch(AsrRecognizer):
     """Asks for the text of the whole segment, and hands on what lies beyond the committed tokens
     (as many of them as there are: what is said is said, even if it is heard otherwise now)."""
 
-    def request(self, stretch: Stretch) -> PagedRequest:
+    def request(self, stretch: Stretch) -> PagedRequest | TimedRequest:
         """Without what is committed and without a draft."""
         return super().request(replace(stretch, committed=(), draft=None))
 

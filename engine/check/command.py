@@ -11,13 +11,14 @@ import math
 import resource
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lookhear.engine.check.parity import NotCompared, Parity, compare
+from lookhear.engine.check.parity import NotCompared, Parity, compare, compare_aligner
 from lookhear.engine.check.trial import (
     CROWD,
     UPDATE_SECONDS,
@@ -38,6 +39,7 @@ from lookhear.engine.messages import SAMPLE_RATE
 AGREED, DISAGREED, CANNOT, NOT_COMPARED = 0, 1, 2, 3  # exit status
 LIVE_SECONDS = 8.0  # of audio in the live trial
 NAME_COLUMNS = 14
+SHOWN_WORDS = 12
 PERSON = "kennedy.opus"
 SYNTHESISED = "hello.opus"  # what a toy understands: it cannot hear people
 
@@ -65,6 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("model", metavar="MODEL", help="as lookhear serve --model takes it")
+    add("--aligner", default="", metavar="MODEL", help="as lookhear serve --aligner takes it: the "
+        "words are timed, too, and it is compared as well")  # fmt: skip
     add("--audio", type=Path, metavar="FILE", help="a recording (default: a packaged one)")
     add("--device", default="cpu", help="cpu, cuda, cuda:1, auto (default: %(default)s)")
     add("--dtype", default="auto", choices=["auto", "float32", "bfloat16", "float16", "int8"])
@@ -91,7 +95,7 @@ def _check(options: argparse.Namespace, given: NDArray[np.float32] | None) -> in
         samples = _recording(_packaged(SYNTHESISED if Traits.from_folder(folder).toy else PERSON))
     config = EngineConfig(
         model=str(folder), served_name=model, device=options.device, dtype=options.dtype,
-        threads=options.threads,
+        threads=options.threads, aligner=options.aligner,
     )  # fmt: skip
     began = time.perf_counter()
     built = build_core(config, progress)
@@ -99,25 +103,40 @@ def _check(options: argparse.Namespace, given: NDArray[np.float32] | None) -> in
          f"parameters{', a toy' if built.card.toy else ''}")  # fmt: skip
     _say("loaded", f"in {time.perf_counter() - began:.1f} s on {built.device} in {built.dtype}, "
          f"{torch.get_num_threads()} threads")  # fmt: skip
-    _try(built, samples)
+    if options.aligner and not built.card.timed_languages:
+        raise ConfigError(f"aligner: expected a Qwen3-ASR beside it, got {model}")
+    _try(built, samples, times_words=bool(options.aligner))
     _say("memory", _memory(built.device))
-    architecture = built.card.architecture
+    architecture, aligner = built.card.architecture, built.config.aligner
     del built  # room for two in float32, one after the other
     if options.no_compare:
         return NOT_COMPARED
-    try:
-        parity = compare(folder, architecture, samples)
-    except NotCompared as error:
-        _say("transformers", f"not compared: {error}")
+    found = [_compared("transformers", lambda: compare(folder, architecture, samples))]
+    if aligner:
+        found.append(_compared("its aligner", lambda: compare_aligner(Path(aligner), samples)))
+    if None in found:
         return NOT_COMPARED
-    _say("transformers", _about(parity))
-    return AGREED if parity.agrees else DISAGREED
+    return AGREED if all(parity.agrees for parity in found if parity) else DISAGREED
 
 
-def _try(built: Built, samples: NDArray[np.float32]) -> None:
+def _compared(name: str, compared: Callable[[], Parity]) -> Parity | None:
+    """None if it cannot be; either way it is told."""
+    try:
+        parity = compared()
+    except NotCompared as error:
+        _say(name, f"not compared: {error}")
+        return None
+    _say(name, _about(parity))
+    return parity
+
+
+def _try(built: Built, samples: NDArray[np.float32], *, times_words: bool) -> None:
     card, core = built.card, built.core
     if card.can("transcribe"):
-        heard = hear(core, card.id, samples)
+        heard = hear(core, card.id, samples, words=times_words)
+        if times_words:
+            shown = " ".join(f"{word.start:.2f} {word.word}" for word in heard.words[:SHOWN_WORDS])
+            _say("words", shown or "none: in this language it has no times")
         seconds = len(samples) / SAMPLE_RATE
         _say("hears", f"({heard.language or 'one language'}) {heard.text.strip()}")
         _say("file", f"{seconds:.1f} s of audio in {heard.took:.2f} s: "
@@ -145,7 +164,7 @@ def _try(built: Built, samples: NDArray[np.float32]) -> None:
 def _about(parity: Parity) -> str:
     verdict = "agrees" if parity.agrees else "DOES NOT AGREE"
     gap = "not a number" if math.isnan(parity.gap) else f"at most {parity.gap:.1e} apart"
-    return f"{verdict}: {parity.same} of {parity.tokens} greedy tokens the same, logits {gap}"
+    return f"{verdict}: {parity.same} of {parity.tokens} {parity.what} the same, logits {gap}"
 
 
 def _memory(device: str) -> str:

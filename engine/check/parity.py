@@ -17,18 +17,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookhear.engine.checkpoints.loader import CheckpointReader, has_safetensors
+from lookhear.engine.checkpoints.loader import CheckpointReader, has_safetensors, read_json
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.models.qwen3 import Qwen3Model
+from lookhear.engine.models.qwen3_aligner import Qwen3AlignerModel
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.cache import PagedBatch
+from lookhear.engine.qwen3_asr.alignment import aligned_words, alignment_prompt
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.kernels import log_mel, mel_filters
 
+SECONDS = 30  # of a recording that an aligner hears
 TOKENS = 24  # generated at most
 # Real weights have logits of some 30: float32 sums of other orders differ in the sixth digit.
 TOLERANCE = 1e-3
@@ -43,11 +46,12 @@ _DECODERS: dict[str, Callable[[Path], Qwen3Model]] = {
 @dataclass(frozen=True, slots=True)
 class Parity:
     """tokens: that transformers generated; same: those of them that we would, too. gap: between two
-    logits at most, over the prompt and those tokens."""
+    logits at most, over the prompt and those tokens. what: the tokens are, in words."""
 
     tokens: int
     same: int
     gap: float
+    what: str = "greedy tokens"
 
     @property
     def agrees(self) -> bool:
@@ -74,6 +78,42 @@ def compare(folder: Path, architecture: str, samples: NDArray[np.float32]) -> Pa
         if architecture not in _DECODERS:
             return _whisper(folder, known, samples)
         return _decoder(folder, known, _DECODERS[architecture])
+
+
+def compare_aligner(folder: Path, samples: NDArray[np.float32]) -> Parity:
+    """Of times that a Qwen3-ForcedAligner gives to some words; as `compare`."""
+    if importlib.util.find_spec("transformers") is None:
+        raise NotCompared("transformers is not installed")
+    if "thinker_config" in read_json(folder / "config.json"):
+        raise NotCompared("it is in its original form, which transformers does not read")
+    model = Qwen3AlignerModel.from_folder(folder)
+    dims = model.encoder.dims
+    # A whole second at least: the feature extractor fills up what is shorter.
+    heard = np.zeros(max(SAMPLE_RATE, min(len(samples), SECONDS * SAMPLE_RATE)), np.float32)
+    heard[: len(samples)] = samples[: len(heard)]
+    mel = log_mel(torch.from_numpy(heard)[None], mel_filters(dims.num_mels))
+    words = aligned_words(_TEXT)
+    tokenizer = QwenTokenizer.from_folder(folder)
+    tokens = alignment_prompt(tokenizer, words, dims.num_tokens(mel.shape[2]))
+    with torch.inference_mode():
+        theirs = _their_aligner_says(folder, tokens, mel)[np.array(tokens) == model.marker]
+        ours = model.classify([tokens], [mel[0]])[0]
+    same = int((theirs.argmax(-1) == ours.argmax(-1)).sum())
+    return Parity(len(ours), same, float((theirs - ours).abs().max()), "times")
+
+
+def _their_aligner_says(folder: Path, tokens: list[int], mel: Tensor) -> Tensor:
+    """[tokens, labels] logits. mel: [1, mels, frames]."""
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    kind: Any = transformers.AutoModelForTokenClassification
+    model = kind.from_pretrained(folder, dtype=torch.float32).eval()
+    ones = torch.ones(1, len(tokens), dtype=torch.int64)
+    inputs = {"input_ids": torch.tensor([tokens]), "attention_mask": ones}
+    mask = torch.ones(1, mel.shape[2], dtype=torch.int64)
+    logits: Tensor = model(**inputs, input_features=mel, input_features_mask=mask).logits[0]
+    return logits
 
 
 def _parity(theirs: Tensor, ours: Tensor, generated: Sequence[int]) -> Parity:

@@ -33,6 +33,7 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TranscriptionSettings,
     TurnFailed,
+    Word,
 )
 from lookhear.engine.speech.text.word_times import loud_stretches
 
@@ -47,11 +48,12 @@ class TrialFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A whole recording. took: seconds for all of it."""
+    """A whole recording. took: seconds for all of it. words: if their times were wanted."""
 
     text: str
     language: str | None
     took: float
+    words: tuple[Word, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +84,19 @@ class Answered:
     per_second: float
 
 
-def hear(core: EngineCore, model: str, samples: NDArray[np.float32]) -> Heard:
-    """samples: [n], 16 kHz. Raises TrialFailed."""
+def hear(
+    core: EngineCore, model: str, samples: NDArray[np.float32], *, words: bool = False
+) -> Heard:
+    """samples: [n], 16 kHz. words: whether their times are wanted. Raises TrialFailed."""
     began = time.perf_counter()
     # The gateway's voice detector is none of the engine's; what is loud stands for it.
     speech = loud_stretches(samples)
-    file = TranscribeFile("check", TranscriptionSettings(model), samples, speech=speech)
+    settings = TranscriptionSettings(model, words=words)
+    file = TranscribeFile("check", settings, samples, speech=speech)
     for event in _work(core, file):
         if isinstance(event, FileTranscribed):
-            return Heard(event.text, event.language, time.perf_counter() - began)
+            took = time.perf_counter() - began
+            return Heard(event.text, event.language, took, tuple(event.words))
         if isinstance(event, FileFailed):
             raise TrialFailed(event.message)
     raise AssertionError("a file is answered")

@@ -30,6 +30,8 @@ class EngineConfig:
     # (`engine.checkpoints.choice`).
     model: str = DEFAULT_TOY
     served_name: str | None = None  # name on the wire; None: the model string itself
+    # A Qwen3-ForcedAligner, as `model` is named: with it Qwen3-ASR has word times. "": none.
+    aligner: str = ""
     # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one; several: one replica after another.
     device: str = "cpu"
     # "float32", "bfloat16", "float16", "int8" (Whisper on a CPU), or "auto": what this machine is

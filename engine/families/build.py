@@ -62,6 +62,10 @@ def build_core(
     else:
         folder = resolve_checkpoint(config.model, progress)
     family, architecture = family_of(folder, families)
+    if config.aligner and family.takes_aligner:
+        config = replace(config, aligner=str(resolve_checkpoint(config.aligner, progress)))
+    elif config.aligner:
+        log.warning("aligner: %s is a %s, which takes none", config.name, family.name)
     config = fitted(config, card_memory(device), family.card_rows)
     parts = family.build(
         config, folder, device, lambda share: progress(f"loading {config.name}", share)
@@ -90,6 +94,8 @@ def build_core(
         created=int(time.time()),
         parameters=parts.num_parameters,
         has_word_times=parts.has_word_times,
+        timed_languages=parts.timed_languages,
+        takes_aligner=family.takes_aligner and not config.aligner,
         abilities=family.abilities_of(parts),
         context_tokens=parts.context_tokens,
         toy=Traits.from_folder(folder).toy,

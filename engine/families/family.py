@@ -35,7 +35,7 @@ class ServingRunner(Runner[Any, Any], Protocol):
 class Parts:
     """What a family builds of one checkpoint. encoder_budget: of a step, in the unit of the desk's
     costs. admission: of one that transcribes and bounds the lag. lacks: abilities of its family
-    that this checkpoint has not. The last three are for the model's card, see `ModelCard`."""
+    that this checkpoint has not. The last four are for the model's card, see `ModelCard`."""
 
     desk: Desk
     runner: ServingRunner
@@ -46,6 +46,7 @@ class Parts:
     lacks: tuple[str, ...] = ()
     languages: list[str] = field(default_factory=list)
     has_word_times: bool = False
+    timed_languages: list[str] = field(default_factory=list)
     context_tokens: int = 0
 
 
@@ -60,6 +61,7 @@ class Family:
     build: Callable[[EngineConfig, Path, str, Callable[[float], None]], Parts]
     abilities: tuple[str, ...]  # of its checkpoints, see `ModelCard`
     card_rows: int = 192  # requests decoded together on a large card, where nobody says
+    takes_aligner: bool = False  # whether config.aligner tells it when words were said
 
     def abilities_of(self, parts: Parts) -> list[str]:
         """What one of its checkpoints can do."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -15,16 +16,19 @@ from lookhear.engine.families.capacity import num_blocks
 from lookhear.engine.families.family import (
     Family,
     Parts,
+    ServingRunner,
     acceleration_of,
     chosen_dtype,
     half_decoder,
 )
+from lookhear.engine.families.qwen3_aligner import alone, is_aligner, with_word_times
 from lookhear.engine.families.speech import Caution, live_config, speech_parts
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.models.audio_graphs import AudioGraphs
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.runner import PagedRunner
+from lookhear.engine.qwen3_asr.alignment import ALIGNED_LANGUAGES
 from lookhear.engine.qwen3_asr.file import asr_transcriber
 from lookhear.engine.qwen3_asr.prompt import LANGUAGES, language_code
 from lookhear.engine.qwen3_asr.recognizer import AsrConfig
@@ -44,6 +48,8 @@ def build(
     config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
 ) -> Parts:
     """See `Family.build`."""
+    if is_aligner(folder):  # in its original form it names this architecture
+        raise alone(folder)
     dtype = chosen_dtype(config.dtype, device, folder)
     # A small decoder reads more tokens than it writes: float32 is as fast there.
     half = dtype == torch.bfloat16 and half_decoder(config.dtype, device, folder)
@@ -60,10 +66,11 @@ def build(
     acceleration = acceleration_of(config, device)
     # Without closed windows, which is for comparison, everything is encoded eagerly.
     by_device = acceleration.backend is not None and config.freeze_windows
+    tokenizer = QwenTokenizer.from_folder(folder)
     asr = AsrConfig(
-        QwenTokenizer.from_folder(folder), model.encoder.dims, config.freeze_windows, by_device
+        tokenizer, model.encoder.dims, config.freeze_windows, by_device, bool(config.aligner)
     )
-    runner = PagedRunner(
+    paged = PagedRunner(
         model,
         max_rows=config.max_rows,
         num_blocks=_num_blocks(config, model, cap, context),
@@ -72,10 +79,14 @@ def build(
         media_encoder=AudioGraphs(model, acceleration) if by_device else None,
         acceleration=acceleration,
     )
+    runner: ServingRunner = paged
+    if config.aligner:
+        runner = with_word_times(paged, tokenizer, config, device, progress)
     cap_samples = round(cap * SAMPLE_RATE)
     transcriber = asr_transcriber(asr, live, _spoken(folder), cap_samples)
     longest = cap_samples + SAMPLE_RATE
-    return speech_parts(config, transcriber, runner, model.num_parameters, dtype, longest, device)
+    parts = speech_parts(config, transcriber, runner, model.num_parameters, dtype, longest, device)
+    return replace(parts, timed_languages=list(ALIGNED_LANGUAGES) if config.aligner else [])
 
 
 def _fitting(cap: float, context: int, model: Qwen3AsrModel) -> float:
@@ -122,4 +133,5 @@ FAMILY = Family(
     architectures=("Qwen3ASRForConditionalGeneration",),
     build=build,
     abilities=("transcribe",),
+    takes_aligner=True,
 )

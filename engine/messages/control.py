@@ -37,7 +37,9 @@ class Shutdown:
 @dataclass(frozen=True, slots=True)
 class ModelCard:
     """A served model. languages: ISO codes it can detect and transcribe (empty: only one).
-    has_word_times: whether it can say when each word was spoken. abilities: among "transcribe",
+    has_word_times: whether it can say when each word was spoken; see `untimed`. timed_languages:
+    ISO codes in which it can; empty: in all of its. takes_aligner: whether it has none because its
+    server has no --aligner. abilities: among "transcribe",
     "chat", "image", "video". context_tokens: of one answer with its prompt; 0 if it does not chat.
     toy: it knows a small closed world, and what it writes of anything else means nothing.
     checkpoint: what was loaded, as `EngineConfig.model` takes it. reason: why that, in words, if
@@ -51,6 +53,8 @@ class ModelCard:
     created: int
     parameters: int
     has_word_times: bool = True
+    timed_languages: list[str] = field(default_factory=list)
+    takes_aligner: bool = False
     abilities: list[str] = field(default_factory=lambda: ["transcribe"])
     context_tokens: int = 0
     toy: bool = False
@@ -62,6 +66,16 @@ class ModelCard:
     def can(self, ability: str) -> bool:
         """Whether it has the ability."""
         return ability in self.abilities
+
+    def untimed(self, language: str | None) -> str | None:
+        """Why it cannot say when the words of a language were spoken; None if it can, or could.
+        language: ISO code; None: it will be found out."""
+        if not self.has_word_times:
+            wanted = " (its server wants an aligner for that: --aligner)"
+            return f"{self.id} has no word times{wanted if self.takes_aligner else ''}"
+        if language is None or not self.timed_languages or language in self.timed_languages:
+            return None
+        return f"{self.id} has word times in {', '.join(self.timed_languages)}"
 
     def is_called(self, name: str) -> bool:
         """Whether that is its name or an alias of it."""

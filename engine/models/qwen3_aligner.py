@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import (
@@ -22,6 +24,7 @@ from lookhear.engine.checkpoints.loader import (
     read_json,
     whole_number,
 )
+from lookhear.engine.device.staging import to_device
 from lookhear.engine.models.audio_encoder import AudioEncoder, read_audio_weights
 from lookhear.engine.models.layers import WeightSource
 from lookhear.engine.models.qwen3 import Qwen3Model
@@ -30,6 +33,7 @@ from lookhear.engine.models.qwen3_weights import read_weights
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.cache import PagedBatch
 
+Indices = NDArray[np.int64]
 STEP_MS = 80.0  # of a label, where the checkpoint says nothing
 _HUGGING_FACE_HEAD = "score"
 
@@ -87,25 +91,44 @@ class Qwen3AlignerModel:
         """
         assert len(texts) == len(audios) >= 1, (len(texts), len(audios))
         rows = self._encode(audios)
-        tokens = torch.tensor([token for text in texts for token in text])
-        places = (tokens == self.audio_token).nonzero().squeeze(1)
+        tokens = np.array([token for text in texts for token in text], np.int64)
+        places = np.flatnonzero(tokens == self.audio_token)
         assert len(places) == len(rows), (len(places), len(rows))
-        device = self.decoder.device
-        inputs = self.decoder.embed(tokens.to(device))
-        inputs.index_copy_(0, places.to(device), rows.to(inputs.dtype))
-        batch, num_blocks = _batch([len(text) for text in texts])
-        hidden = self.decoder.forward(
-            inputs, _on(batch, device), self.decoder.new_cache(num_blocks)
-        )
-        asked = tokens == self.marker
+        inputs = self.decoder.embed(self._on_device(tokens))
+        inputs.index_copy_(0, self._on_device(places), rows.to(inputs.dtype))
+        batch, num_blocks = self._batch([len(text) for text in texts])
+        hidden = self.decoder.forward(inputs, batch, self.decoder.new_cache(num_blocks))
+        asked = self._on_device(np.flatnonzero(tokens == self.marker))
         counts = [sum(token == self.marker for token in text) for text in texts]
-        return list(torch.split(self.decoder.logits(hidden[asked.to(device)]), counts))
+        return list(torch.split(self.decoder.logits(hidden[asked]), counts))
+
+    def _on_device(self, numbers: Indices) -> Tensor:
+        """Without waiting for the device, as nothing here does."""
+        return to_device(numbers, torch.int64, self.decoder.device)
 
     def _encode(self, audios: Sequence[Tensor]) -> Tensor:
         """Embeddings of all windows of all audios, one after another: [tokens, width]."""
         device, dtype = self.decoder.device, self.encoder.dtype
         windows = [w for audio in audios for w in self.encoder.split(audio.to(device, dtype))]
         return torch.cat(self.encoder.encode_windows(windows))
+
+    def _batch(self, lengths: Sequence[int]) -> tuple[PagedBatch, int]:
+        """Rows of so many tokens, each in blocks of its own, and how many blocks that makes."""
+        blocks = [-(-length // BLOCK_TOKENS) for length in lengths]
+        tables = np.zeros((len(lengths), max(blocks)), np.int64)
+        slots, first = [], 1  # block 0 is nobody's
+        for row, (length, count) in enumerate(zip(lengths, blocks, strict=True)):
+            tables[row, :count] = np.arange(first, first + count)
+            slots.append(first * BLOCK_TOKENS + np.arange(length))
+            first += count
+        batch = PagedBatch(
+            positions=self._on_device(np.concatenate([np.arange(n) for n in lengths])),
+            slots=self._on_device(np.concatenate(slots)),
+            block_tables=self._on_device(tables),
+            past_lengths=self._on_device(np.zeros(len(lengths), np.int64)),
+            query_lengths=self._on_device(np.array(lengths, np.int64)),
+        )
+        return batch, first
 
 
 def _labels(shape: AsrShape) -> int:
@@ -130,32 +153,3 @@ def _step_ms(folder: Path, outer: dict[str, Any]) -> float:
                 )
             return float(value)
     return STEP_MS
-
-
-def _batch(lengths: Sequence[int]) -> tuple[PagedBatch, int]:
-    """Rows of so many tokens, each in blocks of its own, and how many blocks that makes."""
-    blocks = [-(-length // BLOCK_TOKENS) for length in lengths]
-    tables = torch.zeros(len(lengths), max(blocks), dtype=torch.int64)
-    slots, first = [], 1  # block 0 is nobody's
-    for row, (length, count) in enumerate(zip(lengths, blocks, strict=True)):
-        tables[row, :count] = torch.arange(first, first + count)
-        slots.append(first * BLOCK_TOKENS + torch.arange(length))
-        first += count
-    batch = PagedBatch(
-        positions=torch.cat([torch.arange(length) for length in lengths]),
-        slots=torch.cat(slots),
-        block_tables=tables,
-        past_lengths=torch.zeros(len(lengths), dtype=torch.int64),
-        query_lengths=torch.tensor(list(lengths)),
-    )
-    return batch, first
-
-
-def _on(batch: PagedBatch, device: torch.device) -> PagedBatch:
-    return PagedBatch(
-        batch.positions.to(device),
-        batch.slots.to(device),
-        batch.block_tables.to(device),
-        batch.past_lengths.to(device),
-        batch.query_lengths.to(device),
-    )

@@ -38,20 +38,27 @@ class AlignedWord:
     end: float
 
 
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """(first character, end) of the words that get times, in their order: as the text spells them,
+    with what is not read between their characters, as the hyphen of "well-known"."""
+    spans: list[tuple[int, int]] = []
+    first: int | None = None  # of the word that is not over
+    end = 0
+    for i, char in enumerate(text):
+        is_word = _is_ideograph(char)
+        if first is not None and (is_word or char.isspace()):
+            spans.append((first, end))
+            first = None
+        if is_word:
+            spans.append((i, i + 1))
+        elif _is_read(char):
+            first, end = i if first is None else first, i + 1
+    return spans if first is None else [*spans, (first, end)]
+
+
 def aligned_words(text: str) -> list[str]:
-    """The words of a text that get times, in their order."""
-    words: list[str] = []
-    word = ""
-    for char in text:
-        if _is_ideograph(char):
-            words += [word, char]
-            word = ""
-        elif char.isspace():
-            words.append(word)
-            word = ""
-        elif char == "'" or unicodedata.category(char)[0] in "LN":
-            word += char
-    return [word for word in [*words, word] if word]
+    """The words of a text that get times, in their order, as they are read."""
+    return ["".join(filter(_is_read, text[first:end])) for first, end in word_spans(text)]
 
 
 def alignment_prompt(
@@ -122,6 +129,10 @@ def _rising(times: NDArray[np.float64]) -> list[int]:
         found.append(at)
         at = int(before[at])
     return found[::-1]
+
+
+def _is_read(char: str) -> bool:
+    return char == "'" or unicodedata.category(char)[0] in "LN"
 
 
 def _is_ideograph(char: str) -> bool:

@@ -1,7 +1,8 @@
-"""A whole recording for Qwen3-ASR, which writes no times: cut at quiet places. Pure."""
+"""A whole recording for Qwen3-ASR, which writes no times itself: cut at quiet places. Pure."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,6 +12,7 @@ from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
 from lookhear.engine.paged.request import PagedRequest
 from lookhear.engine.qwen3_asr.recognizer import AsrConfig, AsrRecognizer
+from lookhear.engine.qwen3_asr.timed import TimedRequest
 from lookhear.engine.speech.file import FileTranscription, Section
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Stretch
@@ -20,8 +22,9 @@ from lookhear.engine.speech.transcriber import Transcriber
 
 
 class AsrFile(FileTranscription):
-    """A sentence is a segment. The model tells no times, so when one ended is guessed from its
-    length among the others of its piece, and from where nobody spoke."""
+    """A sentence is a segment. Where its words were timed, it goes from the first to the last of
+    them. Else when it ended is guessed from its length among the others of its piece, and from
+    where nobody spoke."""
 
     def __init__(
         self,
@@ -44,7 +47,7 @@ class AsrFile(FileTranscription):
         end = self._plan_end(self._position)
         return self._recognizer.cost(self._position, end - self._position, 0)
 
-    def _request(self, samples: NDArray[np.float32]) -> PagedRequest:
+    def _request(self, samples: NDArray[np.float32]) -> PagedRequest | TimedRequest:
         self._stretch = Stretch(
             key=self._message.request,
             priority=Priority.BATCH,
@@ -54,7 +57,9 @@ class AsrFile(FileTranscription):
         )
         return self._recognizer.request(self._stretch)
 
-    def _size(self, request: PagedRequest) -> tuple[int, int]:
+    def _size(self, request: PagedRequest | TimedRequest) -> tuple[int, int]:
+        if isinstance(request, TimedRequest):
+            request = request.decoding
         audio = sum(medium.num_tokens for _, medium in request.media)
         return audio, len(request.tokens) - audio
 
@@ -84,7 +89,10 @@ class AsrFile(FileTranscription):
                 is_first = not (self._start or self.heard.segments or self._message.continues)
                 if not is_first and self._language not in UNSPACED_LANGUAGES:
                     text = " " + text.lstrip()
-                self._add(part, text, begins / SAMPLE_RATE, max(begins, over) / SAMPLE_RATE)
+                times = (begins / SAMPLE_RATE, max(begins, over) / SAMPLE_RATE)
+                if part.spans:
+                    times = (part.spans[0][0], part.spans[-1][1])
+                self._add(part, text, *times)
             begins = max(begins, following)
         return num_samples
 
@@ -95,7 +103,16 @@ def asr_transcriber(
     """languages: ISO codes it was trained for. cap: longest piece of a file, samples."""
 
     def start_file(message: TranscribeFile, section: Section | None = None) -> AsrFile:
-        recognizer = AsrRecognizer(config, message.settings, message.temperature)
+        # Segments have times of their words, too.
+        wants_words = message.settings.words or message.timestamps
+        settings = replace(message.settings, words=wants_words)
+        recognizer = AsrRecognizer(config, settings, message.temperature)
         return AsrFile(message, recognizer, cap, section)
 
-    return Transcriber(live, languages, partial(AsrRecognizer, config), start_file)
+    return Transcriber(
+        live,
+        languages,
+        partial(AsrRecognizer, config),
+        start_file,
+        has_word_times=config.times_words,
+    )

@@ -17,10 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from lookhear.engine.core.request import Cost, Priority, Result
-from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
+from lookhear.engine.messages import TranscriptionSettings
 from lookhear.engine.models.audio_encoder import AudioDims
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.request import Medium, PagedRequest
@@ -33,13 +31,20 @@ from lookhear.engine.qwen3_asr.prompt import (
     language_name,
     parse_transcript,
 )
-from lookhear.engine.qwen3_asr.windows import DeviceWindows, HostWindows, Windows, num_final
+from lookhear.engine.qwen3_asr.timed import TimedRequest
+from lookhear.engine.qwen3_asr.windows import (
+    SHORTEST,
+    DeviceWindows,
+    HostWindows,
+    Windows,
+    filled,
+    num_final,
+)
 from lookhear.engine.sampling.params import SamplingParams
 from lookhear.engine.speech.recognizer import Stretch, max_answer
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
-SHORTEST = SAMPLE_RATE // 2  # the feature extractor pads shorter clips with silence
 HEADER_TOKENS = 8  # "language Cantonese<asr_text>" at most
 
 
@@ -47,13 +52,15 @@ HEADER_TOKENS = 8  # "language Cantonese<asr_text>" at most
 class AsrConfig:
     """Of one checkpoint. freeze: whether full windows are closed for good; if not, everything is
     read and encoded anew in every tick, as the published recipe does (for comparison). by_device:
-    whether log-mel is left to the device; where windows are closed only.
+    whether log-mel is left to the device; where windows are closed only. times_words: whether the
+    runner can tell when the words of an answer were said.
     Raises `CheckpointError` if the tokenizer lacks a token of the prompt."""
 
     tokenizer: QwenTokenizer
     dims: AudioDims
     freeze: bool = True
     by_device: bool = False
+    times_words: bool = False
 
     def __post_init__(self) -> None:
         # A token that is missing must be known when the checkpoint is loaded, not in mid-session.
@@ -118,8 +125,14 @@ class AsrRecognizer:
 
     # --- requests --------------------------------------------------------------------------------
 
-    def request(self, stretch: Stretch) -> PagedRequest:
+    def request(self, stretch: Stretch) -> PagedRequest | TimedRequest:
         """Closed windows, the open one, and the text so far: see the module."""
+        request = self._decoded(stretch)
+        if not (self._config.times_words and self._settings.words):
+            return request
+        return TimedRequest(request, stretch.samples, stretch.committed, stretch.language)
+
+    def _decoded(self, stretch: Stretch) -> PagedRequest:
         media = self._media(stretch)
         count = sum(medium.num_tokens for medium in media)
         frame = self._frame(stretch.language)
@@ -164,10 +177,8 @@ class AsrRecognizer:
             self._header = ()
         if stretch.start != self._start or self._is_padded or not self._config.freeze:
             self._start, self._windows = stretch.start, self._config.new_windows()
-        samples, missing = stretch.samples, max(0, SHORTEST - len(stretch.samples))
-        self._is_padded = missing > 0
-        if self._is_padded:
-            samples = np.concatenate([samples, np.zeros(missing, np.float32)])
+        samples = filled(stretch.samples)
+        self._is_padded = len(samples) > len(stretch.samples)
         # A piece of a file does not grow.
         return self._windows.hear(samples, is_whole=stretch.priority is Priority.BATCH)
 
@@ -187,6 +198,12 @@ class AsrRecognizer:
         self._header = result.tokens[:split]
         language = None if answer.language is None else language_code(answer.language)
         words = result.tokens[split:] if answer.text.strip() else ()
-        heard = replace(result, tokens=words, logprobs=result.logprobs[split:][: len(words)])
+        times = result.token_times
+        heard = replace(
+            result,
+            tokens=words,
+            logprobs=result.logprobs[split:][: len(words)],
+            token_times=None if times is None else times[split:][: len(words)],
+        )
         hypothesis = Hypothesis.of(heard, num_committed, start, language)
         return replace(hypothesis, language_logprob=min(result.logprobs[:split], default=0.0))

@@ -11,12 +11,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.models.audio_encoder import AudioDims
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.paged.sound import EDGE, HOP, Sound, new_digest
 from lookhear.engine.qwen3_asr.features import GrowingLogMel
 
 Samples = NDArray[np.float32]
+SHORTEST = SAMPLE_RATE // 2  # the feature extractor pads shorter clips with silence
 
 
 class Windows(Protocol):
@@ -30,6 +32,12 @@ class Windows(Protocol):
         """All windows of the segment, closed ones first. samples: all of its audio so far, more
         than 200; only its end may be new, or missing where it was cut. is_whole: it will not
         grow."""
+
+
+def filled(samples: Samples) -> Samples:
+    """With silence behind them, if they are too few."""
+    missing = SHORTEST - len(samples)
+    return samples if missing <= 0 else np.concatenate([samples, np.zeros(missing, np.float32)])
 
 
 def num_final(num_samples: int) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lookhear.engine.messages import (
     Event,
     TextCommitted,
     TextProvisional,
     TranscriptionSettings,
     TurnState,
+    Word,
 )
 from lookhear.engine.speech.recognizer import Recognizer
 from lookhear.engine.speech.text.hypothesis import Hypothesis, told_logprobs
@@ -38,6 +41,7 @@ class TurnText:
         self._ended = 0.0  # how probably a sentence ends behind the committed text
         self._is_apart = resume.is_apart  # the next text wants a space in front
         self._untold = list(resume.untold)  # of characters that are not complete
+        self._timed = 0.0  # seconds of the turn, up to the end of the last word that was told
         self.text = resume.text
         self.language = resume.language or settings.language
         self.num_tokens = resume.num_tokens
@@ -97,17 +101,19 @@ class TurnText:
         self._is_apart = False
         self.text += text
         told, self._untold = told_logprobs(self._untold, text), []
-        return [
-            TextCommitted(
-                self._session,
-                self._turn,
-                text,
-                told if wanted.logprobs else None,
-                said.words(self._recognizer.decode_bytes, self.language)
-                if said and wanted.words
-                else None,
-            )
-        ]
+        logprobs = told if wanted.logprobs else None
+        words = self._words(said) if said and wanted.words else None
+        return [TextCommitted(self._session, self._turn, text, logprobs, words)]
+
+    def _words(self, said: Hypothesis) -> list[Word]:
+        """Those before it were timed by another look, whose times may lie behind the new ones; but
+        what was said later was not said earlier."""
+        words = []
+        for word in said.words(self._recognizer.decode_bytes, self.language):
+            start = max(word.start, self._timed)
+            self._timed = max(word.end, start)
+            words.append(replace(word, start=start, end=self._timed))
+        return words
 
     def _joined(self, text: str) -> str:
         """Text as it follows what was said: a turn does not begin with the space of its first word,

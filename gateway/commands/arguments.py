@@ -153,6 +153,8 @@ def serve_parser() -> argparse.ArgumentParser:
     add = models.add_argument
     add("--device", default=engine.device, help="cpu, cuda, cuda:1, auto; several for --replicas: "
         "cuda:0,cuda:1 (default: %(default)s)")  # fmt: skip
+    add("--aligner", default=engine.aligner, metavar="MODEL",
+        help="a Qwen3-ForcedAligner: Qwen3-ASR has word times with it (default: none)")  # fmt: skip
     _number(
         add, engine, "--replicas", "N", "engines of a model that share its sessions; of each worker"
     )

@@ -64,13 +64,15 @@ async def _transcribed(
     gateway: Services, claim: Claim, options: FileOptions, card: ModelCard, source: bytes | str
 ) -> FileTranscribed:
     """source: the recording, or its URL."""
+    # A file is heard in one language: several hints change nothing.
+    language = options.language or (options.hints[0] if len(options.hints) == 1 else None)
+    has_words = card.untimed(language) is None
     settings = TranscriptionSettings(
         model=card.id,
-        # A file is heard in one language: several hints change nothing.
-        language=options.language or (options.hints[0] if len(options.hints) == 1 else None),
+        language=language,
         keywords=options.keyterms,
-        words=card.has_word_times,
-        logprobs=not card.has_word_times,
+        words=has_words,
+        logprobs=not has_words,
     )
     async with gateway.file_slots.held(claim):
         recording: Recording

@@ -188,8 +188,8 @@ async def _read(request: Request, gateway: Services, task: str) -> FileRequest:
     except OSError as error:  # what is larger than a megabyte waits in a temporary file
         raise _no_room(error) from None
     if "word" in asked.granularities:
-        if not card.has_word_times:
-            expected = f"segment, {card.id} has no word times"
+        if (reason := card.untimed(asked.settings.language)) is not None:
+            expected = f"segment, {reason}"
             raise wrong("timestamp_granularities[]", expected, "word", "invalid_words")
         asked = replace(asked, settings=replace(asked.settings, words=True))
     return asked

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Iterator
+from itertools import pairwise
 
+import httpx
+import numpy as np
 import pytest
 import soundfile
+from numpy.typing import NDArray
 
 from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess
-from lookhear.live.events import Event, TextDelta, TurnCompleted, TurnFailed
+from lookhear.live.events import Event, TextDelta, TurnCompleted, TurnFailed, Words
 from lookhear.wer import word_errors
 from tests.end_to_end.conftest import SERVE, Talk
+from tools.random_checkpoints.qwen3 import build_random_qwen3_aligner
 
 MODEL = "demo-qwen3-asr"
 WER_BOUND = 0.15  # of three utterances; the benchmark has the real number
@@ -21,8 +26,11 @@ FASTER = 4.0
 
 
 @pytest.fixture(scope="module")
-def two_models() -> Iterator[ServerProcess]:
-    arguments = ["--model", "demo-whisper", "--model", MODEL, *SERVE]
+def two_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """With an aligner of random weights: its times mean nothing, but they are times."""
+    aligner = tmp_path_factory.mktemp("aligner")
+    build_random_qwen3_aligner(aligner, labels=40)
+    arguments = ["--model", "demo-whisper", "--model", MODEL, "--aligner", str(aligner), *SERVE]
     with ServerProcess(arguments=arguments, start_seconds=180.0) as process:
         yield process
 
@@ -95,8 +103,42 @@ async def test_both_models_at_once(client: AsyncClient, talks: dict[str, Talk]) 
 
 
 async def test_a_file(client: AsyncClient, talks: dict[str, Talk]) -> None:
-
-    file = io.BytesIO()
-    soundfile.write(file, talks["es"].first, 24_000, format="WAV")
-    text = (await client.transcribe_file(file.getvalue(), model=MODEL)).text
+    text = (await client.transcribe_file(wav(talks["es"].first), model=MODEL)).text
     assert word_errors(talks["es"].utterances[0].text, text).rate <= WER_BOUND, text
+
+
+def wav(samples: NDArray[np.float32]) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, samples, 24_000, format="WAV")
+    return file.getvalue()
+
+
+async def test_words_of_a_file_are_timed(two_models: ServerProcess, talks: dict[str, Talk]) -> None:
+    talk = talks["en"]
+    seconds = len(talk.samples) / 24_000
+    url = f"{two_models.address.base_url}/v1/audio/transcriptions"
+    wanted = {"model": MODEL, "response_format": "verbose_json"}
+    both = {**wanted, "timestamp_granularities[]": ["word", "segment"]}
+    async with httpx.AsyncClient(timeout=60.0) as http:
+        answer = await http.post(url, data=both, files={"file": wav(talk.samples)})
+        plain = await http.post(url, data=wanted, files={"file": wav(talk.samples)})
+    told, words = answer.json(), answer.json()["words"]
+    assert told["text"] == plain.json()["text"] and told["segments"] == plain.json()["segments"]
+    assert word_errors(talk.text, told["text"]).rate <= WER_BOUND
+    assert [word["word"] for word in words] == told["text"].split()
+    assert all(0 <= word["start"] <= word["end"] <= seconds for word in words)
+    assert all(a["start"] <= b["start"] and a["end"] <= b["end"] for a, b in pairwise(words))
+    for segment in told["segments"]:
+        within = [w for w in words if segment["start"] <= w["start"] <= segment["end"]]
+        assert within, segment
+
+
+async def test_live_words_are_timed(client: AsyncClient, talks: dict[str, Talk]) -> None:
+    events = await hear(client, talks["en"], words=True)
+    for turn in completed(events):
+        mine = [e for e in events if getattr(e, "item_id", None) == turn.item_id]
+        words = [word for e in mine if isinstance(e, Words) for word in e.words]
+        bare = [word.word.rstrip(".,?!") for word in words]  # a sign may be committed after it
+        assert bare == [word.rstrip(".,?!") for word in turn.text.split()]
+        assert all(a.start <= b.start and a.end <= b.end for a, b in pairwise(words))
+        assert all(turn.start <= w.start <= w.end <= turn.end + 0.01 for w in words)

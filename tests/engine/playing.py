@@ -22,6 +22,7 @@ from lookhear.engine.messages import (
     TranscriptionSettings,
     TurnCompleted,
 )
+from lookhear.engine.qwen3_asr.timed_runner import TimedRunner
 
 
 def make_core(folder: Path, **changes: object) -> EngineCore:
@@ -92,5 +93,7 @@ def outcome(events: list[Event], name: str) -> tuple[str, ...]:
 def all_free(core: EngineCore) -> bool:
     """Whether nobody owns a block: those not free are merely cached."""
     stats = core.stats()
-    total: int = core._runner._pool.num_blocks - 1  # type: ignore[attr-defined]
+    runner = core._runner
+    paged = runner._paged if isinstance(runner, TimedRunner) else runner
+    total: int = paged._pool.num_blocks - 1  # type: ignore[union-attr]
     return stats["free_blocks"] + stats["cached_blocks"] == total

@@ -17,7 +17,7 @@ def group_words(
     A word begins at a space; punctuation joins the word it belongs to. In languages without spaces
     every group of tokens that makes whole characters is a word.
     """
-    pieces = _whole_characters(tokens, decode_bytes)
+    pieces = whole_characters(tokens, decode_bytes)
     words: list[tuple[str, int, int]] = []
     for text, first, last in pieces:
         joins = (
@@ -33,10 +33,11 @@ def group_words(
     return _merge_punctuation(words)
 
 
-def _whole_characters(
+def whole_characters(
     tokens: Sequence[int], decode_bytes: Callable[[Sequence[int]], bytes]
 ) -> list[tuple[str, int, int]]:
-    """The shortest groups of tokens that are valid UTF-8 each; a broken tail becomes U+FFFD."""
+    """The shortest groups of tokens that are valid UTF-8 each, as (text, first token, end); a
+    broken tail becomes U+FFFD."""
     pieces: list[tuple[str, int, int]] = []
     first, data = 0, b""
     for index, token in enumerate(tokens):

@@ -35,6 +35,7 @@ class DeepgramDialect(ListenDialect):
     def __init__(self, query: Mapping[str, str], ids: IdFactory) -> None:
         super().__init__(query, ids)
         self._asked: tuple[LiveOptions, ModelCard] | None = None  # None: it cannot be had
+        self._has_words = False  # whether deltas are followed by the times of their words
         self._created = 0.0
         self._sha256 = hashlib.sha256()  # of the audio so far
         self._turns: dict[str, Turn] = {}  # by item, in the order in which they began
@@ -54,6 +55,7 @@ class DeepgramDialect(ListenDialect):
         except ProtocolError as problem:
             return settings, problem
         self._asked = options, card
+        self._has_words = card.untimed(options.language) is None
         detection = TurnDetection()
         if options.endpointing is not None:
             pause = max(options.endpointing, SHORTEST_PAUSE_MS)
@@ -69,8 +71,8 @@ class DeepgramDialect(ListenDialect):
                 format=options.format,
                 turn_detection=detection,
                 provisional=options.interim,
-                words=card.has_word_times,
-                logprobs=not card.has_word_times,
+                words=self._has_words,
+                logprobs=not self._has_words,
                 silence_ms=options.utterance_end,
             ),
             None,
@@ -164,8 +166,7 @@ class DeepgramDialect(ListenDialect):
         if turn.is_full(event.text, came):
             told.append(self._told(turn.final(turn.said_until(came))))
         turn.add(event.text, event.logprobs)
-        has_words = self._asked is not None and self._asked[1].has_word_times  # they come next
-        return told if has_words else [*told, *self._interim(turn)]
+        return told if self._has_words else [*told, *self._interim(turn)]  # they come next
 
     def _interim(self, turn: Turn) -> list[Json]:
         if self._asked is None or not self._asked[0].interim:

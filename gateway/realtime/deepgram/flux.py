@@ -48,6 +48,7 @@ class FluxDialect(ListenDialect):
     def __init__(self, query: Mapping[str, str], ids: IdFactory) -> None:
         super().__init__(query, ids)
         self._card: ModelCard | None = None  # None: what was asked for cannot be had
+        self._has_words = False  # whether deltas are followed by the times of their words
         self._thresholds = Thresholds()
         self._hints: tuple[str, ...] = ()
         self._byte_rate = 1  # of the audio that comes
@@ -78,6 +79,7 @@ class FluxDialect(ListenDialect):
         except ProtocolError as problem:
             return settings, problem
         self._card, self._hints = card, options.hints
+        self._has_words = card.untimed(options.language) is None
         self._byte_rate = format.rate * format.sample_bytes
         settings = replace(
             settings,
@@ -88,8 +90,8 @@ class FluxDialect(ListenDialect):
             keywords=options.keyterms,
             format=format,
             provisional=True,
-            words=card.has_word_times,
-            logprobs=not card.has_word_times,
+            words=self._has_words,
+            logprobs=not self._has_words,
         )
         return self._thresholds.apply(settings), None
 
@@ -171,8 +173,7 @@ class FluxDialect(ListenDialect):
             case events.TranscriptDelta(item, _, text, logprobs):
                 turn = self._turn(item)
                 turn.add(text, logprobs)
-                has_words = self._card is not None and self._card.has_word_times  # they come next
-                return [] if has_words else self._update(turn)
+                return [] if self._has_words else self._update(turn)  # they come next
             case events.TranscriptWords(item, _, words):
                 turn = self._turn(item)
                 turn.words.extend(words)

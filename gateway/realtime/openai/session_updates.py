@@ -195,9 +195,9 @@ def updated(
         )
     if new.words and new.model is not None:
         card = find_model(new.model, models, "session")
-        if not card.has_word_times:
-            param, expected = "session.lookhear.words", f"false, {shown(card.id)} has no word times"
-            message = f"{param}: expected {expected}; got true"
+        if (reason := card.untimed(new.language)) is not None:
+            param = "session.lookhear.words"
+            message = f"{param}: expected false, {reason}; got true"
             raise ProtocolError(message, code="invalid_words", param=param)
     return new
 

@@ -76,6 +76,43 @@ def test_decoders_are_compared_by_text(tmp_path: Path, build: Callable[[Path], o
     assert found.agrees and found.tokens == parity.TOKENS
 
 
+def test_an_aligner_is_tried_beside_its_model(
+    served_asr: Path, served_aligner: Path, sound: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual = ["--audio", str(sound), "--threads", "1", "--aligner", str(served_aligner)]
+    assert check([str(served_asr), *usual]) == 0
+    lines = {line.split(maxsplit=1)[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert {"words", "transformers", "its"} <= lines.keys()
+    assert "agrees" in lines["its"] and "times the same" in lines["its"]
+
+
+def test_times_of_an_aligner_are_compared(served_aligner: Path, tmp_path: Path) -> None:
+    for samples in (noise(), noise()[:9_000]):
+        found = parity.compare_aligner(served_aligner, samples)
+        assert found.agrees and found.same == found.tokens > 20
+    config = json.loads((served_aligner / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({"thinker_config": config}))
+    with pytest.raises(NotCompared, match="original form"):
+        parity.compare_aligner(tmp_path, noise())
+
+
+def test_an_aligner_is_no_model_and_a_model_no_aligner(
+    served_asr: Path,
+    served_aligner: Path,
+    whisper: Path,
+    sound: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    usual = ["--audio", str(sound), "--threads", "1", "--aligner"]
+    for argv, message in (
+        ([str(served_aligner)], "expected a model that writes text, got an aligner"),
+        ([str(served_asr), *usual, str(served_asr)], "expected a Qwen3-ForcedAligner"),
+        ([str(whisper), *usual, str(served_aligner)], "expected a Qwen3-ASR beside it"),
+    ):
+        assert check(argv) == 2
+        assert message in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_what_is_not_the_same_is_told(
     whisper: Path, sound: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,9 +6,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from transformers.models.qwen3_asr import processing_qwen3_asr as theirs
 
-from lookhear.engine.qwen3_asr.alignment import aligned_words, in_order, read_alignment
+from lookhear.engine.qwen3_asr.alignment import (
+    aligned_words,
+    in_order,
+    read_alignment,
+    word_spans,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +33,29 @@ from lookhear.engine.qwen3_asr.alignment import aligned_words, in_order, read_al
 def test_words_are_those_of_the_processor(text: str) -> None:
     processor = object.__new__(theirs.Qwen3ASRProcessor)
     assert aligned_words(text) == processor.split_words_for_alignment(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.sampled_from("aé'3-. ,\n你好—«»½\u0301")))
+def test_a_word_is_where_the_text_has_it(text: str) -> None:
+    spans = word_spans(text)
+    assert all(first < end for first, end in spans)
+    assert all(end <= first for (_, end), (first, _) in pairwise(spans))
+    words = aligned_words(text)
+    assert len(words) == len(spans)
+    for word, (first, end) in zip(words, spans, strict=True):
+        spelt = text[first:end]
+        assert not any(char.isspace() for char in spelt)
+        assert aligned_words(spelt) == [word]
+        assert (spelt[0], spelt[-1]) == (word[0], word[-1])
+    outside = set(range(len(text))).difference(*(range(*span) for span in spans))
+    assert not any(text[i].isalnum() or text[i] == "'" for i in outside)
+
+
+def test_a_word_keeps_what_is_not_read_inside_of_it() -> None:
+    text = " A well-known (one), 3.5 — 你好!"
+    assert [text[a:b] for a, b in word_spans(text)] == ["A", "well-known", "one", "3.5", "你", "好"]
+    assert aligned_words(text) == ["A", "wellknown", "one", "35", "你", "好"]
 
 
 @pytest.mark.parametrize("spread", [3, 30, 300])

@@ -50,7 +50,9 @@ class Ear(AsrRecognizer):
 
     def request(self, stretch: Stretch) -> PagedRequest:
         self.stretches.append(stretch)
-        return super().request(stretch)
+        request = super().request(stretch)
+        assert isinstance(request, PagedRequest)  # it has no aligner
+        return request
 
     def ask(
         self,

@@ -7,6 +7,7 @@ import io
 import tempfile
 import wave
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -17,7 +18,7 @@ from lookhear.engine.client.client import EngineRequestError
 from lookhear.engine.messages import Pong
 from lookhear.gateway.app import browser
 from lookhear.gateway.config import GatewayConfig
-from tests.gateway.fake_engine import FakeEngine
+from tests.gateway.fake_engine import CARDS, FakeEngine
 from tests.gateway.running import MANUAL, Running, running, tone
 
 
@@ -74,6 +75,22 @@ async def test_every_format(http: httpx.AsyncClient) -> None:
         "id", "seek", "start", "end", "text", "tokens", "temperature", "avg_logprob",
         "compression_ratio", "no_speech_prob",
     }  # fmt: skip
+
+
+async def test_without_an_aligner_its_option_is_named() -> None:
+    engine = FakeEngine()
+    engine.models = [replace(CARDS[0], has_word_times=False, takes_aligner=True)]
+    words: dict[str, Any] = {
+        "response_format": "verbose_json",
+        "timestamp_granularities[]": "word",
+    }
+    async with running(engine=engine) as gateway:
+        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+            answer = await post(client, **words)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (400, "invalid_words")
+    assert "segment, fake/whisper has no word times" in error["message"]
+    assert "--aligner" in error["message"]
 
 
 async def test_silence_of_no_length_gives_empty_text(http: httpx.AsyncClient) -> None:

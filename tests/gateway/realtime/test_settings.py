@@ -148,10 +148,34 @@ def test_other_sample_rates_are_taken() -> None:
     assert objects.session(sixteen, "s", None)["audio"]["input"]["format"]["rate"] == 16_000
 
 
+@pytest.mark.parametrize(
+    ("card", "missing"),
+    [
+        ({"has_word_times": False}, "has no word times;"),
+        ({"has_word_times": False, "takes_aligner": True}, "no word times .*--aligner"),
+        ({"timed_languages": ["de", "fr"]}, "has word times in de, fr;"),
+    ],
+)
+def test_what_is_missing_for_word_times_is_told(card: dict[str, Any], missing: str) -> None:
+    cards = [replace(CARDS[0], **card), CARDS[1]]
+    heard = {"input": {"transcription": {"model": CARDS[0].id, "language": "en"}}}
+    update = {"type": "transcription", "lookhear": {"words": True}, "audio": heard}
+    with pytest.raises(ProtocolError, match=missing) as caught:
+        changed(START, update, cards)
+    assert caught.value.code == "invalid_words"
+
+
+def test_a_language_that_is_not_known_yet_may_have_word_times() -> None:
+    cards = [replace(CARDS[0], timed_languages=["de"]), CARDS[1]]
+    update = {"type": "transcription", "lookhear": {"words": True}}
+    assert changed(START, update, cards).words
+    assert cards[0].untimed("de") is None
+
+
 def test_word_times_of_a_model_that_has_none_are_refused_at_once() -> None:
     cards = [replace(CARDS[0], has_word_times=False), CARDS[1]]
     update = {"type": "transcription", "lookhear": {"words": True}}
-    with pytest.raises(ProtocolError, match='expected false, "fake/whisper"') as caught:
+    with pytest.raises(ProtocolError, match="expected false, fake/whisper") as caught:
         changed(START, update, cards)
     assert (caught.value.code, caught.value.param) == ("invalid_words", "session.lookhear.words")
     other = {"audio": {"input": {"transcription": {"model": CARDS[1].id}}}}

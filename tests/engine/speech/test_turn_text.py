@@ -1,0 +1,23 @@
+"""What a turn tells of its text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lookhear.engine.messages import TranscriptionSettings, TurnState
+from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.speech.turn_text import TurnText
+from tests.engine.speech.scripted_asr import Ear, make_tokenizer
+
+
+def test_a_word_is_not_told_to_be_earlier_than_the_one_before_it(tmp_path: Path) -> None:
+    """Each look times all of a text anew."""
+    ear = Ear(make_tokenizer(tmp_path))
+    text = TurnText("s", "t", TranscriptionSettings("m", words=True), ear, TurnState())
+    told = []
+    for piece, span in (("one", (0.5, 1.0)), (" two", (0.75, 0.875)), (" three", (1.5, 2.0))):
+        tokens = tuple(ear.tokenizer.encode(piece))
+        said = Hypothesis(tokens, (0.0,) * len(tokens), (span,) * len(tokens), "en")
+        [event] = text.commit(said)
+        told += [(word.word, word.start, word.end) for word in event.words or ()]
+    assert told == [("one", 0.5, 1.0), ("two", 1.0, 1.0), ("three", 1.5, 2.0)]
