@@ -112,6 +112,12 @@ class ExpectedWords:
         short, long = sorted(len(b"".join(map(self._token_bytes, each))) for each in (one, other))
         return long <= 2 * short + 6
 
+    def has_word(self, tokens: Sequence[int]) -> bool:
+        """Whether a word begins among them."""
+        return any(self._begins_word(tokens, at) for at in range(1, len(tokens))) or (
+            bool(tokens) and self._token_bytes(tokens[0]).startswith(b" ")
+        )
+
     def _begins_word(self, said: Sequence[int], at: int) -> bool:
         text = self._token_bytes(said[at]).decode("utf-8", "replace")
         if not any(character.isalnum() or character == "\ufffd" for character in text):

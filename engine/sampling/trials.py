@@ -45,6 +45,7 @@ class _Heard(NamedTuple):
 class Trials:
     """Of one text, one candidate after the other. before: tokens in front of it, which stay. ends:
     tokens that end a text. room: most tokens of the text.
+    is_open: speech may go on behind it, in the midst of a word.
 
     Who decodes feeds `context` and `guess`, tells of each guessed token and of the one behind them,
     and goes on until it `is_over`.
@@ -57,8 +58,10 @@ class Trials:
         before: Sequence[int],
         ends: Collection[int],
         room: int,
+        *,
+        is_open: bool = False,
     ) -> None:
-        self._words, self._text, self._ends = words, text, ends
+        self._words, self._text, self._ends, self._is_open = words, text, ends, is_open
         said = (*before, *text.tokens)
         self._candidates = [
             Candidate(at - len(before), word)
@@ -138,6 +141,8 @@ class Trials:
         changed, replaced = tuple(new[: len(new) - same]), old[: len(old) - same]
         if gain <= 0 or not self._words.is_like(changed, replaced):
             return
+        if self._is_open and not self._words.has_word(old[len(old) - same :]):
+            return  # half of a word is like many others
         # A word counts as sure as what the model would have said instead: else a text with a name
         # in it would be taken for a bad one.
         sure = [here.best if n < count else here.own for n, here in enumerate(self._told)]

@@ -157,8 +157,7 @@ class LiveTurn:
         """Of the next tick."""
         start, before = self.segment_start - self._config.lead_in, self._before()
         new, heard = self._shared.known(start, before)
-        heard = 0 if self._wants_whole() else heard
-        count = len(self._committed)
+        heard, count = 0 if self._wants_whole() else heard, len(self._committed)
         return self._recognizer.cost(start, self._plan_end() - start, count, new, heard)
 
     def _wants_whole(self) -> bool:
@@ -215,6 +214,7 @@ class LiveTurn:
             voiced_from=self._config.lead_in,
             voiced_until=min(self.voiced_until, end) - start,
             asks_language=asks_language,
+            is_open=not self.is_urgent,
         )
         self._in_flight = Tick(stretch, end, is_cut=end < self.num_samples)
         return self._recognizer.request(stretch)

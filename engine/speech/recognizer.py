@@ -28,6 +28,7 @@ class Stretch:
     front of it. beginning: of all that audio; stretches that have the same one begin alike. None:
     nothing is to be left out because others heard it. voiced_from, voiced_until: where among its
     samples speech begins and ends. asks_language: nothing but the language is wanted.
+    is_open: somebody may be in the midst of a word at its end.
     """
 
     key: str
@@ -44,6 +45,7 @@ class Stretch:
     voiced_from: int = 0
     voiced_until: int = 0
     asks_language: bool = False
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,7 @@ class WhisperRecognizer:
             language_prior=self._prompter.language_tokens(prior),
             language_guess=self._prompter.language_token(_guess(stretch, prior)),
             expected=self._expected,
+            is_open=stretch.is_open,
         )
 
     def _settled(self, stretch: Stretch, window: int) -> tuple[Settled, ...]:

@@ -59,7 +59,7 @@ class WhisperRequest:
     stands in front, the longest last. num_earlier: tokens of the prefix that were said before the
     segment: with all in front of them, they may be taken as the last request of the same segment
     read them, though there is more audio now. segment: None: nothing may. expected: words that are
-    heard more readily.
+    heard more readily. is_open: the audio may end in the midst of a word.
     """
 
     key: str
@@ -84,6 +84,7 @@ class WhisperRequest:
     segment: Beginning | None = None
     num_earlier: int = 0
     expected: ExpectedWords | None = None
+    is_open: bool = False
 
 
 class Purpose(Enum):
@@ -294,7 +295,9 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
             self._num_asked = len(self.context) - len(generated.tokens)
             room = self.context_limit - self._num_asked
             prefix, end_tokens = self.request.prefix, generated.end_tokens
-            self.trials = Trials(expected, written, prefix, end_tokens, room)
+            self.trials = Trials(
+                expected, written, prefix, end_tokens, room, is_open=self.request.is_open
+            )
             self._go_on_trial(self.trials)
         elif generated.stop:
             self._complete()

@@ -41,12 +41,12 @@ class Model:
         return max(range(END + 1), key=lambda token: (self.nats(before, token), token == END))
 
 
-def heard(text: str, model: Model, *names: str) -> str:
+def heard(text: str, model: Model, *names: str, is_open: bool = False) -> str:
     """The text when all trials are over."""
     words = ExpectedWords(names, lambda w: list(tokens(w)) or [END], _piece, STRENGTH)
     own = (*tokens(text), END)
     told = [model.told(own[:at], token, words.firsts) for at, token in enumerate(own)]
-    trials = Trials(words, WrittenText(own, tuple(told)), (), {END}, 40)
+    trials = Trials(words, WrittenText(own, tuple(told)), (), {END}, 40, is_open=is_open)
     while not trials.is_over:
         chosen, context = [], list(trials.context)
         is_forced, guess = trials.is_forced, trials.guess
@@ -105,3 +105,11 @@ def test_speech_that_a_word_does_not_cover_is_not_left_out() -> None:
 def test_a_text_that_goes_on_otherwise_is_given_up() -> None:
     model = Model({"I met an owner": -7.0, "I met Anna I I I I I": -1.0})
     assert heard("I met an owner", model, "Anna") == "I met an owner"
+
+
+def test_where_speech_goes_on_the_last_word_stays() -> None:
+    model = Model({"I met an owner": -7.0, "I met Anna": -7.0})
+    assert heard("I met an owner", model, "Anna") == "I met Anna"
+    assert heard("I met an owner", model, "Anna", is_open=True) == "I met an owner"
+    model = Model({"I met an owner to": -7.0, "I met Anna to": -7.0})
+    assert heard("I met an owner to", model, "Anna", is_open=True) == "I met Anna to"
