@@ -101,6 +101,8 @@ def test_one_file(server: FileServer, files: list[str], capsys: pytest.CaptureFi
     assert b'name="vad_filter"\r\n\r\nfalse' in server.bodies[-1]
     assert transcribe(server, "a.wav", "--live", "--no-vad") == 2
     assert "--no-vad" in capsys.readouterr().err
+    assert transcribe(server, "a.wav", "--delay", "high") == 2
+    assert "expected --live" in capsys.readouterr().err
 
 
 def test_a_url_is_the_servers_to_fetch(

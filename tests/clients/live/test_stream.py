@@ -344,6 +344,8 @@ async def test_what_is_asked_for_reaches_the_server() -> None:
             model="a/b",
             language="de",
             prompt="so far",
+            keywords=["lamp"],
+            delay="high",
             provisional=True,
             turn_detection=ServerVad(silence_duration_ms=700),
         )
@@ -351,7 +353,10 @@ async def test_what_is_asked_for_reaches_the_server() -> None:
     assert update["type"] == "transcription"
     assert update["lookhear"] == {"provisional": True, "words": False}
     audio = update["audio"]["input"]
-    assert audio["transcription"] == {"model": "a/b", "language": "de", "prompt": "so far"}
+    assert audio["transcription"] == {
+        **{"model": "a/b", "language": "de", "prompt": "so far"},
+        **{"keywords": ["lamp"], "delay": "high"},
+    }
     assert audio["turn_detection"]["silence_duration_ms"] == 700
     assert server.paths == ["/v1/realtime?intent=transcription&model=a%2Fb"]
 
