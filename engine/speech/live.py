@@ -291,25 +291,19 @@ class LiveTurn:
             if rest := self._text.flush():
                 events += self._told(rest)
             return [*events, self._completed()]
-        silence = self.num_samples - self.voiced_until
-        if silence >= self._config.pause and self._has_voice():
-            # A good place to begin anew is behind a sentence, or behind much.
-            if silence >= self._config.long_pause or self._is_long() or self._ends_sentence():
+        silence, length = (
+            self.num_samples - self.voiced_until,
+            self.voiced_until - self.segment_start,
+        )
+        if self._has_voice():
+            ends = self._text.end_probability(self._hypothesis)
+            if self._config.is_complete(length, silence, ends):
                 return [*self._close(), *self._provisional()]
+        if self._has_voice() and silence >= self._config.pause:
             if words := without_signs(self._hypothesis.tokens, self._recognizer.token_bytes):
                 return [*self._commit(words), *self._provisional()]
-        is_breath = bool(self._config.roll) and silence >= self._config.sentence_pause
-        if is_breath and self._has_voice() and self._is_long() and self._ends_sentence():
-            # Before the cap on its length cuts a word.
-            return [*self._close(), *self._provisional()]
         is_far = self.segment_start - self._told_start >= SAMPLE_RATE
         return self._told([]) if is_far else []  # so much silence is not needed any more
-
-    def _is_long(self) -> bool:
-        return self.voiced_until - self.segment_start >= self._config.roll
-
-    def _ends_sentence(self) -> bool:
-        return self._text.end_probability(self._hypothesis) >= self._config.ended
 
     def fail(self, code: str, message: str) -> list[Event]:
         """The turn is over."""

@@ -75,6 +75,19 @@ class LiveConfig:
             ),
         )
 
+    def is_complete(self, length: int, silence: int, ends: float) -> bool:
+        """Whether a segment is closed. length: from its beginning to the end of its speech.
+        silence: behind that. ends: how probably a sentence ends there."""
+        is_long, is_sentence = length >= self.roll, ends >= self.ended
+        if silence >= self.pause:
+            # A good place to begin anew is behind a sentence, or behind much.
+            return silence >= self.long_pause or is_long or is_sentence
+        if silence >= self.sentence_pause and self.roll and is_long and is_sentence:
+            return True
+        # Any breath is better than a word that is cut by the cap, which is near.
+        is_near = length >= self.cap * (3 if is_sentence else 3.5) / 4
+        return silence >= self.tail and is_near
+
     @property
     def most_evidence(self) -> int:
         """Samples that a word waits for at most."""

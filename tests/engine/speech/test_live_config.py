@@ -46,3 +46,28 @@ def test_words_wait_as_long_as_is_asked(delay: Delay) -> None:
     while run.position < speech.duration * SAMPLE_RATE:
         run.feed(0.02)
     assert run.finish().text == "".join(speech.words).lstrip()
+
+
+@given(
+    st.integers(0, 20 * SAMPLE_RATE), st.integers(0, 5 * SAMPLE_RATE), st.floats(0, 1),
+    st.sampled_from([0.0, 6.0]),
+)  # fmt: skip
+def test_longer_silence_longer_speech_and_a_surer_end_complete_no_less(
+    length: int, silence: int, ends: float, roll: float
+) -> None:
+    config = LiveConfig(roll=round(roll * SAMPLE_RATE))
+    if not config.is_complete(length, silence, ends):
+        return
+    assert silence >= config.tail
+    assert config.is_complete(length, silence + 1, ends)
+    assert config.is_complete(length + 1, silence, ends)
+    assert config.is_complete(length, silence, 1.0)
+
+
+def test_a_breath_near_the_cap_is_taken() -> None:
+    config, breath = LiveConfig(roll=6 * SAMPLE_RATE), SAMPLE_RATE // 5
+    near, nearer = config.cap * 13 // 16, config.cap * 15 // 16
+    assert not config.is_complete(near, breath, 0.0)
+    assert config.is_complete(near, breath, 1.0)
+    assert config.is_complete(nearer, breath, 0.0)
+    assert not config.is_complete(nearer, config.tail - 1, 1.0)
