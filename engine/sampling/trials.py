@@ -45,7 +45,8 @@ class _Heard(NamedTuple):
 class Trials:
     """Of one text, one candidate after the other. before: tokens in front of it, which stay. ends:
     tokens that end a text. room: most tokens of the text.
-    is_open: speech may go on behind it, in the midst of a word.
+    is_open: speech may go on behind it, in the midst of a word. is_live: what is told is not taken
+    back.
 
     Who decodes feeds `context` and `guess`, tells of each guessed token and of the one behind them,
     and goes on until it `is_over`.
@@ -60,7 +61,9 @@ class Trials:
         room: int,
         *,
         is_open: bool = False,
+        is_live: bool = False,
     ) -> None:
+        self._doubt = words.strength.doubt + (words.strength.live if is_live else 0.0)
         self._words, self._text, self._ends, self._is_open = words, text, ends, is_open
         said = (*before, *text.tokens)
         self._candidates = [
@@ -123,7 +126,7 @@ class Trials:
         """Of what was written so far, over all that the text without it says from there on."""
         strength = self._words.strength
         own = sum(here.own for here in self._text.told[self._at :])
-        favour = strength.gain * len(self._word) - strength.doubt
+        favour = strength.gain * len(self._word) - self._doubt
         return sum(here.own for here in self._told) - own + favour
 
     def _rest(self) -> tuple[int, ...]:
