@@ -35,7 +35,9 @@ def family_of(folder: Path, known: Sequence[Family] | None = None) -> tuple[Fami
     for name in names:
         if name in of:
             return of[name], name
+    # Those that only help others answer nobody.
+    served = [architecture for architecture, family in of.items() if family.abilities] or of
     raise CheckpointError(
-        f"{path}: architectures: expected one of {', '.join(of)}, "
+        f"{path}: architectures: expected one of {', '.join(served)}, "
         f"got {', '.join(names) or repr(named)}"
     )

@@ -157,8 +157,10 @@ class LiveTurn:
         """Of the next tick."""
         start, before = self.segment_start - self._config.lead_in, self._before()
         new, heard = self._shared.known(start, before)
-        heard, count = 0 if self._wants_whole() else heard, len(self._committed)
-        return self._recognizer.cost(start, self._plan_end() - start, count, new, heard)
+        length = self._plan_end() - start
+        if self._wants_whole() or heard > length:  # what was heard of more, before it was cut
+            heard = 0
+        return self._recognizer.cost(start, length, len(self._committed), new, heard)
 
     def _wants_whole(self) -> bool:
         """Whether all of the segment is to be heard anew: it is over, or for its language alone."""

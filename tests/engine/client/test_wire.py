@@ -42,7 +42,9 @@ def strategy(hint: Any) -> st.SearchStrategy[object]:
         return st.tuples(*(strategy(arg) for arg in args))
     if origin is dict:
         return st.dictionaries(strategy(args[0]), strategy(args[1]), max_size=3)
-    if origin is types.UnionType:
+    if origin is typing.Literal:
+        return st.sampled_from(args)
+    if origin in (types.UnionType, typing.Union):  # the latter, where a Literal is in it
         return st.one_of(*(strategy(arg) for arg in args))
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         hints = typing.get_type_hints(hint)
