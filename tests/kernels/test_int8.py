@@ -9,7 +9,9 @@ from torch import Tensor
 from lookhear.kernels import linear, pack_linear, supports_int8_weights
 from lookhear.kernels.int8 import LEVELS, WEIGHT_LEVELS, int8_product, pack_int8
 
-pytestmark = pytest.mark.skipif(not supports_int8_weights(), reason="this torch has no FBGEMM")
+pytestmark = pytest.mark.skipif(
+    "fbgemm" not in torch.backends.quantized.supported_engines, reason="this torch has no FBGEMM"
+)
 
 
 def noise(*shape: int, seed: int = 0) -> Tensor:

@@ -12,10 +12,11 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.families import family
 from lookhear.engine.families.build import build_core
 from lookhear.engine.families.family import SMALL_CHECKPOINT_BYTES, chosen_dtype, int8_weights
-from lookhear.kernels import supports_int8_weights
 from tools.random_checkpoints.whisper import build_random_whisper
 
-needs_int8 = pytest.mark.skipif(not supports_int8_weights(), reason="this torch has no FBGEMM")
+needs_int8 = pytest.mark.skipif(
+    "fbgemm" not in torch.backends.quantized.supported_engines, reason="this torch has no FBGEMM"
+)
 
 
 def weigh(folder: Path, name: str, num_bytes: int) -> Path:
