@@ -7,13 +7,13 @@ OpenAI's format has no field for (temperature, top_p, seed, ...) is in the exten
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from lookhear.engine.messages import ModelCard
+from lookhear.engine.messages import ModelCard, Tool
 from lookhear.gateway.checks.answers import INT32, Sampling, SamplingFields
 from lookhear.gateway.checks.checks import ProtocolError, Text, WireModel, invalid, shown
 from lookhear.gateway.checks.models import chat_model
@@ -179,13 +179,18 @@ def _with(settings: ConverseSettings, patch: GenerationPatch, path: str) -> Conv
             new = replace(new, tools=tuple(patch.tools or ()))
         if "tool_choice" in given:
             new = replace(new, tool_choice=patch.tool_choice)
-        _check_tools(new, path)
+        _check_tools(new, path, is_chosen="tool_choice" in given and path == "response")
     return new
 
 
-def _check_tools(settings: ConverseSettings, path: str) -> None:
+def _check_tools(settings: ConverseSettings, path: str, *, is_chosen: bool) -> None:
+    """is_chosen: for this very response. A session may say what must be called before it says what
+    there is: agents do. Without tools that forces nothing."""
     tools = [tool.tool() for tool in settings.tools]
-    for name, check in (("tools", few_tools), ("tool_choice", settings.tool_choice.check)):
+    checks: list[tuple[str, Callable[[list[Tool]], object]]] = [("tools", few_tools)]
+    if tools or is_chosen:
+        checks.append(("tool_choice", settings.tool_choice.check))
+    for name, check in checks:
         try:
             check(tools)
         except ValueError as error:

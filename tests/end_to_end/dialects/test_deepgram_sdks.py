@@ -17,8 +17,8 @@ import pytest
 
 from lookhear.bench.recordings.dataset import Audio, held_out
 from lookhear.commands.private_server import ServerProcess
+from tests.end_to_end.agents.test_sdks import needs_node, run, run_node
 from tests.end_to_end.conftest import SERVE
-from tests.end_to_end.test_agents_sdks import needs_node, run, run_node
 
 PYTHON = os.environ.get("LOOKHEAR_DEEPGRAM_PYTHON", sys.executable)
 SAID = next(u for u in held_out() if u.language == "en" and u.seen_voice)

@@ -62,6 +62,34 @@ def test_tools_are_told_and_reach_the_engine() -> None:
     assert talk.asked[-1].settings.tools == []
 
 
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "weather"}])
+def test_what_must_be_called_may_be_said_before_what_there_is(choice: Any) -> None:
+    """As LiveKit's agents do. Until then nothing is forced."""
+    talk = Talk()
+    talk.update({"instructions": "Be brief.", "tool_choice": choice})
+    assert talk.frames[-1]["type"] == "session.updated"
+    assert talk.frames[-1]["session"]["tool_choice"] == choice
+    talk.say_text("Is it raining in Rome?")
+    talk.respond()
+    assert not talk.asked[-1].settings.must_call and talk.asked[-1].settings.tools == []
+    talk.reply("Who knows.")
+    talk.update({"tools": [TOOL]})
+    talk.respond()
+    assert talk.asked[-1].settings.must_call
+    talk.reply()
+    talk.respond({"tools": []})
+    assert not talk.asked[-1].settings.must_call
+
+
+def test_a_tool_that_is_not_among_those_told_cannot_be_chosen() -> None:
+    talk = Talk()
+    talk.update({"tool_choice": {"type": "function", "name": "news"}})
+    talk.update({"tools": [TOOL]})
+    assert talk.frames[-1]["error"]["param"] == "session.tool_choice"
+    talk.update({"tools": [TOOL], "tool_choice": "auto"})
+    assert talk.frames[-1]["type"] == "session.updated"
+
+
 def test_the_events_of_a_call_in_order_and_the_answer_to_it() -> None:
     talk = asked()
     assert talk.begin() == []  # nothing is said so far

@@ -3,9 +3,8 @@ neither their names of models nor what they set at first is in their way. With o
 forced, since the demo model is too small to choose one: it is called, and what it said is
 answered.
 
-They are not among the test's requirements: LOOKHEAR_AGENTS_PYTHON names an interpreter that has
-openai-agents, LOOKHEAR_NODE_FOLDER a folder with `npm install @openai/agents ai @ai-sdk/openai
-@anthropic-ai/sdk`.
+LOOKHEAR_AGENTS_PYTHON names another interpreter that has openai-agents, LOOKHEAR_NODE_FOLDER a
+folder with `npm install @openai/agents ai @ai-sdk/openai @anthropic-ai/sdk zod`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tests.end_to_end.conftest import SERVE
 
 PYTHON = os.environ.get("LOOKHEAR_AGENTS_PYTHON", sys.executable)
 NODE = Path(os.environ.get("LOOKHEAR_NODE_FOLDER", "."))
-RECORDING = Path(__file__).parents[2] / "tools/demo/lookhear_demo/recordings/question-colour.opus"
+RECORDING = Path(__file__).parents[3] / "tools/demo/lookhear_demo/recordings/question-colour.opus"
 QUESTION = "What colour is the circle?"
 RULES = "Answer in one word."
 ANSWER = "I see no picture."
