@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from lookhear.bench.measures.trace import Trace
 from lookhear.bench.recordings.session import Session, audio_seconds
-from lookhear.bench.wires.job import Job, SessionPlan
+from lookhear.bench.wires.job import Job, SessionPlan, Turns
 from lookhear.errors import ConnectionFailed, LookhearError
 from lookhear.transport.address import Server
 
@@ -35,6 +35,7 @@ class Target:
     model: str | None = None
     api_key: str | None = field(default=None, repr=False)
     provisional: bool = True
+    turns: Turns = "silence"
     pid: int | None = None
     metrics_url: str | None = None
     address: str = ""
@@ -44,6 +45,7 @@ PATHS = {
     "openai": ("/realtime", {"intent": "transcription"}),
     "deepgram": ("/listen", {}),
     "flux": ("/listen", {}),
+    "vllm": ("/realtime", {}),
 }
 """Of the wires whose servers also tell over HTTP what they serve: path below /v1, and query."""
 
@@ -105,6 +107,7 @@ def generate(
             model=target.model,
             packet_seconds=packet_seconds,
             pace=pace,
+            turns=target.turns,
         )
         seconds = audio_seconds(sessions) / concurrency / pace
         about = f"{len(sessions)} sessions, {concurrency} at once, {seconds:.0f} s"

@@ -14,7 +14,8 @@ from typing import Any
 from rich.console import Console
 
 from lookhear.bench import machine
-from lookhear.bench.generator import Target, generate, realtime_url
+from lookhear.bench.bridge import live_address
+from lookhear.bench.generator import Target, generate
 from lookhear.bench.recordings.dataset import DATA
 from lookhear.bench.recordings.human import HUMAN
 from lookhear.bench.recordings.speech import crowd, long_session
@@ -80,13 +81,16 @@ def target(options: argparse.Namespace, console: Console) -> Iterator[Target]:
     key = options.api_key or os.environ.get(KEY_VARIABLE)
     provisional = not options.no_provisional
     if options.server is not None:
-        url = realtime_url(options.server, options.wire)
         model, address = options.model, options.server
-        yield Target(url, options.wire, model, key, provisional, address=address)
+        with live_address(address, options.wire, key) as url:
+            yield Target(url, options.wire, model, key, provisional, address=address)
         return
-    with private_server(options, console) as server:
+    with (
+        private_server(options, console) as server,
+        live_address(server.address.base_url, options.wire) as url,
+    ):
         yield Target(
-            realtime_url(server.address.base_url, options.wire),
+            url,
             options.wire,
             provisional=provisional,
             pid=server.pid,

@@ -7,16 +7,18 @@ import json
 import socket
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from lookhear.bench import command, subject
+from lookhear.bench.bridge import bridge, live_address
 from lookhear.bench.capacity import Bounds, Capacity, Probe
 from lookhear.bench.generator import realtime_url
 from lookhear.bench.prober import as_json
 from lookhear.bench.prober import table as capacity_table
 from lookhear.commands import main as cli
-from lookhear.errors import AddressError
+from lookhear.errors import AddressError, ConnectionFailed
 from tests.benchmarks.recordings import write_recordings
 
 
@@ -54,6 +56,19 @@ def test_the_extra_is_missing(
     assert command.bench(["live"]) == 2
     said = capsys.readouterr().err
     assert said == 'lookhear bench: needs pip install "lookhear[bench]" (psutil is missing)\n'
+
+
+def test_a_bridge_is_started_for_the_wire_that_needs_one() -> None:
+    pytest.importorskip("wyoming")
+    with live_address("http://127.0.0.1:9", "openai") as url:
+        assert url.startswith("ws://127.0.0.1:9/")
+    with live_address("http://127.0.0.1:9", "wyoming", "key") as url:
+        parts = urlsplit(url)
+        with socket.create_connection((parts.hostname, parts.port or 0)) as client:
+            client.sendall(b'{"type": "ping"}\n')
+            assert client.makefile().readline().startswith('{"type": "pong"')
+    with pytest.raises(ConnectionFailed, match="bridge did not start"), bridge("nowhere", None):
+        pass
 
 
 @pytest.mark.parametrize("subcommand", [["live", "single"], ["capacity"], ["offline"]])

@@ -16,7 +16,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from lookhear.bench.measures import metrics
 from lookhear.bench.measures.trace import RATE, Trace
 from lookhear.bench.wires import openai
-from lookhear.bench.wires.job import Job, SessionPlan
+from lookhear.bench.wires.job import Job, SessionPlan, Turns
 from lookhear.bench.wires.recording import explain
 from tests.clients.counting_server import CountingServer
 
@@ -75,6 +75,20 @@ async def test_a_server_without_our_extension_is_asked_without_it() -> None:
     assert second["type"] == "transcription"
     transcription = second["audio"]["input"]["transcription"]
     assert transcription == {"model": "whisper-1", "language": "en"}
+
+
+@pytest.mark.parametrize(
+    ("turns", "detection"),
+    [("silence", {"type": "server_vad"}), ("sound", {"type": "semantic_vad"}), ("hand", None)],
+)
+async def test_turns_end_as_the_job_wants_it(
+    turns: Turns, detection: dict[str, Any] | None
+) -> None:
+    updates: list[dict[str, Any]] = []
+    async with served(strict(updates, refusals=0)) as url:
+        await stream(url, turns=turns, provisional=False)
+    [update] = updates
+    assert update["audio"]["input"]["turn_detection"] == detection
 
 
 async def test_a_refused_session_says_why() -> None:

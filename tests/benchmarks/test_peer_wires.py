@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -16,10 +18,11 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from lookhear.bench.measures import metrics
 from lookhear.bench.measures.trace import RATE, Trace
-from lookhear.bench.wires import deepgram, flux, whisperlive, whisperlivekit
+from lookhear.bench.wires import deepgram, flux, vllm, whisperlive, whisperlivekit, wyoming
 from lookhear.bench.wires.job import Job, SessionPlan
 from lookhear.bench.wires.registry import WIRES, Wire
 from lookhear.bench.wires.snapshots import Snapshots
+from lookhear.wyoming.events import Incoming, read_event
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
 SECONDS = 0.5
@@ -221,6 +224,112 @@ async def test_words_that_are_sure_of_a_turn_under_way_are_committed() -> None:
     assert trace.close_code == 1000 and metrics.invariant_violations(trace) == []
     assert deltas(trace) == ["Turn", " the", " lamp.", " On."]
     assert metrics.hypothesis(trace) == "Turn the lamp. On."
+
+
+# --- vLLM ----------------------------------------------------------------------------------------
+
+
+async def test_an_utterance_is_announced_said_and_ended_on_vllms_wire() -> None:
+    asked: list[dict[str, Any]] = []
+    received = bytearray()
+
+    async def handler(connection: ServerConnection) -> None:
+        async def say(type: str, **fields: Any) -> None:
+            await connection.send(json.dumps({"type": type, **fields}))
+
+        await say("session.created", id="sess-1")
+        async for frame in connection:
+            message = json.loads(frame)
+            if message["type"] == "input_audio_buffer.append":
+                if not received:
+                    await say("transcription.delta", delta="Turn the")
+                received.extend(base64.b64decode(message["audio"]))
+                continue
+            asked.append(message)
+            if message.get("final"):
+                await say("transcription.delta", delta=" lamp.")
+                await say("transcription.done", text="Turn the lamp.")
+
+    async with served(handler) as url:
+        trace = await stream(vllm.run_session, url)
+    assert trace.close_code == 1000 and metrics.invariant_violations(trace) == []
+    assert deltas(trace) == ["Turn the", " lamp."]
+    assert metrics.hypothesis(trace) == "Turn the lamp."
+    assert [message.get("final") for message in asked] == [None, False, True]
+    assert asked[0]["language"] == "en"
+    assert len(received) == 2 * int((SECONDS + 0.1) * 16_000)
+
+
+async def test_an_error_of_vllm_is_why_the_session_failed() -> None:
+    async def handler(connection: ServerConnection) -> None:
+        await connection.send(json.dumps({"type": "session.created"}))
+        await connection.recv()
+        await connection.send(json.dumps({"type": "error", "error": "no such model"}))
+        await connection.wait_closed()
+
+    async with served(handler) as url:
+        trace = await stream(vllm.run_session, url)
+    assert metrics.dropped(trace)
+    assert trace.problem is not None and "no such model" in trace.problem
+
+
+# --- Wyoming -------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def bridged(*answers: bytes) -> AsyncIterator[tuple[str, list[Incoming]]]:
+    """A bridge that says these when the command is over; what it was sent."""
+    taken: list[Incoming] = []
+    gone = asyncio.Event()
+
+    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while (event := await read_event(reader)) is not None:
+            taken.append(event)
+            if event.type == "audio-stop":
+                writer.write(b"".join(answer + b"\n" for answer in answers))
+                writer.write_eof()
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        gone.set()
+
+    async with await asyncio.start_server(meet, "127.0.0.1", 0) as server:
+        yield f"tcp://127.0.0.1:{server.sockets[0].getsockname()[1]}", taken
+        await gone.wait()
+
+
+async def test_a_command_is_streamed_on_wyomings_wire() -> None:
+    answers = (
+        b'{"type": "transcript-start"}',
+        b'{"type": "transcript-chunk", "data": {"text": "Turn the"}}',
+        b'{"type": "transcript-chunk", "data": {"text": " lamp."}}',
+        b'{"type": "transcript", "data": {"text": "Turn the lamp."}}',
+    )
+    async with bridged(*answers) as (url, taken):
+        trace = await stream(wyoming.run_session, url)
+    assert trace.close_code == 1000 and metrics.invariant_violations(trace) == []
+    assert deltas(trace) == ["Turn the", " lamp."]
+    assert metrics.hypothesis(trace) == "Turn the lamp."
+    assert [event.type for event in taken[:2]] == ["transcribe", "audio-start"]
+    assert taken[0].data == {"language": "en"}
+    assert sum(len(event.payload) for event in taken) == 2 * int((SECONDS + 0.1) * RATE)
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ((b'{"type": "error", "data": {"text": "no such model"}}',), "no such model"),
+        ((), "hung up"),
+        ((b"hello",), "not this protocol"),
+    ],
+)
+async def test_a_bridge_that_fails_is_one_clear_line(
+    answers: tuple[bytes, ...], reason: str
+) -> None:
+    async with bridged(*answers) as (url, _):
+        trace = await stream(wyoming.run_session, url)
+    assert metrics.dropped(trace)
+    assert trace.problem is not None and reason in trace.problem
 
 
 # --- WhisperLive ---------------------------------------------------------------------------------

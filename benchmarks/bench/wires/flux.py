@@ -20,6 +20,7 @@ from lookhear.bench.wires.job import Job, SessionPlan
 from lookhear.bench.wires.snapshots import Snapshots
 
 SIGNS = ".,;:!?…-–—"
+LONGEST_PAUSE_MS = "2000"  # as OpenAI's semantic turns have it here
 ENGLISH, ANY = "flux-general-en", "flux-general-multi"
 
 
@@ -34,6 +35,8 @@ def query(job: Job, plan: SessionPlan) -> dict[str, str]:
     asked["model"] = job.model or (ENGLISH if plan.language == "en" else ANY)
     if plan.language is not None and asked["model"] != ENGLISH:
         asked["language_hint"] = plan.language
+    if job.turns == "sound":
+        asked["eot_timeout_ms"] = LONGEST_PAUSE_MS
     return asked
 
 

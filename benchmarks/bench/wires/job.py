@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+Turns = Literal["silence", "sound", "hand"]
+"""What ends a turn: 500 ms of silence, how it sounds, or the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Job:
     sessions do not tick together. pace: 1.0 is the speed of speech. wire: a name in
     `wires.registry`. model: None for the server's own choice. provisional: ask for text
     that may still change, where that has to be asked for. packet_seconds: audio per packet, for
-    the wires that leave it to the client.
+    the wires that leave it to the client. turns: on the wires that can be told.
     """
 
     url: str
@@ -39,6 +43,7 @@ class Job:
     wire: str = "openai"
     model: str | None = None
     packet_seconds: float = 0.02
+    turns: Turns = "silence"
 
     def to_json(self) -> str:
         """For the file that the load generator reads."""

@@ -34,6 +34,7 @@ from lookhear.bench.wires.recording import (
 from lookhear.transport.address import Server
 
 LAST_COMMIT = "end"  # its event id
+DETECTION = {"silence": {"type": "server_vad"}, "sound": {"type": "semantic_vad"}, "hand": None}
 
 
 async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Trace:
@@ -89,7 +90,7 @@ def session_update(job: Job, plan: SessionPlan, *, provisional: bool) -> dict[st
             "input": {
                 "format": {"type": "audio/pcm", "rate": RATE},
                 "transcription": {key: value for key, value in transcription.items() if value},
-                "turn_detection": {"type": "server_vad"},
+                "turn_detection": DETECTION[job.turns],
             }
         },
     }

@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.bench.measures.trace import Trace
-from lookhear.bench.wires import deepgram, flux, openai, whisperlive, whisperlivekit
+from lookhear.bench.wires import (
+    deepgram,
+    flux,
+    openai,
+    vllm,
+    whisperlive,
+    whisperlivekit,
+    wyoming,
+)
 from lookhear.bench.wires.job import Job, SessionPlan
 
 Wire = Callable[[Job, SessionPlan, NDArray[np.int16]], Awaitable[Trace]]
@@ -24,6 +32,8 @@ WIRES: dict[str, Wire] = {
     "deepgram": deepgram.run_session,
     "flux": flux.run_session,
     "openai": openai.run_session,
+    "vllm": vllm.run_session,
     "whisperlive": whisperlive.run_session,
     "whisperlivekit": whisperlivekit.run_session,
+    "wyoming": wyoming.run_session,
 }

@@ -1,0 +1,134 @@
+"""Whether every dialect hears as well and as soon as OpenAI's wire: `python -m benchmarks.wires`.
+
+The same recordings of people through each wire of one server, one after the other, with the turns
+ended in the same way: by 500 ms of silence (OpenAI, Deepgram), by their sound (OpenAI, Flux), or by
+the client (OpenAI, vLLM, Wyoming through its bridge; the whole recording is one turn then). Text is
+compared with what was said and with OpenAI's; lags are of committed words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rich.console import Console
+from rich.table import Table
+
+from lookhear.bench.bridge import live_address
+from lookhear.bench.generator import Target, generate
+from lookhear.bench.measures import metrics
+from lookhear.bench.measures.trace import Trace
+from lookhear.bench.numbers import Json, live_numbers
+from lookhear.bench.recordings.conditions import CONDITIONS
+from lookhear.bench.recordings.human import HUMAN
+from lookhear.bench.recordings.session import Session
+from lookhear.bench.recordings.speech import crowd, held_out_sessions
+from lookhear.bench.result_file import add_file_arguments
+from lookhear.bench.subject import begin, consoles, finish, models, target
+from lookhear.bench.wires.job import Turns
+
+GROUPS: dict[Turns, tuple[str, ...]] = {
+    "silence": ("openai", "deepgram"),
+    "sound": ("openai", "flux"),
+    "hand": ("openai", "vllm", "wyoming"),
+}
+WARM_UP_SECONDS = 6
+
+
+def measured(
+    subject: Target, turns: Turns, sessions: Sequence[Session], rounds: int, console: Console
+) -> list[Json]:
+    """Numbers of each wire of a group, pooled over the rounds; OpenAI's are the first."""
+    addresses: dict[str, str] = {}
+    with contextlib.ExitStack() as stack:
+        for wire in GROUPS[turns]:
+            addresses[wire] = stack.enter_context(live_address(subject.address, wire))
+        targets = {
+            wire: replace(subject, url=url, wire=wire, turns=turns)
+            for wire, url in addresses.items()
+        }
+        traces: dict[str, list[Trace]] = {wire: [] for wire in targets}
+        start = replace(sessions[0], pcm=sessions[0].pcm[: WARM_UP_SECONDS * 24_000])
+        for one in targets.values():
+            generate(one, crowd(start, 1), 1, console, tell_language=True)
+        for number in range(rounds):
+            for wire in list(targets)[:: 1 if number % 2 == 0 else -1]:
+                console.print(f"{turns}, {wire}, round {number + 1}", style="dim")
+                traces[wire] += generate(
+                    targets[wire], sessions, 1, console, tell_language=True, seed=number
+                )
+    heard = {wire: [metrics.hypothesis(trace) for trace in traces[wire]] for wire in targets}
+    return [
+        {
+            "turns_end_by": turns,
+            "wire": wire,
+            **live_numbers(list(sessions) * rounds, traces[wire]),
+            "texts_like_openai": sum(
+                a == b for a, b in zip(heard[wire], heard["openai"], strict=True)
+            ),
+            "heard": heard[wire],
+        }
+        for wire in targets
+    ]
+
+
+def tables(entries: Sequence[Json]) -> Table:
+    """Lags are seconds, p50 and p95; the difference from OpenAI's behind them."""
+    columns = "turns end by", "wire", "WER", "-", "commit lag", "-", "finish", "same text", "broken"
+    table = Table(*columns, box=None)
+    for entry in entries:
+        base = next(e for e in entries if e["turns_end_by"] == entry["turns_end_by"])
+        lag, usual = entry["commit_lag_s"], base["commit_lag_s"]
+        table.add_row(
+            entry["turns_end_by"],
+            entry["wire"],
+            f"{100 * entry['wer_all']:.2f}",
+            f"{100 * (entry['wer_all'] - base['wer_all']):+.2f}",
+            f"{lag['p50']:.3f}, {lag['p95']:.3f}",
+            f"{lag['p50'] - usual['p50']:+.3f}, {lag['p95'] - usual['p95']:+.3f}",
+            f"{entry['finish_s']['p50']:.2f}",
+            f"{entry['texts_like_openai']} of {entry['sessions']}",
+            str(entry["violation_count"] + entry["drops"]),
+        )
+    return table
+
+
+def main(argv: list[str]) -> int:
+    """Exit status. LookhearError."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--turns", nargs="+", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--model", default="openai/whisper-tiny.en", metavar="ID")
+    parser.add_argument("--serve", default="", metavar="ARGS", help="for `lookhear serve`")
+    parser.add_argument("--language", default="en", metavar="CODE")
+    parser.add_argument("--condition", choices=CONDITIONS, default="pauses")
+    parser.add_argument("--minutes", type=float, default=1.0, help="of each recording")
+    parser.add_argument("--limit", type=int, default=1, help="recordings")
+    parser.add_argument("--skip", type=int, default=0, help="recordings before the first")
+    parser.add_argument("--rounds", type=int, default=1)
+    add_file_arguments(parser)
+    parser.set_defaults(server=None, api_key=None, wire="openai", no_provisional=True)
+    parser.set_defaults(data=HUMAN, seed=0, json=False)
+    options = parser.parse_args(argv)
+    console, aside = consoles(options)
+    said = [u for u in held_out_sessions(HUMAN) if u.language == options.language]
+    made = CONDITIONS[options.condition](said, 60 * options.minutes, 0)
+    sessions = made[options.skip : options.skip + options.limit]
+    about = begin(["wires", *argv]) | {"command": " ".join(["python -m benchmarks.wires", *argv])}
+    entries: list[Json] = []
+    with target(options, aside) as subject:
+        subject = replace(subject, model=models(subject)[0])
+        for turns in options.turns:
+            entries += measured(subject, turns, sessions, options.rounds, aside)
+    path = finish("wires", {"scenario": "wires", **about, "wires": entries}, options)
+    console.print(tables(entries))
+    aside.print(f"written to {path}", style="dim")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
