@@ -36,7 +36,9 @@ def test_without_a_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
     assert "expected one of live, capacity, offline, abuse, chaos" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("subcommand", ["live", "capacity", "offline", "human", "compare"])
+@pytest.mark.parametrize(
+    "subcommand", ["live", "capacity", "offline", "human", "dialects", "compare"]
+)
 def test_every_subcommand_explains_itself(
     subcommand: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Whether every dialect hears as well and as soon as OpenAI's wire: `python -m benchmarks.wires`.
+"""`lookhear bench dialects`: whether each hears as well and as soon as OpenAI's wire.
 
 The same recordings of people through each wire of one server, one after the other, with the turns
 ended in the same way: by 500 ms of silence (OpenAI, Deepgram), by their sound (OpenAI, Flux), or by
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -99,7 +98,9 @@ def tables(entries: Sequence[Json]) -> Table:
 def main(argv: list[str]) -> int:
     """Exit status. LookhearError."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="lookhear bench dialects",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--turns", nargs="+", choices=GROUPS, default=list(GROUPS))
     parser.add_argument("--model", default="openai/whisper-tiny.en", metavar="ID")
@@ -118,17 +119,13 @@ def main(argv: list[str]) -> int:
     said = [u for u in held_out_sessions(HUMAN) if u.language == options.language]
     made = CONDITIONS[options.condition](said, 60 * options.minutes, 0)
     sessions = made[options.skip : options.skip + options.limit]
-    about = begin(["wires", *argv]) | {"command": " ".join(["python -m benchmarks.wires", *argv])}
+    about = begin(["dialects", *argv])
     entries: list[Json] = []
     with target(options, aside) as subject:
         subject = replace(subject, model=models(subject)[0])
         for turns in options.turns:
             entries += measured(subject, turns, sessions, options.rounds, aside)
-    path = finish("wires", {"scenario": "wires", **about, "wires": entries}, options)
+    path = finish("dialects", {"scenario": "dialects", **about, "dialects": entries}, options)
     console.print(tables(entries))
     aside.print(f"written to {path}", style="dim")
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
