@@ -19,7 +19,7 @@ test: $(VENV)/.test
 check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy -n $(JOBS)
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_docs.py
 
 # Lines of the pure core (pyproject.toml lists its modules) that its own tests run; fails below 95 %.

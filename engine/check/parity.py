@@ -70,7 +70,7 @@ def compare(folder: Path, architecture: str, samples: NDArray[np.float32]) -> Pa
         raise NotCompared("transformers is not installed")
     import transformers
 
-    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers.utils.logging.disable_progress_bar()
     known = getattr(transformers, architecture, None)
     if known is None:
         raise NotCompared(f"transformers {transformers.__version__} has no {architecture}")
@@ -106,7 +106,7 @@ def _their_aligner_says(folder: Path, tokens: list[int], mel: Tensor) -> Tensor:
     """[tokens, labels] logits. mel: [1, mels, frames]."""
     import transformers
 
-    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers.utils.logging.disable_progress_bar()
     kind: Any = transformers.AutoModelForTokenClassification
     model = kind.from_pretrained(folder, dtype=torch.float32).eval()
     ones = torch.ones(1, len(tokens), dtype=torch.int64)

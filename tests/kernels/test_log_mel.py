@@ -13,7 +13,7 @@ from lookhear.kernels.log_mel import QUIETEST
 def extractor(mels: int) -> Any:
     from transformers import WhisperFeatureExtractor
 
-    return WhisperFeatureExtractor(feature_size=mels)  # type: ignore[no-untyped-call]
+    return WhisperFeatureExtractor(feature_size=mels)
 
 
 @pytest.mark.parametrize("mels", [80, 128])

@@ -14,7 +14,7 @@ from lookhear.media.voice import silero
 from lookhear.media.voice.smart_turn import LENGTH, LogMel, SmartTurn, TurnModelError
 
 LOG_MEL = LogMel()
-WHISPER = WhisperFeatureExtractor(chunk_length=8)  # type: ignore[no-untyped-call]
+WHISPER = WhisperFeatureExtractor(chunk_length=8)
 
 
 @settings(max_examples=15)

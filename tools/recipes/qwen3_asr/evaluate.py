@@ -41,8 +41,8 @@ class Transcriber:
         from transformers import AutoProcessor, Qwen3ASRForConditionalGeneration
         from transformers.utils import logging
 
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
         reader: Any = AutoProcessor
         self.processor = reader.from_pretrained(str(folder))
         network: Any = Qwen3ASRForConditionalGeneration

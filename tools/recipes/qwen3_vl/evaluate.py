@@ -69,8 +69,8 @@ class Answerer:
         from transformers import Qwen3VLForConditionalGeneration
         from transformers.utils import logging
 
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
         network: Any = Qwen3VLForConditionalGeneration
         self.model = network.from_pretrained(str(folder), dtype=torch.float32).eval()
         self.tokenizer = QwenTokenizer.from_folder(folder)

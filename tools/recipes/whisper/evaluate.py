@@ -71,7 +71,7 @@ class Transcriber:
         from transformers import WhisperForConditionalGeneration, WhisperProcessor
         from transformers.utils import logging
 
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        logging.set_verbosity_error()
         self.processor: Any = WhisperProcessor.from_pretrained(str(folder))
         model: Any = WhisperForConditionalGeneration.from_pretrained(
             str(folder), dtype=torch.float32

@@ -174,7 +174,7 @@ def write_configs(folder: Path, size: Size) -> None:
         "task_to_id": {"transcribe": tk.TRANSCRIBE, "translate": tk.TRANSLATE},
     }
     write_json(folder / "generation_config.json", generation | ends)
-    extractor: Any = WhisperFeatureExtractor(feature_size=size.mels)  # type: ignore[no-untyped-call]
+    extractor: Any = WhisperFeatureExtractor(feature_size=size.mels)
     extractor.save_pretrained(folder)
 
 

@@ -14,7 +14,7 @@ class LogMel:
     def __init__(self) -> None:
         from transformers import WhisperFeatureExtractor
 
-        extractor: Any = WhisperFeatureExtractor(feature_size=80)  # type: ignore[no-untyped-call]
+        extractor: Any = WhisperFeatureExtractor(feature_size=80)
         filters = extractor.mel_filters
         self._filters = torch.tensor(filters.T, dtype=torch.float32)
         self._window = torch.hann_window(400)
