@@ -17,6 +17,7 @@ SUPPORTED = {
     "qwen3": "Qwen3",
     "qwen3_asr": "Qwen3-ASR",
     "qwen3_vl": "Qwen3-VL",
+    "nemotron3_diarization": "Nemotron-3-Diarization",
 }
 
 

@@ -114,8 +114,8 @@ def limited(mel: Tensor, loudest: Tensor | float) -> Tensor:
     return mel.clamp(min=(loudest - DYNAMIC_RANGE + 4.0) * 0.25)
 
 
-def mel_filters(num_mels: int) -> Tensor:
-    """Slaney's mel filter bank, area-normalised: [num_mels, 201] float32, 0 to 8 kHz.
+def mel_filters(num_mels: int, num_bins: int = NUM_BINS) -> Tensor:
+    """Slaney's mel filter bank, area-normalised: [num_mels, num_bins] float32, 0 to 8 kHz.
 
     Triangles whose corners are equally spaced in mel (linear below 1 kHz, logarithmic above), each
     of area 1 in Hz (M. Slaney, Auditory Toolbox, 1998; librosa's default).
@@ -125,7 +125,7 @@ def mel_filters(num_mels: int) -> Tensor:
     corners = _mel_to_hertz(
         torch.linspace(0.0, float(_hertz_to_mel(nyquist)), num_mels + 2, dtype=torch.float64)
     )
-    bins = torch.linspace(0.0, float(nyquist), NUM_BINS, dtype=torch.float64)
+    bins = torch.linspace(0.0, float(nyquist), num_bins, dtype=torch.float64)
     widths = corners.diff()
     ramps = corners[:, None] - bins[None, :]  # [mels + 2, bins]
     rising = -ramps[:-2] / widths[:-1, None]

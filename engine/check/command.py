@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from lookhear.engine.check.parity import NotCompared, Parity, compare, compare_aligner
+from lookhear.engine.check.speakers import compare_diariser, diarise
 from lookhear.engine.check.trial import (
     CROWD,
     UPDATE_SECONDS,
@@ -33,6 +34,7 @@ from lookhear.engine.checkpoints.hub import resolve_checkpoint
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import AUTO_MODEL, ConfigError, EngineConfig
+from lookhear.engine.families import nemotron3_diarisation
 from lookhear.engine.families.build import Built, build_core
 from lookhear.engine.messages import SAMPLE_RATE
 
@@ -111,7 +113,14 @@ def _check(options: argparse.Namespace, given: NDArray[np.float32] | None) -> in
     del built  # room for two in float32, one after the other
     if options.no_compare:
         return NOT_COMPARED
-    found = [_compared("transformers", lambda: compare(folder, architecture, samples))]
+    tells_speakers = architecture in nemotron3_diarisation.FAMILY.architectures
+
+    def beside() -> Parity:
+        if tells_speakers:
+            return compare_diariser(folder, samples)
+        return compare(folder, architecture, samples)
+
+    found = [_compared("transformers", beside)]
     if aligner:
         found.append(_compared("its aligner", lambda: compare_aligner(Path(aligner), samples)))
     if None in found:
@@ -148,6 +157,12 @@ def _try(built: Built, samples: NDArray[np.float32], *, times_words: bool) -> No
             _say("live", f"{who}: an update takes {1000 * lived.median:.0f} ms, "
                  f"{1000 * lived.slowest:.0f} at most")  # fmt: skip
         _say("sessions", f"about {capacity(alone, crowd)} with an update each second")
+    if card.can("diarise"):
+        turns, took = diarise(core, card.id, samples)
+        seconds = len(samples) / SAMPLE_RATE
+        speakers = len({turn.speaker for turn in turns})
+        _say("speakers", f"{speakers} in {len(turns)} turns")
+        _say("file", f"{seconds:.1f} s of audio in {took:.2f} s: {took / seconds:.3f} of real time")
     if card.can("chat"):
         sees = card.can("image")
         question = "What do you see?" if sees else "What is the capital of France?"

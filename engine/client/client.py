@@ -33,11 +33,13 @@ from lookhear.engine.messages import (
     CancelAnswer,
     CancelTurn,
     CloseSession,
+    DiariseFile,
     DropPicture,
     EndTurn,
     EngineFailed,
     Event,
     ExpectSpeech,
+    FileDiarised,
     FileTranscribed,
     HoldPicture,
     LiveLoad,
@@ -251,6 +253,10 @@ class EngineClient:
         asked, once."""
         pool = self._fleet.pool(message.settings.model)
         return await self._files.transcribe(pool, message, on_progress)
+
+    async def diarise_file(self, message: DiariseFile) -> FileDiarised:
+        """As `transcribe_file`, by the model that the message names."""
+        return await self._files.diarise(self._fleet.pool(message.model), message)
 
     # --- events ----------------------------------------------------------------------------------
 

@@ -7,19 +7,22 @@ import asyncio
 import contextlib
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 from lookhear.engine.client.errors import EngineRequestError, EngineUnavailable
 from lookhear.engine.client.pool import Pool
 from lookhear.engine.client.replica import Replica
 from lookhear.engine.messages import (
     CancelFile,
+    DiariseFile,
+    FileDiarised,
     FileFailed,
     FileProgress,
     FileTranscribed,
     TranscribeFile,
 )
 
-FileEvent = FileProgress | FileTranscribed | FileFailed
+FileEvent = FileProgress | FileTranscribed | FileDiarised | FileFailed
 OnProgress = Callable[[FileProgress], None]
 
 
@@ -28,12 +31,12 @@ class _Job:
 
     def __init__(self, on_progress: OnProgress | None) -> None:
         self.replica: Replica | None = None
-        self.future: asyncio.Future[FileTranscribed] | None = None
+        self.future: asyncio.Future[Any] | None = None
         self._on_progress = on_progress
         self._told: list[str] = []
         self._heard = 0  # segments of the engine that has it now
 
-    def begin(self, replica: Replica) -> asyncio.Future[FileTranscribed]:
+    def begin(self, replica: Replica) -> asyncio.Future[Any]:
         """replica: has it from now on, from the beginning."""
         self.replica, self._heard = replica, 0
         self.future = asyncio.get_running_loop().create_future()
@@ -66,12 +69,20 @@ class Files:
         self, pool: Pool, message: TranscribeFile, on_progress: OnProgress | None
     ) -> FileTranscribed:
         """Raises EngineRequestError, EngineUnavailable. Cancelling the call cancels the work."""
+        if on_progress is not None:
+            message = dataclasses.replace(message, tells_progress=True)
+        found: FileTranscribed = await self._answer(pool, message, _Job(on_progress))
+        return found
+
+    async def diarise(self, pool: Pool, message: DiariseFile) -> FileDiarised:
+        """As `transcribe`."""
+        found: FileDiarised = await self._answer(pool, message, _Job(None))
+        return found
+
+    async def _answer(self, pool: Pool, message: TranscribeFile | DiariseFile, job: _Job) -> Any:
         replica = pool.choose()
         if replica is None:
             raise EngineUnavailable(f"the engine of {pool.name} is not running")
-        if on_progress is not None:
-            message = dataclasses.replace(message, tells_progress=True)
-        job = _Job(on_progress)
         try:
             return await self._ask(replica, message, job)
         except EngineUnavailable:
@@ -86,7 +97,7 @@ class Files:
                 raise
         return await self._ask(replica, message, job)
 
-    async def _ask(self, replica: Replica, message: TranscribeFile, job: _Job) -> FileTranscribed:
+    async def _ask(self, replica: Replica, message: TranscribeFile | DiariseFile, job: _Job) -> Any:
         future = job.begin(replica)
         replica.send(message)
         self._jobs[message.request] = job
@@ -110,7 +121,7 @@ class Files:
         match event:
             case FileProgress():
                 job.hear(event)
-            case FileTranscribed():
+            case FileTranscribed() | FileDiarised():
                 job.future.set_result(event)
             case FileFailed():
                 job.future.set_exception(EngineRequestError(event.code, event.message))

@@ -10,7 +10,14 @@ from lookhear.engine.checkpoints.loader import CheckpointError, read_json
 from lookhear.engine.families.family import Family
 
 # Each holds its declaration, FAMILY. Imported when a checkpoint is looked at, not before.
-MODULES = ("whisper", "qwen3", "qwen3_asr", "qwen3_vl", "qwen3_aligner")
+MODULES = (
+    "whisper",
+    "qwen3",
+    "qwen3_asr",
+    "qwen3_vl",
+    "qwen3_aligner",
+    "nemotron3_diarisation",
+)
 
 
 def families() -> list[Family]:

@@ -41,6 +41,7 @@ from lookhear.engine.messages.control import (
     Shutdown,
     Starting,
 )
+from lookhear.engine.messages.speakers import DiariseFile, FileDiarised, SpeakerTurn
 from lookhear.engine.messages.speech import (
     SAMPLE_RATE,
     AppendAudio,
@@ -78,6 +79,7 @@ Message = (
     | EndTurn
     | CancelTurn
     | TranscribeFile
+    | DiariseFile
     | CancelFile
     | HoldPicture
     | DropPicture
@@ -100,6 +102,7 @@ Event = (
     | TurnFailed
     | FileProgress
     | FileTranscribed
+    | FileDiarised
     | FileFailed
     | AnswerStarted
     | AnswerText

@@ -37,18 +37,20 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word with its place in the turn, in seconds."""
+    """A word with its place in the turn, in seconds. speaker: as in `SpeakerTurn`, if one was asked
+    who speaks."""
 
     word: str
     start: float
     end: float
     probability: float
+    speaker: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A stretch of text with its place in the turn or file, in seconds. temperature: at which it
-    was sampled."""
+    was sampled. speaker: as of a word."""
 
     text: str
     start: float
@@ -57,6 +59,7 @@ class Segment:
     avg_logprob: float
     no_speech_prob: float
     temperature: float = 0.0
+    speaker: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

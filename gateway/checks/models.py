@@ -19,6 +19,11 @@ def chat_models(models: Sequence[ModelCard]) -> list[ModelCard]:
     return [card for card in models if card.can("chat")]
 
 
+def diariser(models: Sequence[ModelCard]) -> ModelCard | None:
+    """The first that tells speakers apart; None: none does."""
+    return next((card for card in models if card.can("diarise")), None)
+
+
 def choose(
     name: str | None, able: Sequence[ModelCard], models: Sequence[ModelCard]
 ) -> ModelCard | None:

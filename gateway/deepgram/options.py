@@ -27,8 +27,8 @@ ENCODINGS = {"linear16": "audio/pcm", "mulaw": "audio/pcmu", "alaw": "audio/pcma
 REFUSED = {
     "callback": "none, answers come on the connection that asks",
     "detect_entities": "false, no served model finds entities",
-    "diarize": "false, nobody here tells speakers apart",
-    "diarize_model": "none, nobody here tells speakers apart",
+    "diarize": "false, speakers are not told apart here",
+    "diarize_model": "none, there is no choice of them",
     "dictation": "false, what is said is written as it is said",
     "multichannel": "false, channels are heard as one",
     "intents": "false, no served model finds intents",
@@ -71,10 +71,12 @@ class LiveOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class FileOptions(Options):
-    """utterances: parts between pauses of `split` seconds are wanted, too."""
+    """utterances: parts between pauses of `split` seconds are wanted, too. diarise: so is who
+    speaks."""
 
     utterances: bool
     split: float
+    diarise: bool
 
 
 class Query:
@@ -119,9 +121,11 @@ class Query:
         """Every one of the name, without the empty ones."""
         return [value for value in self._params.getlist(name) if value]
 
-    def check_refused(self) -> None:
-        """Nothing is asked for that cannot be had."""
+    def check_refused(self, *taken: str) -> None:
+        """Nothing is asked for that cannot be had. taken: what can be had, after all."""
         for name, expected in REFUSED.items():
+            if name in taken:
+                continue
             for value in self.all(name):
                 if value.lower() not in _FALSE:
                     raise wrong(name, expected, shown(value), "unsupported_parameter")
@@ -130,9 +134,9 @@ class Query:
             if most is not None and most > 1:
                 raise wrong(name, "1", str(most), "unsupported_parameter")
 
-    def options(self) -> Options:
-        """What live speech and recordings have in common."""
-        self.check_refused()
+    def options(self, *taken: str) -> Options:
+        """What live speech and recordings have in common. taken: see `check_refused`."""
+        self.check_refused(*taken)
         language = self.text("language")
         is_open = self.flag("detect_language") or language == MULTI
         hints = [language_code(hint) for hint in self.all("language_hint")]
@@ -181,10 +185,11 @@ def live_options(params: QueryParams) -> LiveOptions:
     )
 
 
-def file_options(params: QueryParams) -> FileOptions:
-    """What a request with a recording asks for. Raises ProtocolError."""
+def file_options(params: QueryParams, *, diarises: bool) -> FileOptions:
+    """What a request with a recording asks for. diarises: somebody here tells speakers apart.
+    Raises ProtocolError."""
     query = Query(params)
-    asked = query.options()
+    asked = query.options(*(("diarize",) if diarises else ()))
     if query.text("encoding") is not None:
         got = shown(query.text("encoding"))
         raise wrong("encoding", "none, a file says itself how it is to be read", got)
@@ -198,6 +203,7 @@ def file_options(params: QueryParams) -> FileOptions:
         keyterms=asked.keyterms,
         utterances=query.flag("utterances"),
         split=query.seconds("utt_split", SPLIT),
+        diarise=query.flag("diarize"),
     )
 
 

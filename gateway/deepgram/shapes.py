@@ -47,15 +47,14 @@ def words(said: Sequence[Word], start: float) -> list[Json]:
     told = []
     for word in said:
         written = word.word.strip()
-        told.append(
-            {
-                "word": written.strip(_EDGES).lower() or written,
-                "start": round(start + word.start, 3),
-                "end": round(start + word.end, 3),
-                "confidence": round(word.probability, 4),
-                "punctuated_word": written,
-            }
-        )
+        shape = {
+            "word": written.strip(_EDGES).lower() or written,
+            "start": round(start + word.start, 3),
+            "end": round(start + word.end, 3),
+            "confidence": round(word.probability, 4),
+            "punctuated_word": written,
+        }
+        told.append(shape if word.speaker is None else {**shape, "speaker": word.speaker})
     return told
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from lookhear.engine.client.client import EngineRequestError, EngineUnavailable
 from lookhear.engine.messages import (
     SAMPLE_RATE,
+    DiariseFile,
     FileProgress,
     FileTranscribed,
+    ModelCard,
     TranscribeFile,
     TranscriptionSettings,
 )
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.decoding.results import Recording
+from lookhear.gateway.files.speakers import with_speakers
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.slots import Claim
@@ -50,6 +55,30 @@ async def heard(
         raise _refused(error.code, str(error), params) from None
     except EngineUnavailable as error:
         raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
+
+
+async def with_who_speaks(
+    gateway: Services,
+    claim: Claim,
+    recording: Recording,
+    diariser: ModelCard,
+    hearing: Coroutine[Any, Any, FileTranscribed],
+) -> FileTranscribed:
+    """The transcript, with the speaker of each word and segment, who are told apart meanwhile.
+    Raises ApiError."""
+    message = DiariseFile(f"{claim.request}/speakers", diariser.id, recording.samples)
+    asking = asyncio.ensure_future(gateway.engine.diarise_file(message))
+    try:
+        result = await hearing
+        try:
+            return with_speakers(result, (await asking).turns)
+        except EngineRequestError as error:
+            raise _refused(error.code, str(error), {}) from None
+        except EngineUnavailable as error:
+            raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
 
 
 def _refused(code: str, message: str, params: Mapping[str, str]) -> ApiError:

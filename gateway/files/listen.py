@@ -11,11 +11,12 @@ from starlette.responses import JSONResponse, Response
 
 from lookhear.engine.messages import FileTranscribed, ModelCard, TranscriptionSettings
 from lookhear.gateway.checks.checks import ProtocolError, shown
+from lookhear.gateway.checks.models import diariser
 from lookhear.gateway.checks.outline import parse_json
 from lookhear.gateway.decoding.results import Recording
 from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.deepgram.options import FileOptions, file_options, listener
-from lookhear.gateway.files.hearing import heard
+from lookhear.gateway.files.hearing import heard, with_who_speaks
 from lookhear.gateway.http.errors import ApiError, wrong
 from lookhear.gateway.http.notes import notes
 from lookhear.gateway.http.requests import done_with_body, limited, until_gone
@@ -32,11 +33,15 @@ async def listen(request: Request) -> Response:
     gateway = services(request)
     gateway.check_ready()
     try:
-        options = file_options(request.query_params)
+        who = diariser(gateway.models)
+        options = file_options(request.query_params, diarises=who is not None)
         card = listener(options, gateway.models)
     except ProtocolError as problem:
         raise ApiError(400, problem.message, code=problem.code, param=problem.param) from None
     gateway.check_ready(card.id)
+    who = who if options.diarise else None
+    if who is not None:
+        gateway.check_ready(who.id)
     by_url = request.headers.get("content-type", "").lower().startswith("application/json")
     most = MAX_URL if by_url else gateway.config.max_upload_bytes
     body = await limited(request, most, "body" if by_url else "file").body()
@@ -47,7 +52,7 @@ async def listen(request: Request) -> Response:
     sha256 = await gateway.in_thread(lambda: hashlib.sha256(body).hexdigest())
     if by_url:
         done_with_body(request)
-    work = _transcribed(gateway, claim, options, card, body if url is None else url)
+    work = _transcribed(gateway, claim, options, card, who, body if url is None else url)
     result = await until_gone(request, work)
     told = shapes.metadata(
         card,
@@ -61,9 +66,14 @@ async def listen(request: Request) -> Response:
 
 
 async def _transcribed(
-    gateway: Services, claim: Claim, options: FileOptions, card: ModelCard, source: bytes | str
+    gateway: Services,
+    claim: Claim,
+    options: FileOptions,
+    card: ModelCard,
+    who: ModelCard | None,
+    source: bytes | str,
 ) -> FileTranscribed:
-    """source: the recording, or its URL."""
+    """who: tells speakers apart, if that is wanted. source: the recording, or its URL."""
     # A file is heard in one language: several hints change nothing.
     language = options.language or (options.hints[0] if len(options.hints) == 1 else None)
     has_words = card.untimed(language) is None
@@ -80,7 +90,10 @@ async def _transcribed(
             recording = await gateway.pictures.audio(source, "url", claim)
         else:
             recording = await gateway.pictures.upload(source, "file", claim, FILE_CONFIG)
-        return await heard(gateway, claim, recording, settings, timestamps=True, params=PARAMS)
+        hearing = heard(gateway, claim, recording, settings, timestamps=True, params=PARAMS)
+        if who is None:
+            return await hearing
+        return await with_who_speaks(gateway, claim, recording, who, hearing)
 
 
 def _url(body: bytes) -> str:
@@ -112,17 +125,20 @@ def _confidence(result: FileTranscribed) -> float | None:
 
 
 def _utterances(result: FileTranscribed, split: float) -> list[shapes.Json]:
-    """What is said between pauses of so many seconds; without words, the segments."""
+    """What one speaker says between pauses of so many seconds; without words, the segments."""
     told = shapes.words(result.words, 0.0)
     if not told:
         return [
             _utterance(i, segment.text.strip(), segment.start, segment.end, [])
             | {"confidence": round(math.exp(min(segment.avg_logprob, 0.0)), 4)}
+            | ({} if segment.speaker is None else {"speaker": segment.speaker})
             for i, segment in enumerate(result.segments)
         ]
     groups: list[list[shapes.Json]] = []
     for word in told:
-        if not groups or word["start"] - groups[-1][-1]["end"] >= split:
+        last = groups[-1][-1] if groups else None
+        is_others = last is not None and word.get("speaker") != last.get("speaker")
+        if last is None or is_others or word["start"] - last["end"] >= split:
             groups.append([])
         groups[-1].append(word)
     return [
@@ -141,6 +157,7 @@ def _utterance(
     index: int, text: str, start: float, end: float, words: Sequence[shapes.Json]
 ) -> shapes.Json:
     sure = [word["confidence"] for word in words]
+    speaker = words[0].get("speaker") if words else None
     return {
         "start": round(start, 3),
         "end": round(end, 3),
@@ -149,4 +166,5 @@ def _utterance(
         "transcript": text,
         "words": list(words),
         "id": f"utterance_{index}",
+        **({} if speaker is None else {"speaker": speaker}),
     }

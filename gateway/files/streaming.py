@@ -12,6 +12,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from lookhear.engine.messages import FileProgress, FileTranscribed
+from lookhear.gateway.files import speakers
 from lookhear.gateway.http.errors import ApiError, error_body
 
 HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -72,11 +73,15 @@ class FileStream(StreamingResponse):
 
 
 async def events(
-    work: FileWork, *, tells_progress: bool, whole: Callable[[FileTranscribed], str] | None
+    work: FileWork,
+    *,
+    tells_progress: bool,
+    whole: Callable[[FileTranscribed], str] | None,
+    diarized: bool = False,
 ) -> AsyncIterator[Json]:
     """What a client is told: the text, segment by segment, then all of it. Joined deltas are the
     text. tells_progress: it wants to know how far the work is. whole: writes the answer that it
-    would have had at once, if it wants that besides."""
+    would have had at once, if it wants that besides. diarized: it wants to know who said what."""
     told = heard = ""
     async for progress in work.progress():
         heard = (heard + "".join(segment.text for segment in progress.segments)).lstrip()
@@ -97,6 +102,9 @@ async def events(
     assert result.text.startswith(told), "what was told is the beginning of the text"
     if result.text != told or not told:
         yield _delta(result.text[len(told) :])
+    if diarized:  # who they are is only known when all was heard
+        for number, part in enumerate(speakers.parts(result)):
+            yield speakers.told(number, part)
     done: Json = {"type": "transcript.text.done", "text": result.text, "usage": usage(result)}
     if result.logprobs is not None:
         done["logprobs"] = [asdict(token) for token in result.logprobs]

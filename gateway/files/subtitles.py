@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from lookhear.engine.messages import FileTranscribed, Segment
+from lookhear.engine.messages import FileTranscribed, Segment, Word
+from lookhear.gateway.files.speakers import label
 
 # English names of the languages that Whisper models know, by ISO code.
 _NAMES = (
@@ -101,16 +102,27 @@ def verbose_json(
                 "avg_logprob": s.avg_logprob,
                 "compression_ratio": compression_ratio(s.text),
                 "no_speech_prob": s.no_speech_prob,
+                **_speaker(s),
             }
             for number, s in enumerate(result.segments)
         ]
     if words:
         body["words"] = [
-            {"word": w.word.strip(), "start": _seconds(w.start), "end": _seconds(w.end)}
+            {
+                "word": w.word.strip(),
+                "start": _seconds(w.start),
+                "end": _seconds(w.end),
+                **_speaker(w),
+            }
             for w in result.words
         ]
     body["usage"] = usage(result)
     return body
+
+
+def _speaker(said: Segment | Word) -> dict[str, str]:
+    """Nothing, where nobody asked who speaks."""
+    return {} if said.speaker is None else {"speaker": label(said.speaker)}
 
 
 def compression_ratio(text: str) -> float:

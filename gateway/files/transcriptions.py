@@ -13,12 +13,13 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from lookhear.engine.messages import FileTranscribed, ModelCard, TranscriptionSettings
 from lookhear.gateway.checks.checks import shown
-from lookhear.gateway.checks.models import language_code
+from lookhear.gateway.checks.models import diariser, language_code
 from lookhear.gateway.decoding.results import Recording
 from lookhear.gateway.files import subtitles
 from lookhear.gateway.files.form import boolean, ignored, text, texts
-from lookhear.gateway.files.hearing import heard
+from lookhear.gateway.files.hearing import heard, with_who_speaks
 from lookhear.gateway.files.opening import heard_from_the_first
+from lookhear.gateway.files.speakers import diarized_json
 from lookhear.gateway.files.streaming import FileStream, FileWork, OnProgress, events
 from lookhear.gateway.files.voices import read_voices
 from lookhear.gateway.http.errors import ApiError, wrong
@@ -30,6 +31,7 @@ from lookhear.gateway.telemetry.log import log_event
 from lookhear.media.voice.vad import VadConfig
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+DIARIZED = "diarized_json"
 KINDS = ("multipart/form-data", "application/x-www-form-urlencoded")  # the latter with a URL
 MAX_KEYWORDS, MAX_KEYWORD = 100, 100  # of them, and characters of one
 GRANULARITIES = ("segment", "word")
@@ -38,8 +40,9 @@ URLS = ("url", "file_url")  # where others look for the address of a recording
 READ = {
     *("file", "model", "language", "prompt", "keywords", "hotwords", "response_format"),
     *("temperature", "timestamp_granularities", "include", "stream", "vad_filter"),
-    *("chunking_strategy", "user", "url", "file_url", PROGRESS),
+    *("chunking_strategy", "user", "url", "file_url", "diarize", PROGRESS),
 }
+NO_WHO, NONE = "no_diariser", ": no model here tells speakers apart (no diariser)"
 # The field of the form for each setting that an engine's refusal may name.
 PARAMS = {name: name for name in ("file", "language", "prompt", "temperature")} | {
     "words": "timestamp_granularities[]",
@@ -57,6 +60,7 @@ class FileRequest:
     granularities: frozenset[str]
     stream: bool
     tells_progress: bool
+    diariser: ModelCard | None  # who tells speakers apart, if that is wanted
     voices: VadConfig | None  # how voices are sought; None: all of the file is speech
     told: dict[str, str]  # headers of the answer
 
@@ -101,7 +105,12 @@ async def _streamed(
         return bytes(_answer(asked, result).body).decode()
 
     progress = asked.tells_progress
-    told = events(work, tells_progress=progress, whole=whole if progress else None)
+    told = events(
+        work,
+        tells_progress=progress,
+        whole=whole if progress else None,
+        diarized=asked.format == DIARIZED,
+    )
     return FileStream(work, told, asked.told)
 
 
@@ -123,7 +132,7 @@ async def _transcribe(
             claim,
             recording,
             replace(asked.settings, language=asked.settings.language or language),
-            timestamps=asked.format in ("srt", "vtt", "verbose_json"),
+            timestamps=asked.format in ("srt", "vtt", "verbose_json", DIARIZED),
             temperature=asked.temperature,
             continues=continues,
             params=PARAMS,
@@ -132,6 +141,10 @@ async def _transcribe(
 
     async with gateway.file_slots.held(claim):
         file = await gateway.pictures.audio_file(asked.file, claim)
+        if asked.diariser is not None:
+            recording = await decode()
+            hearing = hear(recording, on_progress)
+            return await with_who_speaks(gateway, claim, recording, asked.diariser, hearing)
         if on_progress is None:
             return await hear(await decode())
         return await heard_from_the_first(decode, hear, on_progress)
@@ -153,6 +166,8 @@ def _answer(asked: FileRequest, result: FileTranscribed) -> Response:
                 words="word" in asked.granularities,
             )
             return JSONResponse(body)
+        case "diarized_json":
+            return JSONResponse(diarized_json(result, subtitles.usage(result)))
         case _:
             return JSONResponse(subtitles.plain_json(result))
 
@@ -170,7 +185,9 @@ async def _read(request: Request, gateway: Services, task: str) -> FileRequest:
     try:
         async with request.form(max_files=4, max_fields=100) as form:
             card = served(text(form, "model") or None, gateway.models, task)
-            settings, format = _settings(form, card, task), _format(form)
+            settings = _settings(form, card, task)
+            who = diariser(gateway.models) if task == "transcribe" else None
+            format = _format(form, who)
             asked = FileRequest(
                 file=await _source(form),
                 settings=replace(settings, logprobs=_wants_logprobs(form, format)),
@@ -179,6 +196,7 @@ async def _read(request: Request, gateway: Services, task: str) -> FileRequest:
                 granularities=_granularities(form, format),
                 stream=boolean(form, "stream"),
                 tells_progress=boolean(form, PROGRESS),
+                diariser=_diariser(form, format, who),
                 voices=read_voices(form),
                 told=notes(card, ignored(form, _read_fields(form))),
             )
@@ -192,6 +210,10 @@ async def _read(request: Request, gateway: Services, task: str) -> FileRequest:
             expected = f"segment, {reason}"
             raise wrong("timestamp_granularities[]", expected, "word", "invalid_words")
         asked = replace(asked, settings=replace(asked.settings, words=True))
+    if asked.diariser is not None:
+        gateway.check_ready(asked.diariser.id)
+        words = card.untimed(asked.settings.language) is None
+        asked = replace(asked, settings=replace(asked.settings, words=words))
     return asked
 
 
@@ -260,14 +282,27 @@ def _one(languages: list[str]) -> str | None:
     return languages[0] if len(languages) == 1 else None
 
 
-def _format(form: FormData) -> str:
+def _format(form: FormData, who: ModelCard | None) -> str:
     format = text(form, "response_format") or "json"
-    if format == "diarized_json":
-        missing = f"one of {', '.join(FORMATS)}: nobody here tells speakers apart (no diariser)"
-        raise wrong("response_format", missing, repr(format), "no_diariser")
-    if format not in FORMATS:
-        raise wrong("response_format", f"one of {', '.join(FORMATS)}", repr(format))
+    known = FORMATS if who is None else (*FORMATS, DIARIZED)
+    if format == DIARIZED and who is None:
+        raise wrong("response_format", f"one of {', '.join(FORMATS)}{NONE}", repr(format), NO_WHO)
+    if format not in known:
+        raise wrong("response_format", f"one of {', '.join(known)}", repr(format))
     return format
+
+
+def _diariser(form: FormData, format: str, who: ModelCard | None) -> ModelCard | None:
+    """who: tells speakers apart, if anybody does. None: nobody is asked to."""
+    if text(form, "known_speaker_names") or texts(form, "known_speaker_names"):
+        raise wrong("known_speaker_names[]", "none, speakers are not known by their voices", "some")
+    if not boolean(form, "diarize"):
+        return who if format == DIARIZED else None
+    if who is None:
+        raise wrong("diarize", f"false{NONE}", "'true'", NO_WHO)
+    if format not in (DIARIZED, "verbose_json"):
+        raise wrong("diarize", f"{DIARIZED} or verbose_json with it", repr(format))
+    return who
 
 
 def _temperature(form: FormData) -> float:

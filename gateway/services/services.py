@@ -14,7 +14,9 @@ from starlette.requests import HTTPConnection
 
 from lookhear.engine.client.client import EngineState, Recovery
 from lookhear.engine.messages import (
+    DiariseFile,
     Event,
+    FileDiarised,
     FileProgress,
     FileTranscribed,
     LiveLoad,
@@ -107,6 +109,9 @@ class Engine(Protocol):
     async def transcribe_file(
         self, message: TranscribeFile, on_progress: Callable[[FileProgress], None] | None = None
     ) -> FileTranscribed:
+        """Raises EngineRequestError and EngineUnavailable."""
+
+    async def diarise_file(self, message: DiariseFile) -> FileDiarised:
         """Raises EngineRequestError and EngineUnavailable."""
 
     async def close(self) -> None:

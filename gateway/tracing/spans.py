@@ -25,9 +25,11 @@ from lookhear.engine.messages import (
     AnswerStarted,
     CancelAnswer,
     CancelTurn,
+    DiariseFile,
     EndTurn,
     EngineFailed,
     Event,
+    FileDiarised,
     FileProgress,
     FileTranscribed,
     LiveLoad,
@@ -168,6 +170,15 @@ class TracedEngine:
                 del self._files[message.request]
             span.set_attribute("lookhear.tokens", found.num_tokens)
             return found
+
+    async def diarise_file(self, message: DiariseFile) -> FileDiarised:
+        """Raises EngineRequestError, EngineUnavailable."""
+        told: dict[str, Told] = {
+            "lookhear.model": message.model,
+            "lookhear.audio_seconds": len(message.samples) / SAMPLE_RATE,
+        }
+        with self._tracer.start_as_current_span("speakers", attributes=told):
+            return await self._engine.diarise_file(message)
 
     # --- spans -----------------------------------------------------------------------------------
 

@@ -25,11 +25,13 @@ from lookhear.engine.messages import (
     AppendAudio,
     CancelAnswer,
     CancelTurn,
+    DiariseFile,
     DropPicture,
     EndTurn,
     EngineFailed,
     Event,
     ExpectSpeech,
+    FileDiarised,
     FileProgress,
     FileTranscribed,
     HoldPicture,
@@ -40,6 +42,7 @@ from lookhear.engine.messages import (
     ReadAhead,
     RequestDone,
     Segment,
+    SpeakerTurn,
     StartAnswer,
     StartTurn,
     TextCommitted,
@@ -103,6 +106,9 @@ class FakeEngine:
         self.turns: dict[tuple[str, str], FakeTurn] = {}
         self.files: list[TranscribeFile] = []
         self.file_error: EngineRequestError | None = None
+        self.diarised: list[DiariseFile] = []
+        self.speakers: list[SpeakerTurn] = []  # of every file
+        self.diarise_error: EngineRequestError | None = None
         self.file_segments: Sequence[str] = ()  # told of one after another, before all else
         self.file_gate: asyncio.Event | None = None
         self.cancelled_files: list[str] = []
@@ -224,6 +230,12 @@ class FakeEngine:
         return FileTranscribed(
             message.request, text, language, duration, segments, words, 5, wanted, 50, 4
         )
+
+    async def diarise_file(self, message: DiariseFile) -> FileDiarised:
+        self.diarised.append(message)
+        if self.diarise_error is not None:
+            raise self.diarise_error
+        return FileDiarised(message.request, self.speakers)
 
     async def close(self) -> None:
         self.closed = True

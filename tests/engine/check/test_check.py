@@ -22,6 +22,7 @@ from lookhear.engine.families.registry import family_of
 from lookhear.engine.messages import FileTranscribed
 from lookhear.engine.whisper.model import WhisperModel
 from tests.engine.checkpoints.ctranslate2_folders import write
+from tools.random_checkpoints.diarisation import build_random_diariser
 from tools.random_checkpoints.qwen3 import build_served_qwen3_asr
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 from tools.random_checkpoints.whisper import build_random_whisper
@@ -47,6 +48,18 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def noise() -> np.ndarray:
     return np.random.default_rng(0).normal(0, 0.1, 32_000).astype(np.float32)
+
+
+def test_a_diariser(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = build_random_diariser(tmp_path / "who")
+    path = tmp_path / "noise.wav"
+    loud = np.repeat(np.random.default_rng(1).uniform(0, 0.3, 20), 8000)
+    soundfile.write(path, np.random.default_rng(0).normal(size=160_000) * loud, 16_000)
+    assert check([str(folder), "--audio", str(path), "--threads", "1"]) == 0
+    out = capsys.readouterr().out
+    heads = [line.split(maxsplit=1)[0] for line in out.splitlines()]
+    assert heads == ["model", "loaded", "speakers", "file", "memory", "transformers"]
+    assert "agrees: 3968 of 3968 answers" in out and "DOES NOT" not in out
 
 
 def test_one_command(whisper: Path, sound: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ class Spoken(Frame):
     end: Seconds
     confidence: Annotated[float, Field(ge=0, le=1)]
     punctuated_word: str
+    speaker: int | None = None
 
 
 class Alternative(Frame):
@@ -114,6 +115,7 @@ class Utterance(Frame):
     transcript: str
     words: list[Spoken]
     id: str
+    speaker: int | None = None
 
 
 class FileResults(Frame):

@@ -157,7 +157,7 @@ async def test_who_tells_speakers_apart_is_missing(http: httpx.AsyncClient) -> N
         "response_format",
         "no_diariser",
     )
-    assert "nobody here tells speakers apart" in error["message"]
+    assert "no model here tells speakers apart" in error["message"]
 
 
 @pytest.mark.parametrize("field", ["url", "file_url"])
