@@ -1,6 +1,6 @@
 """`lookhear bench dialects`: whether each hears as well and as soon as OpenAI's wire.
 
-The same recordings of people through each wire of one server, one after the other, with the turns
+The same recordings of people through each wire of one server, at the same time, with the turns
 ended in the same way: by 500 ms of silence (OpenAI, Deepgram), by their sound (OpenAI, Flux), or by
 the client (OpenAI, vLLM, Wyoming through its bridge; the whole recording is one turn then). Text is
 compared with what was said and with OpenAI's; lags are of committed words.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from rich.console import Console
@@ -54,11 +55,17 @@ def measured(
         for one in targets.values():
             generate(one, crowd(start, 1), 1, console, tell_language=True)
         for number in range(rounds):
-            for wire in list(targets)[:: 1 if number % 2 == 0 else -1]:
-                console.print(f"{turns}, {wire}, round {number + 1}", style="dim")
-                traces[wire] += generate(
-                    targets[wire], sessions, 1, console, tell_language=True, seed=number
-                )
+            console.print(f"turns end by {turns}, round {number + 1}", style="dim")
+
+            def stream(wire: str, seed: int = number) -> list[Trace]:
+                aside = Console(quiet=True)
+                one = targets[wire]
+                return generate(one, sessions, 1, aside, tell_language=True, seed=seed)
+
+            # At the same time: whatever else the machine does is the same for all.
+            with ThreadPoolExecutor(len(targets)) as pool:
+                for wire, found in zip(targets, pool.map(stream, targets), strict=True):
+                    traces[wire] += found
     heard = {wire: [metrics.hypothesis(trace) for trace in traces[wire]] for wire in targets}
     return [
         {
