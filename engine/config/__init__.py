@@ -80,6 +80,9 @@ class EngineConfig:
     settle_seconds: float | None = None
     held_words: int = 1  # words at the edge of the audio that wait all the same
     draft_verification: bool = True  # whether the last hypothesis is checked in one pass
+    # Who guesses how answers go on, to be verified in one pass: "auto": what was said before, where
+    # that pays; "ngram": the same, wherever there is any; "off": nobody.
+    draft: str = "auto"
     cuda_graphs: str = "auto"  # "auto": captured at the start, on a GPU; "off": every pass is eager
     graph_gigabytes: float = 2.0  # GiB of GPU memory for graphs at most
     # Steps launched before the one in front of them has been read, 0 or 1; None: the device's.
@@ -98,6 +101,7 @@ class EngineConfig:
             ("model", bool(self.model), "a repo id, a folder, a file, a packaged name or auto"),
             ("ray", not self.ray or _is_cluster(self.ray), "HOST:PORT of a Ray cluster, or auto"),
             ("dtype", self.dtype in dtypes, "auto, float32, bfloat16, float16 or int8"),
+            ("draft", self.draft in ("auto", "ngram", "off"), "auto, ngram or off"),
             ("window", self.window in ("auto", "full", "short"), "auto, full or short"),
             ("log_level", self.log_level in LEVELS, ", ".join(LEVELS)),
             ("log_format", self.log_format in FORMATS, ", ".join(FORMATS)),

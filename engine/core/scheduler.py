@@ -157,8 +157,9 @@ class Scheduler:
     def share(self, demands: Mapping[str, Demand]) -> dict[str, int]:
         """How many tokens each running request is fed in this step; those with none are left out.
 
-        Decodes take one each, whatever else there is. The rest of the budget goes to prompts by
-        deadline, in chunks. What cannot be divided is fed whole, alone if it exceeds the budget.
+        Decodes take one each, whatever else there is. The rest of the budget goes to prompts and
+        drafts by deadline, in chunks. What cannot be divided is fed whole, alone if it exceeds the
+        budget.
         """
         shares: dict[str, int] = {}
         left = self._token_budget
@@ -167,20 +168,20 @@ class Scheduler:
             assert key in self._running, f"{key} is not running"
             if demand.waiting:
                 continue
-            if demand.known + demand.draft == 1:
+            if demand.known == 1 and demand.divisible:
                 shares[key] = 1
                 left -= 1
-            else:
+            if demand.known + demand.draft > 1:
                 prompts.append((self._running[key].deadline, key, demand))
         is_first = True
         for _, key, demand in sorted(prompts, key=lambda prompt: prompt[0]):
-            wanted = demand.known + demand.draft
+            wanted = demand.known + demand.draft - shares.get(key, 0)
             if not demand.divisible:
                 count = wanted if wanted <= left or is_first else 0
             else:
                 count = min(wanted, left)
             if count > 0:
-                shares[key] = count
+                shares[key] = shares.get(key, 0) + count
                 left -= count
                 is_first = False
         return shares

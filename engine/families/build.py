@@ -104,6 +104,9 @@ def build_core(
     )
     if device.startswith("cuda") and config.cuda_graphs != "off":
         parts.runner.capture(lambda share: progress(f"capturing graphs of {config.name}", share))
+    if parts.measure is not None:
+        progress(f"measuring passes of {config.name}", 1.0)
+        parts.measure(time.perf_counter)
     core = EngineCore(parts.desk, parts.runner, scheduler, overlap=config.overlap or 0)
     dtype = str(parts.dtype).removeprefix("torch.")
     return Built(core, card, config, device, dtype, parts.admission)

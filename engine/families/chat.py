@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -19,7 +20,9 @@ from lookhear.engine.families.family import Parts
 from lookhear.engine.models.qwen3 import Qwen3ChatModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.drafter import LookupDrafter
 from lookhear.engine.paged.media import MediaEncoder
+from lookhear.engine.paged.pass_costs import measured_costs
 from lookhear.engine.paged.runner import PagedRunner
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
@@ -68,11 +71,19 @@ def chat_parts(
         max_answer=config.max_answer_tokens,
         max_answers=config.max_answers,
     )
+    drafter = LookupDrafter() if config.draft != "off" else None
+
+    def measure(clock: Callable[[], float]) -> None:
+        if drafter is not None and config.draft != "ngram":
+            drafter.costs = measured_costs(runner, clock)
+        runner.drafter = drafter
+
     return Parts(
         desk=desk,
         runner=runner,
         num_parameters=model.num_parameters,
         dtype=dtype,
         encoder_budget=ENCODER_BUDGET_TOKENS,
+        measure=measure,
         context_tokens=context,
     )

@@ -35,7 +35,8 @@ class ServingRunner(Runner[Any, Any], Protocol):
 class Parts:
     """What a family builds of one checkpoint. encoder_budget: of a step, in the unit of the desk's
     costs. admission: of one that transcribes and bounds the lag. lacks: abilities of its family
-    that this checkpoint has not. The last four are for the model's card, see `ModelCard`."""
+    that this checkpoint has not. measure: with a clock, what passes take, when all is ready. The
+    last four are for the model's card, see `ModelCard`."""
 
     desk: Desk
     runner: ServingRunner
@@ -44,6 +45,7 @@ class Parts:
     encoder_budget: int
     admission: Admission | None = None
     lacks: tuple[str, ...] = ()
+    measure: Callable[[Callable[[], float]], None] | None = None
     languages: list[str] = field(default_factory=list)
     has_word_times: bool = False
     timed_languages: list[str] = field(default_factory=list)

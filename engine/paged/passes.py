@@ -203,7 +203,8 @@ class PagedPasses:
         if shape is not None:
             num_tokens = shape[0]
         elif not is_decode:
-            num_tokens += -num_tokens % PREFILL_MULTIPLE
+            if num_tokens > PREFILL_MULTIPLE:  # fewer are guesses, or nearly none
+                num_tokens += -num_tokens % PREFILL_MULTIPLE
         gathered = self._rows.gather(
             [s.row for s, _ in work],
             [s.fed for s, _ in work],

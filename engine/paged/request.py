@@ -2,6 +2,7 @@
 
     tokens:   prompt, with placeholders where media are, and the answer's forced prefix at its end
     draft:    what the answer is guessed to be; verified in the pass that reads the prompt's end
+    guess:    the same of a running answer's next tokens, verified in its next step
 
     context   |---- found in the cache ----|---- known, to be read ----|-- draft --|
                                            ^ fed
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -84,8 +86,9 @@ class PagedRequest:
     media: (first placeholder's place in tokens, medium), in order. final_tokens: of the prompt,
     that will be the same in the owner's next request; their blocks are kept for it (a soft pin).
     salt: separates tenants in the prefix cache. model_ends: whether the checkpoint's end tokens end
-    it too, besides those of sampling. grammar: what the answer keeps to; then there is no draft.
-    is_to_end: it is ended before max_new_tokens are used up, where its grammar can.
+    it too, besides those of sampling. grammar: what the answer keeps to; then there is no
+    draft of its beginning. is_to_end: it is ended before max_new_tokens are used up, where its
+    grammar can.
     """
 
     key: str
@@ -122,7 +125,9 @@ HELD = Demand(1, waiting=True)
 class PagedSequence(RequestProgress[PagedRequest]):
     """A running request. blocks: its block table, reserved for prompt and answer as a whole.
     num_named: leading blocks that the pool knows by digest. num_cached: prompt tokens that were
-    found in the cache instead of being read. positions: None where they are the places."""
+    found in the cache instead of being read. positions: None where they are the places. is_drafted:
+    whether its next tokens are guessed: then no step is launched before the last one was read.
+    num_guessed: tokens of guesses that were verified."""
 
     end_tokens: frozenset[int]
     row: int
@@ -131,6 +136,9 @@ class PagedSequence(RequestProgress[PagedRequest]):
     num_named: int = 0
     num_cached: int = 0
     is_waiting: bool = False
+    is_drafted: bool = False
+    num_guessed: int = 0
+    _guess: tuple[int, ...] = field(init=False, default=())
     is_plain: bool = field(init=False)  # whether its tokens are just the best ones
     positions: PromptPositions | None = field(init=False, default=None)
     matcher: GrammarMatcher | None = field(init=False, default=None)
@@ -155,7 +163,34 @@ class PagedSequence(RequestProgress[PagedRequest]):
     @property
     def _draft(self) -> tuple[int, ...]:
         # The last place of the answer is for the token after the draft.
-        return self.request.draft[: self.request.max_new_tokens - 1] if self._is_prompt else ()
+        if self._is_prompt:
+            return self.request.draft[: self.request.max_new_tokens - 1]
+        return self._guess
+
+    @property
+    def num_drafted(self) -> int:
+        """Tokens that were guessed."""
+        return len(self.request.draft) + self.num_guessed
+
+    @property
+    def room(self) -> int:
+        """For a guess; behind it there is a place for another token."""
+        return self.generated.max_tokens - len(self.generated.tokens) - 1
+
+    @property
+    def may_guess(self) -> bool:
+        """Whether what comes next may be guessed: all that was launched for it has been read."""
+        at_end = not (self.unread or self._depends) and len(self.context) - self.fed == 1
+        return at_end and self.phase is Phase.DECODE
+
+    def guess(self, tokens: Sequence[int]) -> None:
+        """What may come next; up to what surely does not."""
+        assert self.may_guess
+        guess = tuple(tokens[: self.room])
+        end = next((i for i, t in enumerate(guess) if t in self.generated.end_tokens), len(guess))
+        if self.matcher is not None:
+            end = min(end, self.matcher.allowed(guess[:end]))
+        self._guess = guess[:end]
 
     @property
     def _is_prompt(self) -> bool:
@@ -165,7 +200,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
         """What it could be fed next."""
         waiting = self.is_waiting or self._is_held
         known = len(self.context) + self.unread - self.fed
-        if self.phase is Phase.DECODE and known == 1:
+        if self.phase is Phase.DECODE and known == 1 and not self._guess:
             return HELD if waiting else ONE_MORE
         return Demand(known, len(self._draft), waiting=waiting)
 
@@ -186,7 +221,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
         """A step that feeds count tokens is on its way."""
         assert not self._is_held
         wanted = self.num_logits(count)
-        looks_back = self.request.sampling.penalises or self.matcher is not None
+        looks_back = self.request.sampling.penalises or self.matcher is not None or self.is_drafted
         if wanted > 1 or (wanted == 1 and looks_back):
             self._depends = True
             return
@@ -204,6 +239,9 @@ class PagedSequence(RequestProgress[PagedRequest]):
         """Take the tokens sampled behind the last known token and the draft's, in the step that
         was launched first of those not read."""
         draft = self._draft[: len(sampled) - 1]
+        if self._guess:
+            self.num_guessed += len(draft)
+            self._guess = ()
         taken = self._take(sampled, logprobs, draft, tops)
         if self.matcher is not None:
             for token in taken:

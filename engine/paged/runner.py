@@ -10,6 +10,7 @@ Nothing here is particular to a model: what is, is behind `PagedModel`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,12 +24,15 @@ from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Graphs
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool
 from lookhear.engine.paged.digests import MediaSpan, OwnersDigests, block_digests
+from lookhear.engine.paged.drafter import Drafter
 from lookhear.engine.paged.media import MediaEmbeddings, MediaEncoder, PagedModel
 from lookhear.engine.paged.passes import PagedPasses, Work
 from lookhear.engine.paged.request import PagedRequest, PagedSequence
 from lookhear.engine.paged.rows import Rows
 from lookhear.engine.paged.warm_up import paged_requests, warm_up_mask
 from lookhear.engine.sampling.sampler import PLAIN, Choice, Sampler, SamplingRow
+
+log = logging.getLogger(__name__)
 
 
 class PagedRunner:
@@ -72,6 +76,7 @@ class PagedRunner:
         self._computing: dict[bytes, str] = {}  # digest of a block that a request is about to write
         self._waiting: dict[str, PagedSequence] = {}
         self.num_read = self.num_found = 0
+        self.drafter: Drafter | None = None
 
     @torch.inference_mode()
     def capture(self, progress: Callable[[float], None]) -> None:
@@ -81,9 +86,13 @@ class PagedRunner:
         if self._device.type == "cuda":
             warm_up(self, paged_requests())
             warm_up_mask(self._sampler, self._decoder.vocab, self._device)
-            for graphs in self._graphs:
-                graphs.num_runs.clear()
-            self.num_read = self.num_found = 0
+            self.reset_counters()
+
+    def reset_counters(self) -> None:
+        """What was tried before the first request was nobody's."""
+        for graphs in self._graphs:
+            graphs.num_runs.clear()
+        self.num_read = self.num_found = 0
 
     @property
     def _graphs(self) -> list[Graphs]:
@@ -130,6 +139,8 @@ class PagedRunner:
         )
         self._rows.write(row, sequence.blocks)
         self._await_or_claim(sequence)
+        if self.drafter is not None:
+            self.drafter.begin(sequence)
         return sequence
 
     def _digests_of(self, request: PagedRequest) -> list[bytes]:
@@ -188,6 +199,8 @@ class PagedRunner:
         self._rows.free(sequence.row)
         self._media.release(sequence.key)
         self._waiting.pop(sequence.key, None)
+        if self.drafter is not None:
+            self.drafter.end(sequence)
         for digest in sequence.digests[sequence.num_cached // BLOCK_TOKENS :]:
             if self._computing.get(digest) == sequence.key:
                 del self._computing[digest]
@@ -276,7 +289,16 @@ class PagedRunner:
                 self._name(sequence, min(written, len(sequence.context) - 1))
         if failures or self._waiting:
             self._wake()
+        if self.drafter is not None:
+            self._guess(self.drafter, passes)
         return launched + failures
+
+    def _guess(self, drafter: Drafter, passes: Sequence[PagedPass]) -> None:
+        shares = [share for done in passes for share in done.shares]
+        going = [s.sequence for s in shares if s.sequence.phase is Phase.DECODE]
+        for sequence, error in isolated(going, drafter.draft):
+            log.warning("drafts: of %s there are no more: %s", sequence.key, error)
+            drafter.end(sequence)
 
     def _name(self, sequence: PagedSequence, written: int) -> None:
         for block, digest in sequence.name_blocks(written):
@@ -298,6 +320,7 @@ class PagedRunner:
             "evicted_blocks": self._pool.num_evicted,
             "dropped_pins": self._pool.num_pins_dropped,
             **self._media.stats(),
+            **({} if self.drafter is None else self.drafter.stats()),
             **{
                 name: sum(graphs.stats()[name] for graphs in self._graphs)
                 for name in self.passes.graphs.stats()
@@ -333,20 +356,20 @@ class PagedPass:
 
 
 def _sampling_rows(sequence: PagedSequence, count: int, wanted: int) -> list[SamplingRow]:
-    """One per position that wants a successor; histories include the draft before it."""
+    """One per position that wants a successor; histories include the draft before it, and the place
+    in a grammar is the one behind it."""
     if sequence.is_plain:
         return [PLAIN] * wanted
-    request, answer = sequence.request, sequence.generated
+    request, answer, matcher = sequence.request, sequence.generated, sequence.matcher
     params = request.sampling
     said = len(answer.tokens) + sequence.unread
     place = len(request.tokens) + said
-    if not params.penalises:
-        if wanted == 1:
-            return [SamplingRow(params, place, (), said, sequence.matcher)]
-        return [SamplingRow(params, place + i, (), said + i) for i in range(wanted)]
-    draft = sequence.queries(count)[count - wanted + 1 :]
-    history, matcher = (*request.tokens, *answer.tokens), sequence.matcher
-    return [
-        SamplingRow(params, place + i, (*history, *draft[:i]), said + i, matcher)
-        for i in range(wanted)
-    ]
+    draft = sequence.queries(count)[count - wanted + 1 :] if wanted > 1 else []
+    history = (*request.tokens, *answer.tokens) if params.penalises else ()
+    rows: list[SamplingRow] = []
+    for i in range(wanted):
+        if i and matcher is not None:
+            matcher = matcher.behind(draft[i - 1])
+        before = (*history, *draft[:i]) if params.penalises else ()
+        rows.append(SamplingRow(params, place + i, before, said + i, matcher))
+    return rows

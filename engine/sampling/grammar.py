@@ -18,11 +18,12 @@ comes: nothing else needs it.
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -103,6 +104,21 @@ class GrammarMatcher:
             return
         if self._budget.is_nearly_spent:
             self._endings.keep(bits)
+
+    def forced(self) -> list[int]:
+        """Tokens of the only text that may come now, as it is usually spelt; mostly none."""
+        return list(self._matcher.compute_ff_tokens())
+
+    def allowed(self, tokens: Sequence[int]) -> int:
+        """How many of the first of them may come, one after the other."""
+        return int(self._matcher.validate_tokens(list(tokens)))
+
+    def behind(self, token: int) -> GrammarMatcher:
+        """Another one, where this one would be behind a token that may come."""
+        ahead = copy.copy(self)
+        ahead._matcher, ahead._budget = self._matcher.deep_copy(), copy.copy(self._budget)
+        ahead.accept(token)
+        return ahead
 
     def accept(self, token: int) -> None:
         """A token that `fill` has let through was chosen. Errors are those of the next `fill`."""

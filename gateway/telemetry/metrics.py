@@ -115,6 +115,7 @@ class Metrics:
                 ("decoder_passes", "Decoder passes of the requests done since its start"),
                 ("drafted_tokens", "Draft tokens offered since its start"),
                 ("accepted_tokens", "Draft tokens kept since its start"),
+                ("draft_passes", "Passes of the draft model since its start"),
                 ("prompt_tokens_read", "Prompt tokens computed since its start"),
                 ("prompt_tokens_found", "Prompt tokens found in the prefix cache since its start"),
                 ("media_tokens_encoded", "Tokens of audio encoded since its start"),

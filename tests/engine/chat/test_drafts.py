@@ -1,0 +1,177 @@
+"""Answers with drafts are those without, whatever is asked for, and take fewer passes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.messages import AnswerCompleted, AnswerText, Event, StartAnswer
+from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, text, user
+from tests.engine.sampling.schemas import SCHEMAS
+from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
+
+WIDE = 4096  # tokens of context
+FORM = {
+    "type": "object",
+    "properties": {
+        "customer_name": {"type": "string", "maxLength": 6},
+        "kind_of_question": {"enum": ["about a picture", "about a text"]},
+        "number_of_answers": {"type": "integer", "minimum": 0, "maximum": 50},
+    },
+    "required": ["customer_name", "kind_of_question", "number_of_answers"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("vl")
+    build_served_qwen3_vl(folder)
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    config["text_config"]["max_position_embeddings"] = WIDE
+    path.write_text(json.dumps(config))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> EngineCore:
+    return make_core(folder, draft="off")
+
+
+@pytest.fixture(scope="module", params=[0, 1], ids=["overlap 0", "overlap 1"])
+def drafted(folder: Path, request: pytest.FixtureRequest) -> EngineCore:
+    return make_core(folder, draft="ngram", overlap=request.param)
+
+
+def told(core: EngineCore, questions: list[StartAnswer]) -> dict[str, Any]:
+    """Of each answer: its text, why it ended, its usage but for the cache, its log probabilities
+    and what else was likely."""
+    core.submit(hold("p", 3))
+    for question in questions:
+        core.submit(question)
+    events = rest(core)
+    return {question.answer: _told(events, question.answer) for question in questions}
+
+
+def _told(events: list[Event], answer: str) -> Any:
+    done = outcome(events, answer)
+    assert isinstance(done, AnswerCompleted), done
+    chosen = [
+        token
+        for event in events
+        if isinstance(event, AnswerText) and event.answer == answer
+        for token in event.tokens or ()
+    ]
+    spelled = [(token.token, [other.token for other in token.top]) for token in chosen]
+    usage = (done.usage.prompt, done.usage.output, done.usage.reasoning)
+    logprobs = [token.logprob for token in chosen]
+    return (text(events, answer), done.reason, done.stop_text, usage, spelled), logprobs
+
+
+def assert_same(told: dict[str, Any], others: dict[str, Any]) -> None:
+    assert told.keys() == others.keys()
+    for answer, (said, logprobs) in told.items():
+        assert said == others[answer][0]
+        assert logprobs == pytest.approx(others[answer][1], abs=1e-4)
+
+
+SAMPLINGS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "temperature": st.sampled_from([0.0, 0.0, 0.3, 1.0]),
+        "seed": st.integers(0, 99),
+        "max_tokens": st.integers(1, 90),
+    },
+    optional={
+        "top_k": st.integers(1, 5),
+        "top_p": st.sampled_from([0.1, 0.9]),
+        "repetition_penalty": st.sampled_from([0.5, 1.4]),
+        "frequency_penalty": st.sampled_from([-2.0, 2.0]),
+        "logit_bias": st.just({str(token): -100.0 for token in range(0, 200, 3)}),
+        "logprobs": st.integers(0, 3),
+        "stop": st.just(["e"]),
+        "ignore_end": st.just(True),
+        "min_tokens": st.just(1),
+    },
+)
+WORDS = st.lists(st.sampled_from(["red", "circle", "what", "is", "in a"]), max_size=30)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(WORDS, st.booleans(), SAMPLINGS), min_size=1, max_size=5))
+def test_drafts_change_nothing_of_an_answer(
+    plain: EngineCore, drafted: EngineCore, questions: list[tuple[list[str], bool, dict[str, Any]]]
+) -> None:
+    asked = [
+        ask(user(*([image("p")] if sees else []), " ".join(words)), answer=f"a{i}", **sampling)
+        for i, (words, sees, sampling) in enumerate(questions)
+    ]
+    assert_same(told(drafted, asked), told(plain, asked))
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(SCHEMAS, st.sampled_from([0.0, 0.7]), st.integers(0, 99), st.sampled_from([None, 30, 900]))
+def test_nor_of_one_that_keeps_to_a_schema(
+    plain: EngineCore,
+    drafted: EngineCore,
+    schema: dict[str, Any],
+    temperature: float,
+    seed: int,
+    most: int | None,
+) -> None:
+    sampling = {"temperature": temperature, "seed": seed, "max_tokens": most, "logprobs": 2}
+    asked = [ask(user("What is it?"), schema=json.dumps(schema), **sampling)]
+    assert_same(told(drafted, asked), told(plain, asked))
+
+
+def passes(core: EngineCore, *questions: StartAnswer) -> int:
+    before = core.stats()["decoder_passes"]
+    told(core, list(questions))
+    return core.stats()["decoder_passes"] - before
+
+
+def test_what_repeats_itself_takes_a_third_of_the_passes(
+    plain: EngineCore, drafted: EngineCore
+) -> None:
+    question = ask(
+        user("What is it?"), max_tokens=200, ignore_end=True, frequency_penalty=-2.0
+    )  # it likes what it has said
+    counted = drafted.stats()["accepted_tokens"]
+    few, many = passes(drafted, question), passes(plain, question)
+    assert many == 200
+    assert few <= many / 3
+    assert drafted.stats()["accepted_tokens"] - counted >= many - few - 1
+    assert drafted.stats()["drafted_tokens"] >= drafted.stats()["accepted_tokens"]
+
+
+def test_what_a_schema_forces_takes_next_to_no_passes(
+    plain: EngineCore, drafted: EngineCore
+) -> None:
+    question = ask(user("What?"), schema=json.dumps(FORM), max_tokens=200, temperature=1.0, seed=3)
+    assert passes(drafted, question) <= passes(plain, question) / 2
+
+
+def test_what_a_draft_guesses_beyond_the_end_is_not_said(folder: Path) -> None:
+    """A budget of tokens per step, and a limit of the answer, end a draft anywhere."""
+    for budget in (17, 20, 23):
+        small = make_core(folder, draft="ngram", token_budget=budget, max_rows=3)
+        whole = make_core(folder, draft="off", max_rows=3)
+        asked = [
+            ask(user("What?" * n), answer=f"a{n}", max_tokens=20 + 7 * n, ignore_end=True)
+            for n in range(1, 6)
+        ]
+        assert_same(told(small, asked), told(whole, asked))
+
+
+def test_auto_measures_and_off_guesses_nothing(folder: Path, plain: EngineCore) -> None:
+    auto = make_core(folder)
+    assert auto.stats()["prompt_tokens_read"] == 0 and auto.stats()["cached_blocks"] == 0
+    question = ask(user("What is it?"), max_tokens=200, ignore_end=True)
+    assert_same(told(auto, [question]), told(plain, [question]))
+    assert plain.stats()["drafted_tokens"] == 0
