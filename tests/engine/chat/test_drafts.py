@@ -125,8 +125,8 @@ def test_nor_of_one_that_keeps_to_a_schema(
     seed: int,
     most: int | None,
 ) -> None:
-    sampling = {"temperature": temperature, "seed": seed, "max_tokens": most, "logprobs": 2}
-    asked = [ask(user("What is it?"), schema=json.dumps(schema), **sampling)]
+    sampling: dict[str, Any] = {"temperature": temperature, "seed": seed, "max_tokens": most}
+    asked = [ask(user("What is it?"), schema=json.dumps(schema), logprobs=2, **sampling)]
     assert_same(told(drafted, asked), told(plain, asked))
 
 

@@ -1,4 +1,4 @@
-"""Answers with drafts and without, of one model in one process: `python -m benchmarks.drafts`.
+"""Answers with drafts and without, of one model: `python -m benchmarks.in_process.drafts`.
 
 Every prompt is asked twice, one after the other and in changing order: of an engine that guesses
 how answers go on, and of one that does not. Texts must be the same. Passes are counted, and ratios
@@ -202,7 +202,7 @@ def table(found: dict[str, Json]) -> Table:
 
 def main(argv: list[str]) -> int:
     """Measures, prints and writes; exit status 1 if a text differs."""
-    parser = argparse.ArgumentParser(prog="benchmarks.drafts", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.in_process.drafts", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-vl", help="one that chats, or random")
     parser.add_argument("--draft", default="auto", help="as lookhear serve takes it")
@@ -214,7 +214,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the words in the prompts")
     add_file_arguments(parser)
     options = parser.parse_args(argv)
-    about = machine.describe(["benchmarks.drafts", *argv])
+    about = machine.describe(["benchmarks.in_process.drafts", *argv])
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         model = options.model
