@@ -10,7 +10,8 @@ taken of what each prompt took. Four kinds of prompts, in equal shares:
 - drawn: at a temperature of 2, where hardly anything repeats itself and drafts are wrong.
 
 `--model random` is a Qwen3 of random weights, as wide as the 0.6B and a quarter as deep: large
-enough that a step waits for memory.
+enough that a step waits for memory. `--draft right` then is its first layer as a draft model, and
+the others add nothing, so that it is always right; `--draft wrong` one of other weights.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from safetensors.torch import load_file, save_file
 
 from lookhear.bench import machine
 from lookhear.bench.result_file import add_file_arguments, write_result
@@ -70,21 +72,39 @@ KINDS: dict[str, Json] = {
 COUNTERS = ("decoder_passes", "drafted_tokens", "accepted_tokens", "draft_passes")
 
 
-def build_random(folder: Path) -> str:
-    """A Qwen3 with a tokenizer that its ids fit, and no template: the usual one is taken."""
+def build_random(folder: Path, *, layers: int = 7, silent: bool = False, seed: int = 0) -> str:
+    """A Qwen3 with a tokenizer that its ids fit, and no template: the usual one is taken. silent:
+    all layers but the first add nothing, at the usual cost."""
     ids = write_qwen_tokenizer(folder)
-    build_random_qwen3(
+    model = build_random_qwen3(
         folder,
+        seed=seed,
         vocab_size=max(32_768, *ids.values()),
         hidden_size=1024,
         intermediate_size=3072,
-        num_hidden_layers=7,
+        num_hidden_layers=layers,
         num_attention_heads=16,
         num_key_value_heads=8,
         head_dim=128,
         max_position_embeddings=4096,
         eos_token_id=[ids["<|im_end|>"]],
     )
+    if silent:
+        with torch.no_grad():
+            for layer in model.model.layers[1:]:
+                layer.self_attn.o_proj.weight.zero_()
+                layer.mlp.down_proj.weight.zero_()
+        model.save_pretrained(folder)
+    return str(folder)
+
+
+def build_draft(folder: Path, large: Path, *, is_right: bool) -> str:
+    """Of one layer: the first one of the large model, or another."""
+    build_random(folder, layers=1, seed=1)
+    if is_right:
+        weights = load_file(large / "model.safetensors")
+        kept = load_file(folder / "model.safetensors").keys()
+        save_file({name: weights[name] for name in kept}, folder / "model.safetensors")
     return str(folder)
 
 
@@ -205,7 +225,9 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.in_process.drafts", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-vl", help="one that chats, or random")
-    parser.add_argument("--draft", default="auto", help="as lookhear serve takes it")
+    parser.add_argument(
+        "--draft", default="auto", help="as lookhear serve takes it, or right or wrong"
+    )
     parser.add_argument("--dtype", default=EngineConfig().dtype)
     parser.add_argument("--prompts", type=int, default=500, help="of all kinds together")
     parser.add_argument("--tokens", type=int, default=96, help="of an answer, at most")
@@ -218,10 +240,14 @@ def main(argv: list[str]) -> int:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         model = options.model
+        draft = options.draft
         if model == "random":
-            model = build_random(Path(folder))
+            large = Path(folder, "large")
+            model = build_random(large, silent=draft == "right")
+            if draft in ("right", "wrong"):
+                draft = build_draft(Path(folder, "small"), large, is_right=draft == "right")
         rows = max(8, options.together)
-        drafted = Side(model, options.draft, options.dtype, rows)
+        drafted = Side(model, draft, options.dtype, rows)
         plain = Side(model, "off", options.dtype, rows)
         found: dict[str, Json] = {}
         for kind in options.kinds:

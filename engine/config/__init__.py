@@ -81,7 +81,8 @@ class EngineConfig:
     held_words: int = 1  # words at the edge of the audio that wait all the same
     draft_verification: bool = True  # whether the last hypothesis is checked in one pass
     # Who guesses how answers go on, to be verified in one pass: "auto": what was said before, where
-    # that pays; "ngram": the same, wherever there is any; "off": nobody.
+    # that pays; "ngram": the same, wherever there is any; "off": nobody; else a smaller model of
+    # the same vocabulary, named as `model` is, where it pays.
     draft: str = "auto"
     cuda_graphs: str = "auto"  # "auto": captured at the start, on a GPU; "off": every pass is eager
     graph_gigabytes: float = 2.0  # GiB of GPU memory for graphs at most
@@ -101,7 +102,7 @@ class EngineConfig:
             ("model", bool(self.model), "a repo id, a folder, a file, a packaged name or auto"),
             ("ray", not self.ray or _is_cluster(self.ray), "HOST:PORT of a Ray cluster, or auto"),
             ("dtype", self.dtype in dtypes, "auto, float32, bfloat16, float16 or int8"),
-            ("draft", self.draft in ("auto", "ngram", "off"), "auto, ngram or off"),
+            ("draft", bool(self.draft), "auto, ngram, off, or a model"),
             ("window", self.window in ("auto", "full", "short"), "auto, full or short"),
             ("log_level", self.log_level in LEVELS, ", ".join(LEVELS)),
             ("log_format", self.log_format in FORMATS, ", ".join(FORMATS)),
@@ -154,6 +155,11 @@ class EngineConfig:
     def can_grow(self) -> bool:
         """Whether there may be more engines than at the start."""
         return self.max_replicas > self.replicas
+
+    @property
+    def draft_model(self) -> str:
+        """Who guesses, if a model does; else ""."""
+        return "" if self.draft in ("auto", "ngram", "off") else self.draft
 
     @property
     def name(self) -> str:

@@ -21,11 +21,11 @@ MARGIN = 1.05  # times as fast a draft has to make it
 @dataclass(frozen=True, slots=True)
 class PassCosts:
     """What passes take. sizes: tokens that a pass reads, ascending from 1; seconds: of each. draft:
-    seconds of a draft model's pass for one token of a row."""
+    of the draft model that guesses, a pass for each token; None: what is guessed costs nothing."""
 
     sizes: tuple[int, ...] = (1,)
     seconds: tuple[float, ...] = (1.0,)
-    draft: float = 0.0
+    draft: PassCosts | None = None
 
     def of(self, tokens: int) -> float:
         """Of a pass that reads so many, between and beyond those that were tried along a line."""
@@ -58,9 +58,10 @@ class Pace:
         alone = costs.of(rows)
         best, most = 0, MARGIN / alone
         gain, chance = 1.0, self.likelihood
+        guessing = 0.0 if costs.draft is None else costs.draft.of(rows)
         for count in range(1, LONGEST + 1):
             gain += chance**count
-            rate = gain / (costs.of(rows * (1 + count)) + count * costs.draft)
+            rate = gain / (costs.of(rows * (1 + count)) + count * guessing)
             if rate > most:
                 best, most = count, rate
         return best

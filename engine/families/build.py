@@ -66,6 +66,8 @@ def build_core(
         config = replace(config, aligner=str(resolve_checkpoint(config.aligner, progress)))
     elif config.aligner:
         log.warning("aligner: %s is a %s, which takes none", config.name, family.name)
+    if config.draft_model:
+        config = _with_drafts(config, family, progress)
     config = fitted(config, card_memory(device), family.card_rows)
     parts = family.build(
         config, folder, device, lambda share: progress(f"loading {config.name}", share)
@@ -110,6 +112,16 @@ def build_core(
     core = EngineCore(parts.desk, parts.runner, scheduler, overlap=config.overlap or 0)
     dtype = str(parts.dtype).removeprefix("torch.")
     return Built(core, card, config, device, dtype, parts.admission)
+
+
+def _with_drafts(config: EngineConfig, family: Family, progress: Progress) -> EngineConfig:
+    """The draft model's folder, or without it where the family has no use for it."""
+    folder = resolve_checkpoint(config.draft_model, progress)
+    kind, architecture = family_of(folder)
+    if architecture in family.drafted_by:
+        return replace(config, draft=str(folder))
+    log.warning("draft: %s is a %s; a %s drafts none for it", config.name, family.name, kind.name)
+    return replace(config, draft="auto")
 
 
 def _device(name: str) -> str:

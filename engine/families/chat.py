@@ -13,14 +13,16 @@ from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.pictures import PictureEncoder
 from lookhear.engine.chat.prompt import ChatPrompter
 from lookhear.engine.chat.template import ChatTemplate
+from lookhear.engine.checkpoints.loader import CheckpointError, Loading, read_json
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.families.capacity import num_blocks
-from lookhear.engine.families.family import Parts
-from lookhear.engine.models.qwen3 import Qwen3ChatModel
+from lookhear.engine.families.family import Parts, chosen_dtype, half_decoder
+from lookhear.engine.models.qwen3 import Qwen3ChatModel, Qwen3Model
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
-from lookhear.engine.paged.drafter import LookupDrafter
+from lookhear.engine.paged.draft_model import ModelDrafter
+from lookhear.engine.paged.drafter import Drafter, LookupDrafter
 from lookhear.engine.paged.media import MediaEncoder
 from lookhear.engine.paged.pass_costs import measured_costs
 from lookhear.engine.paged.runner import PagedRunner
@@ -30,6 +32,30 @@ from lookhear.engine.tokenizers.qwen import QwenTokenizer
 ENCODER_CACHE_BYTES = 128 * 2**20
 # Visual tokens encoded in one step at most, unless a single request has more.
 ENCODER_BUDGET_TOKENS = 2048
+
+
+DRAFTED_BY = ("Qwen3ForCausalLM", "Qwen3VLForConditionalGeneration")
+
+
+def draft_decoder(
+    folder: Path, large: Path, config: EngineConfig, decoder: Qwen3Model
+) -> Qwen3Model:
+    """That of a smaller model; its eyes, if it has any, are not kept. large: the folder of the one
+    that it drafts for, decoder: that one's. Raises `CheckpointError` if they spell differently."""
+    device = str(decoder.device)
+    loading: Loading = {"dtype": chosen_dtype(config.dtype, device, folder), "device": device}
+    half = half_decoder(config.dtype, device, folder)
+    named = read_json(folder / "config.json")["architectures"]
+    if "Qwen3VLForConditionalGeneration" in named:
+        small = Qwen3VLModel.from_folder(folder, half=half, **loading).decoder
+    else:
+        small = Qwen3Model.from_folder(folder, half=half, **loading)
+    if small.vocab != decoder.vocab:
+        raise CheckpointError.of(folder, "draft", f"logits of {decoder.vocab} tokens", small.vocab)
+    ours, theirs = QwenTokenizer.from_folder(large), QwenTokenizer.from_folder(folder)
+    if not ours.spells_like(theirs):
+        raise CheckpointError(f"{folder}: draft: expected the vocabulary of {large}, got another")
+    return small
 
 
 def chat_parts(
@@ -51,10 +77,11 @@ def chat_parts(
     # Prompts are seldom as long as they may be, so what half of the rows could need leaves room for
     # what sessions come back to.
     useful = max(2, config.max_rows // 2) * longest
+    blocks = num_blocks(config, decoder, longest=longest, useful=useful)
     runner = PagedRunner(
         model,
         max_rows=config.max_rows,
-        num_blocks=num_blocks(config, decoder, longest=longest, useful=useful),
+        num_blocks=blocks,
         max_context=context,
         encoder_bytes=ENCODER_CACHE_BYTES,
         media_parts=media_parts,
@@ -71,11 +98,17 @@ def chat_parts(
         max_answer=config.max_answer_tokens,
         max_answers=config.max_answers,
     )
-    drafter = LookupDrafter() if config.draft != "off" else None
+    small = None
+    if config.draft_model:
+        decoder_of_drafts = draft_decoder(Path(config.draft_model), folder, config, decoder)
+        small = ModelDrafter(decoder_of_drafts, runner.rows, blocks)
 
     def measure(clock: Callable[[], float]) -> None:
-        if drafter is not None and config.draft != "ngram":
-            drafter.costs = measured_costs(runner, clock)
+        if config.draft == "off":
+            return
+        drafter: Drafter = LookupDrafter() if small is None else small
+        if config.draft != "ngram":
+            drafter.costs = measured_costs(runner, clock, small)
         runner.drafter = drafter
 
     return Parts(

@@ -64,6 +64,7 @@ class Family:
     abilities: tuple[str, ...]  # of its checkpoints, see `ModelCard`
     card_rows: int = 192  # requests decoded together on a large card, where nobody says
     takes_aligner: bool = False  # whether config.aligner tells it when words were said
+    drafted_by: tuple[str, ...] = ()  # architectures of models that may draft for it, config.draft
 
     def abilities_of(self, parts: Parts) -> list[str]:
         """What one of its checkpoints can do."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from lookhear.engine.checkpoints.end_tokens import end_tokens
 from lookhear.engine.checkpoints.loader import read_json
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.chat import chat_parts
+from lookhear.engine.families.chat import DRAFTED_BY, chat_parts
 from lookhear.engine.families.family import (
     Family,
     Parts,
@@ -32,4 +32,10 @@ def build(
     return chat_parts(config, folder, acceleration_of(config, device), model, dtype)
 
 
-FAMILY = Family(name="Qwen3", architectures=("Qwen3ForCausalLM",), build=build, abilities=("chat",))
+FAMILY = Family(
+    name="Qwen3",
+    architectures=("Qwen3ForCausalLM",),
+    build=build,
+    abilities=("chat",),
+    drafted_by=DRAFTED_BY,
+)

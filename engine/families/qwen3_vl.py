@@ -9,7 +9,7 @@ from lookhear.engine.chat.pictures import PictureEncoder
 from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.chat import chat_parts
+from lookhear.engine.families.chat import DRAFTED_BY, chat_parts
 from lookhear.engine.families.family import (
     Family,
     Parts,
@@ -61,4 +61,5 @@ FAMILY = Family(
     architectures=("Qwen3VLForConditionalGeneration",),
     build=build,
     abilities=("chat", "image", "video"),
+    drafted_by=DRAFTED_BY,
 )

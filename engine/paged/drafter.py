@@ -36,18 +36,27 @@ class Drafter(Protocol):
 
 
 @dataclass(slots=True)
-class _Drafting:
+class Progress:
     """Of one request. guessed, accepted: tokens, when it was last looked at."""
 
     pace: Pace
-    lookup: Lookup = field(default_factory=Lookup)
     guessed: int = 0
     accepted: int = 0
 
-    def learn(self, sequence: PagedSequence) -> None:
+    def length(self, sequence: PagedSequence, rows: int) -> int:
+        """Of its next guess, after a step. rows: requests that go on."""
         guessed, accepted = sequence.num_guessed, sequence.generated.num_accepted
         self.pace.learn(guessed - self.guessed, accepted - self.accepted)
         self.guessed, self.accepted = guessed, accepted
+        return max(0, min(self.pace.length(rows), sequence.room))
+
+
+@dataclass(frozen=True, slots=True)
+class _Drafting:
+    """Of one request."""
+
+    progress: Progress
+    lookup: Lookup = field(default_factory=Lookup)
 
 
 class LookupDrafter:
@@ -60,16 +69,15 @@ class LookupDrafter:
     def begin(self, sequence: PagedSequence) -> None:
         """See `Drafter`."""
         if sequence.request.max_new_tokens >= LEAST_ANSWER:
-            self._held[sequence.key] = _Drafting(Pace(self.costs))
+            self._held[sequence.key] = _Drafting(Progress(Pace(self.costs)))
 
     def draft(self, sequences: Sequence[PagedSequence]) -> None:
         """See `Drafter`."""
         for sequence in sequences:
             if (held := self._held.get(sequence.key)) is None:
                 continue
-            held.learn(sequence)
-            most = min(held.pace.length(len(sequences)), sequence.room)
-            if most <= 0:
+            most = held.progress.length(sequence, len(sequences))
+            if most == 0:
                 sequence.is_drafted = False
                 continue
             held.lookup.extend(sequence.context)
@@ -85,4 +93,4 @@ class LookupDrafter:
 
     def stats(self) -> dict[str, int]:
         """It computes nothing."""
-        return {"draft_passes": 0}
+        return {}

@@ -20,11 +20,11 @@ from lookhear.engine.core.request import UNREAD, Phase
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Fields, Shape, row_buckets
 from lookhear.engine.paged.cache import PagedBatch, PagedCache
-from lookhear.engine.paged.request import PagedSequence
+from lookhear.engine.paged.mrope import PromptPositions
+from lookhear.engine.paged.request import PagedRequest
 from lookhear.engine.paged.rows import Gathered, Indices, Rows
 from lookhear.kernels import greedy
 
-Work = tuple[PagedSequence, int]
 Added = tuple[Tensor, Tensor]  # places [k], rows [k, n * width]: see `Qwen3Model.forward`
 Media = Mapping[str, list[Tensor]]  # request -> embeddings of its media
 Piece = tuple[int, int, Tensor]  # tokens [first, last) of a step, rows of the medium behind them
@@ -35,6 +35,44 @@ PREFILL_MULTIPLE = 16
 # A tick reads the open window and the text behind it; drafts of a few tokens are the smallest, and
 # what hundreds of sessions ask for in one step, a dozen ticks and more, the largest.
 PREFILL_BUCKETS = (16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
+
+
+class Fed(Protocol):
+    """What a pass asks of a running request: see `PagedSequence`."""
+
+    @property
+    def key(self) -> str:
+        """Its owner's."""
+
+    @property
+    def request(self) -> PagedRequest:
+        """As it was made."""
+
+    @property
+    def phase(self) -> Phase:
+        """Media are put in while the prompt is read."""
+
+    @property
+    def row(self) -> int:
+        """Whose block table is its own."""
+
+    @property
+    def fed(self) -> int:
+        """Tokens in the cache."""
+
+    @property
+    def unread(self) -> int:
+        """Tokens that lie on the device only."""
+
+    @property
+    def positions(self) -> PromptPositions | None:
+        """None where they are the places."""
+
+    def queries(self, count: int) -> list[int]:
+        """The next tokens to feed."""
+
+
+Work = tuple[Fed, int]
 
 
 class PagedDims(Protocol):

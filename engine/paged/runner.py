@@ -26,7 +26,7 @@ from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool
 from lookhear.engine.paged.digests import MediaSpan, OwnersDigests, block_digests
 from lookhear.engine.paged.drafter import Drafter
 from lookhear.engine.paged.media import MediaEmbeddings, MediaEncoder, PagedModel
-from lookhear.engine.paged.passes import PagedPasses, Work
+from lookhear.engine.paged.passes import PagedPasses
 from lookhear.engine.paged.request import PagedRequest, PagedSequence
 from lookhear.engine.paged.rows import Rows
 from lookhear.engine.paged.warm_up import paged_requests, warm_up_mask
@@ -60,11 +60,11 @@ class PagedRunner:
         self._pool = BlockPool(num_blocks)
         self._digests = OwnersDigests()
         self._cache = self._decoder.new_cache(num_blocks)
-        self._rows = Rows(max_rows, -(-self._max_context // BLOCK_TOKENS))
+        self.rows = Rows(max_rows, -(-self._max_context // BLOCK_TOKENS))
         self.passes = PagedPasses(
             self._decoder,
             self._cache,
-            self._rows,
+            self.rows,
             media_parts=media_parts,
             acceleration=acceleration,
         )
@@ -125,7 +125,7 @@ class PagedRunner:
         if fresh is None:
             self._pool.release(found)
             raise RequestError("out_of_memory", f"no room for {size} tokens; try again later")
-        row = self._rows.allocate()
+        row = self.rows.allocate()
         cached = len(found) * BLOCK_TOKENS
         sequence = PagedSequence(
             request,
@@ -137,7 +137,7 @@ class PagedRunner:
             num_named=len(found),
             num_cached=cached,
         )
-        self._rows.write(row, sequence.blocks)
+        self.rows.write(row, sequence.blocks)
         self._await_or_claim(sequence)
         if self.drafter is not None:
             self.drafter.begin(sequence)
@@ -181,7 +181,7 @@ class PagedRunner:
             if len(found) > known:
                 self._pool.release(sequence.blocks[: len(found)])
                 sequence.blocks[: len(found)] = found
-                self._rows.write(sequence.row, sequence.blocks)
+                self.rows.write(sequence.row, sequence.blocks)
                 sequence.num_named = len(found)
                 sequence.fed = sequence.num_cached = len(found) * BLOCK_TOKENS
             else:
@@ -196,7 +196,7 @@ class PagedRunner:
         if final:
             self._pool.pin(request.key, blocks[:final])
         self._pool.release(blocks)
-        self._rows.free(sequence.row)
+        self.rows.free(sequence.row)
         self._media.release(sequence.key)
         self._waiting.pop(sequence.key, None)
         if self.drafter is not None:
@@ -214,7 +214,7 @@ class PagedRunner:
     # --- steps -----------------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def launch(self, work: Sequence[Work]) -> Finish:
+    def launch(self, work: Sequence[tuple[PagedSequence, int]]) -> Finish:
         """Encode what is missing, run one decoder pass over all the work, and choose."""
         failures: list[Failure] = []
         for sequence, error in isolated([s for s, _ in work], self._media.encode):
@@ -225,7 +225,7 @@ class PagedRunner:
         ready = [(s, n) for s, n in work if s.key not in gone] if gone else work
         passes: list[PagedPass] = []
 
-        def run(part: Sequence[Work]) -> None:
+        def run(part: Sequence[tuple[PagedSequence, int]]) -> None:
             if part:
                 passes.append(self._forward(part))
 
@@ -233,7 +233,7 @@ class PagedRunner:
             failures.append(Failure.of(sequence.key, error, "the step could not be carried out"))
         return partial(self._finish, passes, failures, self._media.unread())
 
-    def _forward(self, work: Sequence[Work]) -> PagedPass:
+    def _forward(self, work: Sequence[tuple[PagedSequence, int]]) -> PagedPass:
         wanted = [sequence.num_logits(count) for sequence, count in work]
         logits = self.passes.run(work, wanted, self._media.held)
         rows: list[SamplingRow] = []
@@ -330,9 +330,9 @@ class PagedRunner:
     def check(self, num_running: int) -> None:
         """Raise AssertionError if rows or blocks leaked."""
         self._pool.check()
-        self._rows.check()
+        self.rows.check()
         self._media.check()
-        assert self._rows.max_rows - self._rows.num_free == num_running
+        assert self.rows.max_rows - self.rows.num_free == num_running
         if num_running == 0:
             assert not self._computing and not self._media.held and not self._waiting
 

@@ -22,6 +22,11 @@ class ByteLevelTokenizer(ABC):
         self._byte_of = {symbol: byte for byte, symbol in byte_symbols().items()}
         self._pieces: dict[int, bytes] = {}
 
+    def spells_like(self, other: ByteLevelTokenizer) -> bool:
+        """Whether all tokens of texts are the same; those added beside may be called otherwise."""
+        mine, theirs = (one._tokenizer.get_vocab(with_added_tokens=False) for one in (self, other))
+        return bool(mine == theirs)
+
     def decode(self, ids: Iterable[int]) -> str:
         """Text of ids, those without bytes left out; broken UTF-8 becomes U+FFFD."""
         return self.decode_bytes(ids).decode("utf-8", errors="replace")

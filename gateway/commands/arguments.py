@@ -176,10 +176,10 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--draft-verification", action=BooleanOptionalAction, default=engine.draft_verification,
         help="check the last hypothesis in one pass; without, every update is decoded from its "
         "beginning")  # fmt: skip
-    add("--draft", default=engine.draft, choices=["auto", "ngram", "off"],
+    add("--draft", default=engine.draft, metavar="auto|ngram|off|MODEL",
         help="how answers go on is guessed from what was said before, and checked in one pass: "
-        "where that pays, always, or never; answers stay the same (default: "
-        "%(default)s)")  # fmt: skip
+        "where that pays, always, or never; or by a smaller model of the same vocabulary, where "
+        "that pays; answers stay the same (default: %(default)s)")  # fmt: skip
     _number(add, engine, "--max-segment-seconds", "S",
         "an open segment is cut beyond this; 0: what suits the model")  # fmt: skip
     add("--kv-cache-gigabytes", type=float, default=engine.kv_cache_gigabytes, metavar="GIB",

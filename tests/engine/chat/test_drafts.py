@@ -10,10 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import AnswerCompleted, AnswerText, Event, StartAnswer
+from lookhear.engine.paged.runner import PagedRunner
 from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, text, user
 from tests.engine.sampling.schemas import SCHEMAS
+from tools.random_checkpoints.qwen3 import build_random_qwen3
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 
 WIDE = 4096  # tokens of context
@@ -175,3 +178,78 @@ def test_auto_measures_and_off_guesses_nothing(folder: Path, plain: EngineCore) 
     question = ask(user("What is it?"), max_tokens=200, ignore_end=True)
     assert_same(told(auto, [question]), told(plain, [question]))
     assert plain.stats()["drafted_tokens"] == 0
+
+
+# --- by another model ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["itself", "another"])
+def by_model(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> EngineCore:
+    """A model that is always right, as it is the same one; and one that is hardly ever."""
+    drafts = folder
+    if request.param == "another":
+        drafts = tmp_path_factory.mktemp("small")
+        build_served_qwen3_vl(drafts, seed=7)
+    core = make_core(folder, draft=str(drafts))
+    assert isinstance(core._runner, PagedRunner) and core._runner.drafter is not None
+    core._runner.drafter.costs = None  # as long as can be, whatever is measured here
+    return core
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(WORDS, st.booleans(), SAMPLINGS), min_size=1, max_size=5))
+def test_drafts_of_a_model_change_nothing(
+    plain: EngineCore, by_model: EngineCore, questions: list[tuple[list[str], bool, dict[str, Any]]]
+) -> None:
+    asked = [
+        ask(user(*([image("p")] if sees else []), " ".join(words)), answer=f"a{i}", **sampling)
+        for i, (words, sees, sampling) in enumerate(questions)
+    ]
+    assert_same(told(by_model, asked), told(plain, asked))
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(SCHEMAS, st.sampled_from([0.0, 0.7]), st.integers(0, 99))
+def test_nor_of_what_keeps_to_a_schema(
+    plain: EngineCore, by_model: EngineCore, schema: dict[str, Any], temperature: float, seed: int
+) -> None:
+    fields: dict[str, Any] = {"temperature": temperature, "seed": seed, "max_tokens": 300}
+    asked = [ask(user("What is it?"), schema=json.dumps(schema), **fields)]
+    assert_same(told(by_model, asked), told(plain, asked))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_model_that_thinks_alike_draws_alike(folder: Path, temperature: float) -> None:
+    """All that it guesses is right, also what is drawn: the noise is the same at the same place."""
+    core = make_core(folder, draft=str(folder))
+    assert isinstance(core._runner, PagedRunner) and core._runner.drafter is not None
+    core._runner.drafter.costs = None
+    question = ask(
+        user("What is it?"), max_tokens=97, ignore_end=True, temperature=temperature, seed=5
+    )
+    assert passes(core, question) == 7  # the first token, then 16 a pass
+    stats = core.stats()
+    assert stats["accepted_tokens"] == stats["drafted_tokens"] == 90
+    assert stats["draft_passes"] == 90
+
+
+def test_what_was_found_in_the_cache_was_read_by_the_draft_model_too(folder: Path) -> None:
+    core = make_core(folder, draft=str(folder))
+    assert isinstance(core._runner, PagedRunner) and core._runner.drafter is not None
+    core._runner.drafter.costs = None
+    words = "what is in a red circle " * 10
+    first = ask(user(words, "one"), max_tokens=20, ignore_end=True)
+    told(core, [first])
+    before = core.stats()["draft_tokens_read"]
+    accepted = core.stats()["accepted_tokens"]
+    told(core, [ask(user(words, "two"), answer="b", max_tokens=20, ignore_end=True)])
+    assert core.stats()["draft_tokens_read"] - before < before / 2
+    assert core.stats()["accepted_tokens"] == 2 * accepted  # it is right all the same
+
+
+def test_a_draft_model_of_another_vocabulary_is_refused(folder: Path, tmp_path: Path) -> None:
+    build_random_qwen3(tmp_path)
+    with pytest.raises(CheckpointError, match="draft: expected"):
+        make_core(folder, draft=str(tmp_path))

@@ -1,0 +1,201 @@
+"""Drafts by another model: a smaller one of the same vocabulary goes on a few tokens ahead.
+
+It reads what the large one reads, into a cache of its own with the same blocks: the block tables
+are those of the running requests, and what is found in the prefix cache is found for both. Pictures
+it does not see: it reads their placeholders.
+
+Where an answer is drawn, it draws with the same noise at the same places, so that two models that
+think alike draw alike; and it keeps to the same grammar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from lookhear.engine.core.request import Phase
+from lookhear.engine.drafts.pace import Pace, PassCosts
+from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.drafter import LEAST_ANSWER, Progress
+from lookhear.engine.paged.passes import PagedDecoder, PagedPasses
+from lookhear.engine.paged.request import PagedRequest, PagedSequence
+from lookhear.engine.paged.rows import Rows
+from lookhear.engine.sampling.grammar import GrammarMatcher
+from lookhear.engine.sampling.sampler import Sampler, SamplingRow
+
+CHUNK = 512  # tokens of one context that a pass reads at most
+
+
+@dataclass(slots=True)
+class Reader:
+    """How far the draft model is with one request. fed: tokens of context and draft that are in its
+    cache; None: it has not read anything. length: of the context behind which the draft stands.
+    most: tokens that the draft is to have."""
+
+    sequence: PagedSequence
+    progress: Progress
+    fed: int | None = None
+    length: int = 0
+    most: int = 0
+    draft: list[int] = field(default_factory=list)
+    matcher: GrammarMatcher | None = None
+
+    @property
+    def num_left(self) -> int:
+        """Tokens that were not fed."""
+        assert self.fed is not None
+        return self.length + len(self.draft) - self.fed
+
+    def begin(self, most: int, held: int) -> None:
+        """A new draft behind what is known now. held: tokens of its beginning that the cache holds,
+        if it has not read anything."""
+        context, old = self.sequence.context, self.draft
+        behind = zip(old, context[self.length :], strict=False)
+        same = next((i for i, (guess, said) in enumerate(behind) if guess != said), len(old))
+        same = min(same, len(context) - self.length)
+        self.fed = held if self.fed is None else min(self.fed, self.length + same)
+        self.length, self.most, self.draft = len(context), most, []
+        self.matcher = self.sequence.matcher
+
+    def row(self) -> SamplingRow:
+        """How the next token of the draft is chosen: as the large model would."""
+        request, said = self.sequence.request, self.length - len(self.sequence.request.tokens)
+        ahead, params = len(self.draft), request.sampling
+        history = (*self.sequence.context, *self.draft) if params.penalises else ()
+        place = self.length + ahead
+        return SamplingRow(params, place, history, said + ahead, self.matcher)
+
+    def take(self, token: int) -> None:
+        """It was chosen; an end ends the draft, too."""
+        self.draft.append(token)
+        if token in self.sequence.generated.end_tokens:
+            self.most = len(self.draft)
+        elif self.matcher is not None and len(self.draft) < self.most:
+            self.matcher = self.matcher.behind(token)
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What a pass asks of a sequence. count: tokens that it reads."""
+
+    reader: Reader
+    count: int
+    phase = Phase.DECODE  # no media are put into it
+    unread = 0
+    positions = None
+
+    @property
+    def key(self) -> str:
+        """The owner's."""
+        return self.reader.sequence.key
+
+    @property
+    def row(self) -> int:
+        """Whose block table it is."""
+        return self.reader.sequence.row
+
+    @property
+    def fed(self) -> int:
+        """Tokens in front."""
+        assert self.reader.fed is not None
+        return self.reader.fed
+
+    @property
+    def request(self) -> PagedRequest:
+        """The large model's."""
+        return self.reader.sequence.request
+
+    def queries(self, count: int) -> list[int]:
+        """The tokens."""
+        context, start = self.reader.sequence.context, self.fed
+        if start >= len(context):
+            return self.reader.draft[start - len(context) :][:count]
+        return [*context[start : start + count], *self.reader.draft][:count]
+
+
+class ModelDrafter:
+    """decoder: of the large one's vocabulary, on its device. rows, num_blocks: the runner's."""
+
+    def __init__(self, decoder: PagedDecoder, rows: Rows, num_blocks: int) -> None:
+        self.costs: PassCosts | None = None
+        # Eager: copies of the block tables on the device are the large model's.
+        self._passes = PagedPasses(decoder, decoder.new_cache(num_blocks), rows, media_parts=0)
+        self._sampler = Sampler(decoder.vocab, decoder.device)
+        self._is_read = np.zeros(num_blocks, bool)  # blocks, by the draft model
+        self._readers: dict[str, Reader] = {}
+        self.num_passes = self.num_read = 0
+
+    def begin(self, sequence: PagedSequence) -> None:
+        """See `Drafter`."""
+        self._is_read[sequence.blocks[sequence.num_named :]] = False
+        if sequence.request.max_new_tokens >= LEAST_ANSWER:
+            self._readers[sequence.key] = Reader(sequence, Progress(Pace(self.costs)))
+
+    @torch.inference_mode()
+    def draft(self, sequences: Sequence[PagedSequence]) -> None:
+        """See `Drafter`."""
+        begun: list[Reader] = []
+        for sequence in sequences:
+            if (reader := self._readers.get(sequence.key)) is None:
+                continue
+            most = reader.progress.length(sequence, len(sequences))
+            sequence.is_drafted = most > 0
+            if most > 0 and sequence.may_guess:
+                reader.begin(most, self._held(sequence))
+                begun.append(reader)
+        going = begun
+        while going:
+            self._step(going)
+            going = [reader for reader in going if len(reader.draft) < reader.most]
+        for reader in begun:
+            reader.sequence.guess(reader.draft)
+            self._keep(reader)
+
+    def _held(self, sequence: PagedSequence) -> int:
+        """Tokens of its beginning that somebody has had read."""
+        full = (len(sequence.context) - 1) // BLOCK_TOKENS
+        is_read = self._is_read[sequence.blocks[:full]]
+        return BLOCK_TOKENS * (full if is_read.all() else int(is_read.argmin()))
+
+    def _keep(self, reader: Reader) -> None:
+        assert reader.fed is not None
+        full = min(reader.fed, reader.length) // BLOCK_TOKENS
+        self._is_read[reader.sequence.blocks[:full]] = True
+
+    def _step(self, going: Sequence[Reader]) -> None:
+        """One pass: a token more for each draft whose context has been read."""
+        feeds = [Feed(reader, min(reader.num_left, CHUNK)) for reader in going]
+        ready = [feed.reader for feed in feeds if feed.count == feed.reader.num_left]
+        wanted = [int(feed.count == feed.reader.num_left) for feed in feeds]
+        logits = self._passes.run([(feed, feed.count) for feed in feeds], wanted, {})
+        rows = [reader.row() for reader in ready]
+        sampled = self._sampler.launch(logits.values, rows, logits.greedy).read()
+        self.num_passes += 1
+        for feed in feeds:
+            self.num_read += feed.count
+            feed.reader.fed = feed.fed + feed.count
+        for number, (reader, token) in enumerate(zip(ready, sampled.tokens, strict=True)):
+            if number in sampled.bad:
+                reader.most = 0
+            else:
+                reader.take(token)
+
+    @torch.inference_mode()
+    def read_alone(self, sequence: PagedSequence, size: int) -> None:
+        """A pass over so many tokens behind its context, whatever they are: to be timed."""
+        reader = Reader(sequence, Progress(Pace(None)))
+        reader.begin(size, 0)
+        reader.fed, reader.draft = reader.length, [0] * size
+        self._step([reader])
+        self.num_passes = self.num_read = 0
+
+    def end(self, sequence: PagedSequence) -> None:
+        """See `Drafter`."""
+        self._readers.pop(sequence.key, None)
+
+    def stats(self) -> dict[str, int]:
+        """draft_tokens_read: tokens that the draft model read, its own among them."""
+        return {"draft_passes": self.num_passes, "draft_tokens_read": self.num_read}
