@@ -150,7 +150,8 @@ def _order(x):
 def _cut_kernel(scores_ptr, out_ptr, wanted_ptr, vocab, BY_MASS: tl.constexpr, SIZE: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     row_ptr = scores_ptr + row * vocab
-    wanted = tl.load(wanted_ptr + row).to(tl.float64)
+    wanted = tl.load(wanted_ptr + row)  # of probability, or tokens: these are counted in int32
+    SUM: tl.constexpr = tl.float64 if BY_MASS else tl.int32
     best = 0.0
     whole = 1.0
     if BY_MASS:
@@ -165,19 +166,19 @@ def _cut_kernel(scores_ptr, out_ptr, wanted_ptr, vocab, BY_MASS: tl.constexpr, S
     floor = tl.zeros([1], tl.int64)
     for step in range(0, 16):
         unit = tl.full([1], 1, tl.int64) << (30 - 2 * step)
-        one = tl.zeros([SIZE], tl.float64)
-        two = tl.zeros([SIZE], tl.float64)
-        three = tl.zeros([SIZE], tl.float64)
+        one = tl.zeros([SIZE], SUM)
+        two = tl.zeros([SIZE], SUM)
+        three = tl.zeros([SIZE], SUM)
         for start in range(0, vocab, SIZE):
             token = start + tl.arange(0, SIZE)
             x = tl.load(row_ptr + token, mask=token < vocab, other=float("-inf"))
             order = tl.where(token < vocab, _order(x), -1)
-            amount = tl.full([SIZE], 1.0, tl.float64)
+            amount = tl.full([SIZE], 1, SUM)
             if BY_MASS:
-                amount = (tl.exp(x - best) / whole).to(tl.float64)
-            one += tl.where(order >= floor + unit, amount, 0.0)
-            two += tl.where(order >= floor + 2 * unit, amount, 0.0)
-            three += tl.where(order >= floor + 3 * unit, amount, 0.0)
+                amount = (tl.exp(x - best) / whole).to(SUM)
+            one += tl.where(order >= floor + unit, amount, 0)
+            two += tl.where(order >= floor + 2 * unit, amount, 0)
+            three += tl.where(order >= floor + 3 * unit, amount, 0)
         enough = (tl.sum(one, 0) >= wanted).to(tl.int64)
         enough += (tl.sum(two, 0) >= wanted).to(tl.int64)
         enough += (tl.sum(three, 0) >= wanted).to(tl.int64)
