@@ -13,6 +13,8 @@ counted apart.
     live    turns that are fed in pieces as the gateway does, ticking at --every at the most often
     decode  as many answers side by side, a token of each a step
 
+Live, us_per_tick_acting is what of us_per_tick is no engine's: messages and texts are made up.
+
 With --sockets, what live sessions say comes through a real socket, and what they are told goes into
 it: then the processor time of the threads that read and write is told, too.
 
@@ -180,6 +182,7 @@ def measured(
         core = build(family, folder, options)
         stack.enter_context(tended(0.0))  # as the engine's process is, but for the looks at all
         runner: Any = core._runner
+        script: Script | None = None
         wire = Wire() if options.sockets and load_name == "live" else None
         if wire is not None:
             stack.callback(wire.close)
@@ -211,7 +214,10 @@ def measured(
         load.run(warm)
         for client in clients:
             client.latencies.clear()
+        made_up = 0.0 if script is None else script.own.seconds
         found = load.run(warm + seconds)
+        if script is not None:
+            made_up = script.own.seconds - made_up
         heard = [latency for client in clients for latency in client.latencies]
         latency = float(np.quantile(heard, 0.95)) if heard else 0.0
         counted = load.run(warm + seconds + 20 * options.step, count_launches=True)
@@ -234,6 +240,11 @@ def measured(
             "ticks_per_second": round(found.ticks / seconds, 1),
             "us_per_tick": round(1e6 * total / ticks, 1),
             "us_per_tick_messages": round(1e6 * found.seconds["submit"] / ticks, 1),
+            **(
+                {"us_per_tick_acting": round(1e6 * (found.acting + made_up) / ticks, 1)}
+                if script
+                else {}
+            ),
             "encoded_tokens_per_tick": round(found.encoded / ticks, 1),
             **({"us_per_tick_threads": round(1e6 * found.threads / ticks, 1)} if wire else {}),
             **({"p95_ms": round(1e3 * latency, 1)} if latency else {}),

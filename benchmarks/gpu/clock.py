@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.gpu.no_device import Launches
+from benchmarks.gpu.sampled import EVERY, Sampled
 from benchmarks.gpu.wire import Wire
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import Message
@@ -16,9 +17,11 @@ from lookhear.engine.messages import Message
 
 @dataclass(slots=True)
 class Sum:
-    """Of one run. seconds: of this thread."""
+    """Of one run. seconds: of this thread. acting: of them, what the people of the benchmark took
+    to say what they said, about."""
 
     seconds: dict[str, float] = field(default_factory=lambda: {"submit": 0.0, "step": 0.0})
+    acting: float = 0.0
     steps: int = 0
     ticks: int = 0
     rows: int = 0
@@ -42,6 +45,7 @@ class Load:
         self._core, self._step, self._wire = core, step, wire
         self._clock = 0.0
         self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._acts = Sampled()  # what the people of the benchmark do, the core's part included
         self.sum = Sum()
 
     def now(self) -> float:
@@ -54,7 +58,13 @@ class Load:
 
     def submit(self, message: Message) -> None:
         """Hands it to the core, through the socket if there is one."""
-        self._core.submit(message if self._wire is None else self._wire.carry(message))
+        message = message if self._wire is None else self._wire.carry(message)
+        if not self._acts.is_measured:
+            self._core.submit(message)
+            return
+        start = time.thread_time()
+        self._core.submit(message)
+        self.sum.acting -= EVERY * (time.thread_time() - start + self._acts.clock)
 
     def run(self, until: float, count_launches: bool = False) -> Sum:
         """Steps the core up to this second; what the steps cost."""
@@ -62,13 +72,15 @@ class Load:
         core, began = self._core, self._core.stats()["requests"]
         encoded = core.stats().get("media_tokens_encoded", 0)
         running: dict[str, Any] = core._running
-        wire = self._wire
+        wire, acts = self._wire, self._acts.seconds
         threads, sent = (0.0, 0.0) if wire is None else (wire.thread_seconds(), wire.sent_seconds)
         while self._clock < until:
             start = time.thread_time()
             while self._due[0][0] <= self._clock:
+                self._acts.begin()
                 when, number, act = heapq.heappop(self._due)
                 act()
+                self._acts.end()
             has_work = core.has_work
             found.seconds["submit"] += time.thread_time() - start
             if not has_work:
@@ -92,6 +104,7 @@ class Load:
         if wire is not None:
             found.threads = wire.thread_seconds() - threads
             found.seconds["submit"] -= wire.sent_seconds - sent
+        found.acting += self._acts.seconds - acts
         found.ticks = core.stats()["requests"] - began
         found.encoded = core.stats().get("media_tokens_encoded", 0) - encoded
         return found

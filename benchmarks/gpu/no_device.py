@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarks.gpu.sampled import Sampled
 from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.device.staging import PinnedFloats
 from lookhear.engine.messages import SAMPLE_RATE
@@ -148,7 +149,8 @@ def no_device() -> Iterator[None]:
 
 
 class Script:
-    """What is heard: as many words of a list as the audio is long, the last one half."""
+    """What is heard: as many words of a list as the audio is long, the last one half. own: what
+    making it up takes."""
 
     def __init__(self, family: str, folder: Path) -> None:
         self._is_asr = family == "qwen3-asr"
@@ -163,6 +165,7 @@ class Script:
             self._text_token = tokenizer.token(ASR_TEXT)
             self._header = [*tokenizer.encode("language English"), self._text_token]
         self._answers: dict[str, tuple[Any, list[int]]] = {}
+        self.own = Sampled()
 
     def _answer(self, request: Any) -> list[int]:
         if not self._is_asr:
@@ -184,12 +187,14 @@ class Script:
         original = sequence.absorb  # type: ignore[attr-defined]
 
         def absorb(this: Any, sampled: list[int], logprobs: list[float], *rest: Any) -> None:
+            self.own.begin()
             held = self._answers.get(this.key)
             if held is None or held[0] is not this.request:
                 held = self._answers[this.key] = (this.request, self._answer(this.request))
             at, count = len(this.generated.tokens), len(sampled)
             told = held[1][at : at + count]
             told += [ends(this)] * (count - len(told))
+            self.own.end()
             original(this, told, [-0.01] * count, *rest)
 
         with patch.object(sequence, "absorb", absorb):

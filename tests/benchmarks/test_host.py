@@ -33,6 +33,8 @@ def test_everybody_ticks_once_a_second(family: str, load: str) -> None:
     assert set(found["profiled_us_per_tick"]) >= {"schedule", "launch", "wait", "commit"}
     named = {"launch: encode (whisper)"} if family == "whisper" else {"launch: integers"}
     assert set(found["profiled_us_per_tick"]) >= named
+    if load == "live":
+        assert 0.0 < found["us_per_tick_acting"] < found["us_per_tick"]
     if load == "ticks":
         assert 20.0 <= found["p95_ms"] < 1000.0
 
