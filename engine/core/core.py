@@ -83,6 +83,7 @@ class EngineCore:
         # order in which they did: so among those who are due at once, nobody is always the first.
         self._changed: dict[str, None] = {}
         self._running: dict[str, Running] = {}
+        self._live: dict[str, None] = {}  # of those that run, class `live`
         self._events: list[Event] = []
         self._departed: list[tuple[str, str]] = []  # owners that are gone, with their session
         self.last_step = Step()  # for whoever has a clock
@@ -102,7 +103,8 @@ class EngineCore:
                 self._events.append(Pong(number, self.stats()))
             case _:
                 self._events.extend(self._desk.take(message, self))
-        self._follow_departed()
+        if self._departed:
+            self._follow_departed()
 
     def _follow_departed(self) -> None:
         """Whoever waited for an owner begins behind all that it said."""
@@ -149,6 +151,7 @@ class EngineCore:
             self._counts[type(held[1])] -= 1
             self._streamers.pop(key, None)
         if sequence := self._running.pop(key, None):
+            self._live.pop(key, None)
             self._retire(sequence)
         self._runner.forget(key)
         session = self._session_of.pop(key, None)
@@ -195,7 +198,7 @@ class EngineCore:
         """Run the next batch: schedule, launch, wait, commit, hand out the events."""
         self._num_steps += 1
         work = self._schedule()
-        live = [key for key in self._running if self._owners[key][0] is Priority.LIVE]
+        live = [*self._live]
         is_mixed = len(live) < len(self._running)
         if work:
             self._launch(work)
@@ -212,8 +215,11 @@ class EngineCore:
         for key in self._scheduler.admit(self._runner.free_tokens, len(self._retired)):
             if self.times is not None:
                 self.times.begun(key)
+            priority, owner = self._owners[key]
             try:
-                self._running[key] = self._runner.place(self._owners[key][1].make_request())
+                self._running[key] = self._runner.place(owner.make_request())
+                if priority is Priority.LIVE:
+                    self._live[key] = None
             except RequestError as error:
                 self._fail(Failure(key, error.code, str(error)))
         demands = {key: sequence.demand() for key, sequence in self._running.items()}
@@ -272,6 +278,7 @@ class EngineCore:
     def _finish(self, key: str, sequence: Running) -> None:
         result = sequence.result()
         del self._running[key]
+        self._live.pop(key, None)
         self._retired.append(sequence)
         self._scheduler.finish(key)
         self._num_requests += 1
@@ -322,6 +329,8 @@ class EngineCore:
         self._scheduler.check()
         self._runner.check(len(self._running) + len(self._retired))
         assert self._changed.keys() <= self._owners.keys()
+        live = {key for key in self._running if self._owners[key][0] is Priority.LIVE}
+        assert self._live.keys() == live
         looked_at = self._owners.keys() - self._changed.keys() - self._running.keys()
         for key in looked_at - {sequence.key for sequence in self._retired}:
             assert self._owners[key][1].wants_request() == self._scheduler.is_known(key), key

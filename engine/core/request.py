@@ -106,9 +106,9 @@ def is_looping(tokens: Sequence[int]) -> bool:
     "no no no no" passes.
     """
     count = len(tokens)
-    for n in range(1, min(24, count // 2) + 1):
+    for n in range(1, min(24, count // 4) + 1):
         repeats = 8 if n == 1 else 4
-        if count < n * repeats or tokens[-1 - n] != tokens[-1]:
+        if tokens[-1 - n] != tokens[-1] or count < n * repeats:
             continue
         phrase = tokens[-n:]
         if all(tokens[-n * (r + 1) : -n * r] == phrase for r in range(1, repeats)):

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 
 from lookhear.engine.core.request import Cost, Demand, Priority
 
@@ -58,6 +59,7 @@ class Scheduler:
         self._round = 0
         self._waiting: OrderedDict[str, Ticket] = OrderedDict()
         self._running: dict[str, Ticket] = {}
+        self._num_live = 0  # of those that run
 
     @property
     def num_waiting(self) -> int:
@@ -98,11 +100,12 @@ class Scheduler:
     def forget(self, key: str) -> None:
         """The owner is gone or wants nothing any more; a running request of its ends here too."""
         self._waiting.pop(key, None)
-        self._running.pop(key, None)
+        if key in self._running:
+            self.finish(key)
 
     def finish(self, key: str) -> None:
         """The running request of the owner is done."""
-        del self._running[key]
+        self._num_live -= self._running.pop(key).priority is Priority.LIVE
 
     # --- admission -------------------------------------------------------------------------------
 
@@ -120,7 +123,7 @@ class Scheduler:
         admitted: list[str] = []
         encoder = self._encoder_budget
         room_for_live = self._room_for_live()
-        for ticket in sorted(self._waiting.values(), key=lambda t: t.deadline):
+        for ticket in sorted(self._waiting.values(), key=attrgetter("deadline")):
             if len(self._running) + num_retired >= self._max_rows:
                 break
             is_live = ticket.priority is Priority.LIVE
@@ -133,6 +136,7 @@ class Scheduler:
                     break
                 continue
             room_for_live -= is_live
+            self._num_live += is_live
             encoder -= cost.encoder
             free_tokens -= cost.tokens
             del self._waiting[ticket.key]
@@ -141,11 +145,10 @@ class Scheduler:
         return admitted
 
     def _room_for_live(self) -> int:
-        running = sum(t.priority is Priority.LIVE for t in self._running.values())
         if self._together is None:
-            return self._max_rows - running
+            return self._max_rows - self._num_live
         waiting = sum(t.priority is Priority.LIVE for t in self._waiting.values())
-        return max(0, max(1, self._together(running + waiting)) - running)
+        return max(0, max(1, self._together(self._num_live + waiting)) - self._num_live)
 
     def _room_for_batch(self) -> bool:
         # Rows are kept for live work at all times, so a burst of files cannot shut a speaker out.
@@ -168,13 +171,15 @@ class Scheduler:
             assert key in self._running, f"{key} is not running"
             if demand.waiting:
                 continue
-            if demand.known == 1 and demand.divisible:
+            if demand.known == 1 and (demand.divisible or not demand.draft):
                 shares[key] = 1
                 left -= 1
             if demand.known + demand.draft > 1:
                 prompts.append((self._running[key].deadline, key, demand))
         is_first = True
-        for _, key, demand in sorted(prompts, key=lambda prompt: prompt[0]):
+        for _, key, demand in sorted(prompts, key=itemgetter(0)):
+            if left <= 0 and not is_first:
+                break
             wanted = demand.known + demand.draft - shares.get(key, 0)
             if not demand.divisible:
                 count = wanted if wanted <= left or is_first else 0
@@ -189,4 +194,6 @@ class Scheduler:
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         assert len(self._running) <= self._max_rows
+        live = sum(t.priority is Priority.LIVE for t in self._running.values())
+        assert self._num_live == live
         assert not set(self._running) & set(self._waiting)

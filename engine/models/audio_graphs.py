@@ -75,6 +75,8 @@ class AudioGraphs:
         """In order, as many in each as the largest graph takes, but one at least. Windows side by
         side in a segment stay together: how loud the first is, nobody knows before it is encoded.
         """
+        if self._num_chunks(media) <= CHUNKS[-1]:
+            return [list(media)]
         runs: list[list[Medium]] = []
         for medium in media:
             before = runs[-1][-1].sound if runs else None

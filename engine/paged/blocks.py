@@ -87,18 +87,20 @@ class BlockPool:
             idlest = next(iter(self._pins))
             self.unpin(idlest)
             self.num_pins_dropped += 1
-        blocks = []
-        for _ in range(count):
-            if self._free:
-                block = self._free.pop()
-            else:
-                block, _nothing = self._unused.popitem(last=False)
-                # The name goes when the block is given away: not when it was released (nothing
-                # could be found again), not never (the table would grow for ever).
-                del self._block_of[self._digest_of.pop(block)]
-                self.num_evicted += 1
-            self._refs[block] = 1
+        first = max(0, len(self._free) - count)
+        blocks = self._free[first:]
+        blocks.reverse()
+        del self._free[first:]
+        for _ in range(count - len(blocks)):
+            block, _nothing = self._unused.popitem(last=False)
+            # The name goes when the block is given away: not when it was released (nothing could be
+            # found again), not never (the table would grow for ever).
+            del self._block_of[self._digest_of.pop(block)]
+            self.num_evicted += 1
             blocks.append(block)
+        refs = self._refs
+        for block in blocks:
+            refs[block] = 1
         return blocks
 
     def release(self, blocks: Sequence[int]) -> None:
@@ -106,13 +108,16 @@ class BlockPool:
 
         The tail of a prompt is the least likely to come again, so it becomes the oldest.
         """
-        refs, pins = self._refs, self._num_pins
+        refs, pins, names, free = self._refs, self._num_pins, self._digest_of, self._free
         for block in reversed(blocks):
             left = refs[block] - 1
             assert left >= pins[block], f"block {block} is not held"
             refs[block] = left
-            if left == 0:
-                self._lay_down(block)
+            if left == 0:  # `_lay_down`, a dozen times a tick
+                if block in names:
+                    self._unused[block] = None
+                else:
+                    free.append(block)
             elif left == pins[block]:
                 self._num_soft += 1
 

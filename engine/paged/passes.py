@@ -190,11 +190,9 @@ class PagedPasses:
         shape = self.graphs.fit(kind, num_tokens, len(work))
         integers = self._integers(work, shape, is_decode, pieces)
         if not is_decode:
-            ends = np.cumsum([count for _, count in work])
-            parts = [np.arange(end - n, end) for end, n in zip(ends, wanted, strict=True)]
-            integers["wanted"] = np.concatenate(parts)
+            integers["wanted"] = _last([count for _, count in work], wanted)
             if pieces and shape is not None:
-                integers["places"] = _places(pieces)
+                integers["places"] = np.flatnonzero(integers["is_medium"])
         if self._last is not None:
             # A row's last logits are those behind all its tokens.
             lasts = np.cumsum(wanted) - 1
@@ -334,6 +332,12 @@ class PagedPasses:
         if self._parts > 1:
             added = self._places[: len(inputs)], rows[:, width:]
         return self._decoder.forward(inputs, self._batch(fields), self._cache, added)
+
+
+def _last(counts: Sequence[int], wanted: Sequence[int]) -> Indices:
+    """Of runs of so many tokens, one behind another, the places of the last wanted[i] of each."""
+    behind, total = np.cumsum(counts), np.cumsum(wanted)
+    return np.repeat(behind - total, wanted) + np.arange(total[-1])
 
 
 def _whose(gathered: Gathered) -> dict[str, Indices]:

@@ -140,8 +140,11 @@ class PagedSequence(RequestProgress[PagedRequest]):
     num_guessed: int = 0
     _guess: tuple[int, ...] = field(init=False, default=())
     is_plain: bool = field(init=False)  # whether its tokens are just the best ones
+    lasting: float = field(init=False)  # see `PagedRequest.lasting_tokens`
     positions: PromptPositions | None = field(init=False, default=None)
     matcher: GrammarMatcher | None = field(init=False, default=None)
+    # What is asked of a prompt in every step in which others are fed: as long as it stays the same.
+    _prompt_demand: Demand | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         request = self.request
@@ -153,6 +156,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
             budget = request.max_new_tokens if request.is_to_end else None
             self.matcher = request.grammar.start(budget)
         self.is_plain = request.grammar is None and request.sampling.is_plain
+        self.lasting = request.lasting_tokens
         self.context = list(request.tokens)
         self.generated = GeneratedTokens(
             end_tokens=_end_tokens(request, self.end_tokens),
@@ -198,11 +202,16 @@ class PagedSequence(RequestProgress[PagedRequest]):
 
     def demand(self) -> Demand:
         """What it could be fed next."""
+        if self._prompt_demand is not None:
+            return self._prompt_demand
         waiting = self.is_waiting or self._is_held
         known = len(self.context) + self.unread - self.fed
         if self.phase is Phase.DECODE and known == 1 and not self._guess:
             return HELD if waiting else ONE_MORE
-        return Demand(known, len(self._draft), waiting=waiting)
+        demand = Demand(known, len(self._draft), waiting=waiting)
+        if self._is_prompt and not waiting:  # who has waited for others does so no more
+            self._prompt_demand = demand
+        return demand
 
     def queries(self, count: int) -> list[int]:
         """The next count tokens to feed, at places fed, fed+1, ...; UNREAD for what was sampled
@@ -220,6 +229,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
     def launch(self, count: int) -> None:
         """A step that feeds count tokens is on its way."""
         assert not self._is_held
+        self._prompt_demand = None
         wanted = self.num_logits(count)
         looks_back = self.request.sampling.penalises or self.matcher is not None or self.is_drafted
         if wanted > 1 or (wanted == 1 and looks_back):
@@ -238,6 +248,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
     ) -> None:
         """Take the tokens sampled behind the last known token and the draft's, in the step that
         was launched first of those not read."""
+        self._prompt_demand = None
         draft = self._draft[: len(sampled) - 1]
         if self._guess:
             self.num_guessed += len(draft)
@@ -262,7 +273,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
         """
         if written // BLOCK_TOKENS <= self.num_named:
             return []
-        full = int(min(written, self.request.lasting_tokens)) // BLOCK_TOKENS
+        full = int(min(written, self.lasting)) // BLOCK_TOKENS
         if full <= self.num_named:
             return []
         if full > len(self.digests):

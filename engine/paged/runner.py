@@ -162,7 +162,7 @@ class PagedRunner:
         a prefix shared by many is read once; else claim the blocks, so that others may wait."""
         request = sequence.request
         # One token is always computed, and what may not be asked for again gets no name.
-        usable = int(min(len(request.tokens) - 1, request.lasting_tokens)) // BLOCK_TOKENS
+        usable = int(min(len(request.tokens) - 1, sequence.lasting)) // BLOCK_TOKENS
         ahead = sequence.digests[sequence.num_named : usable]
         if ahead and self._computing.get(ahead[0], sequence.key) != sequence.key:
             sequence.is_waiting = True

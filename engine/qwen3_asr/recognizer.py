@@ -86,6 +86,7 @@ class AsrRecognizer:
         self._settings = settings
         self._sampling = SamplingParams(temperature=temperature)
         self._asr_text = config.tokenizer.token(ASR_TEXT)
+        self._spell = config.tokenizer.token_bytes
         self._start: int | None = None  # of the segment that the features are of
         self._windows = config.new_windows()
         self._is_padded = False  # the features go beyond the samples: not for long
@@ -96,12 +97,12 @@ class AsrRecognizer:
 
     def token_bytes(self, token: int) -> bytes:
         """UTF-8 bytes that a text token stands for."""
-        return self.decode_bytes([token])
+        # The tag is spelt out when it is decoded; whoever reads the words must never see it.
+        return b"" if token == self._asr_text else self._spell(token)
 
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
         """UTF-8 bytes of text tokens, without the tag in front of them."""
-        # The tag is spelt out when it is decoded; whoever reads the words must never see it.
-        return self._config.tokenizer.decode_bytes(t for t in tokens if t != self._asr_text)
+        return b"".join(map(self.token_bytes, tokens))
 
     def cost(
         self,

@@ -12,8 +12,9 @@ Samples = NDArray[np.float32]
 
 
 class AudioBuffer:
-    """A stretch of mono float32 audio. Appending costs what is appended, on average: not all is
-    copied each time.
+    """A stretch of mono float32 audio. Appending and dropping cost what is appended and dropped, on
+    average: not all is copied each time. What is kept moves to the front where there is room for
+    it: memory that was never written to is dear.
 
     lead: samples of silence that are kept in front of it.
     """
@@ -50,9 +51,13 @@ class AudioBuffer:
     def drop(self, count: int) -> None:
         """Forget the first count samples."""
         assert 0 <= count <= len(self)
-        if count:
-            self._start += count
-            self._held[self._start : self._start + self._lead] = 0.0
+        if not count:
+            return
+        self._start += count
+        if self._start >= (size := self._end - self._start):
+            self._held[:size] = self.led_samples
+            self._start, self._end = 0, size
+        self._held[self._start : self._start + self._lead] = 0.0
 
 
 def quietest(samples: Samples, width: int = SAMPLE_RATE // 10) -> int:

@@ -103,6 +103,7 @@ class LiveTurn:
         self._hypothesis = Hypothesis()  # what the last tick heard beyond the committed tokens
         self._looks = Looks()
         self._committed = list(resume.committed)  # tokens of the open segment
+        self._spelt = recognizer.decode_bytes(self._committed)  # their UTF-8
         self._closed = list(resume.closed)  # latest tokens of closed segments, for the prompt
 
     # --- input -----------------------------------------------------------------------------------
@@ -180,8 +181,10 @@ class LiveTurn:
     def _wants_language(self) -> bool:
         """Whether it is time to hear a turn by itself again: with others before it, it would sound
         like them."""
-        known, heard = self._known_language(), self.num_samples - self.segment_start
-        if self._text.language is not None or known is None or self._is_alone:
+        if self._text.language is not None or self._is_alone:
+            return False
+        known, heard = self._language.known(), self.num_samples - self.segment_start
+        if known is None:
             return False
         checks = self._config.language_checks
         is_due = self._language.wants_check(heard, checks, self.is_urgent)
@@ -253,7 +256,7 @@ class LiveTurn:
             return False
         is_over = not new.tokens and not self._committed and voiced > self._config.warm_up
         spell, count = self._recognizer.token_bytes, len(stretch.samples)
-        is_said = num_sayable(stretch.committed, new.tokens, count, spell) == len(new.tokens)
+        is_said = num_sayable(self._spelt, new.tokens, count, spell) == len(new.tokens)
         return is_over or not is_said or stop is StopReason.REPETITION
 
     def _check_language(self, new: Hypothesis, tick: Tick) -> None:
@@ -272,7 +275,7 @@ class LiveTurn:
             return 0
         is_quiet = tick.end >= self.voiced_until + config.tail
         spell, stretch = self._recognizer.token_bytes, tick.stretch
-        most = num_sayable(stretch.committed, new.tokens, len(stretch.samples), spell)
+        most = num_sayable(self._spelt, new.tokens, len(stretch.samples), spell)
         return num_sure(new, self._looks, config, spell, end=tick.end, is_quiet=is_quiet, most=most)
 
     def _knows_language(self, new: Hypothesis, tick: Tick) -> bool:
@@ -318,7 +321,7 @@ class LiveTurn:
         self._leave()
         carried = self._recognizer.max_carried
         self._closed = (self._closed + self._committed)[-carried:] if carried else []
-        self._committed, self._hypothesis = [], Hypothesis()
+        self._committed, self._spelt, self._hypothesis = [], b"", Hypothesis()
         self._looks.clear()
         self._text.end_segment()
         self._start_segment(self._tick_end)
@@ -353,6 +356,7 @@ class LiveTurn:
             return []
         self._commit_end = self._tick_end
         self._committed.extend(said.tokens)
+        self._spelt += self._recognizer.decode_bytes(said.tokens)
         return self._told(self._text.commit(said))
 
     def _told(self, said: list[TextCommitted]) -> list[Event]:

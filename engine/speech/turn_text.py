@@ -100,8 +100,8 @@ class TurnText:
             return []
         self._is_apart = False
         self.text += text
-        told, self._untold = told_logprobs(self._untold, text), []
-        logprobs = told if wanted.logprobs else None
+        logprobs = told_logprobs(self._untold, text) if wanted.logprobs else None
+        self._untold = []
         words = self._words(said) if said and wanted.words else None
         return [TextCommitted(self._session, self._turn, text, logprobs, words)]
 

@@ -20,7 +20,9 @@ class ByteLevelTokenizer(ABC):
         self._tokenizer = tokenizer
         self._source = source
         self._byte_of = {symbol: byte for byte, symbol in byte_symbols().items()}
-        self._pieces: dict[int, bytes] = {}
+        # UTF-8 bytes of one id, b"" for special and unknown ones. Asked for a dozen tokens of every
+        # tick: no function of ours stands between who asks and the table.
+        self.token_bytes: Callable[[int], bytes] = _Pieces(self._spell).__getitem__
 
     def spells_like(self, other: ByteLevelTokenizer) -> bool:
         """Whether all tokens of texts are the same; those added beside may be called otherwise."""
@@ -34,15 +36,11 @@ class ByteLevelTokenizer(ABC):
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """UTF-8 bytes of ids, b"" for special and unknown ones. Two halves of a character simply
         join."""
-        return b"".join(self._piece(token) for token in ids)
+        return b"".join(map(self.token_bytes, ids))
 
-    def _piece(self, token: int) -> bytes:
-        piece = self._pieces.get(token)
-        if piece is None:
-            symbols = None if self._is_silent(token) else self._tokenizer.id_to_token(token)
-            piece = b"" if symbols is None else self._to_bytes(symbols)
-            self._pieces[token] = piece
-        return piece
+    def _spell(self, token: int) -> bytes:
+        symbols = None if self._is_silent(token) else self._tokenizer.id_to_token(token)
+        return b"" if symbols is None else self._to_bytes(symbols)
 
     def _to_bytes(self, symbols: str) -> bytes:
         return bytes(self._byte_of[symbol] for symbol in symbols)
@@ -50,6 +48,18 @@ class ByteLevelTokenizer(ABC):
     @abstractmethod
     def _is_silent(self, token: int) -> bool:
         """Whether it has no bytes."""
+
+
+class _Pieces(dict[int, bytes]):
+    """Bytes by id, found out when they are asked for."""
+
+    def __init__(self, spell: Callable[[int], bytes]) -> None:
+        super().__init__()
+        self._spell = spell
+
+    def __missing__(self, token: int) -> bytes:
+        piece = self[token] = self._spell(token)
+        return piece
 
 
 def read_tokenizer(folder: Path, slow: Callable[[Path], Tokenizer]) -> tuple[Tokenizer, Path]:

@@ -27,15 +27,11 @@ class WhisperPrompter:
     ) -> None:
         self._tokenizer = tokenizer
         self._codes = {token: code for code, token in tokenizer.languages.items()}
-        self.decode_bytes = tokenizer.decode_bytes
+        self.decode_bytes, self.token_bytes = tokenizer.decode_bytes, tokenizer.token_bytes
         self.detects_language = tokenizer.is_multilingual
         self.languages = sorted(tokenizer.languages)
         self.max_prompt = max_prompt
         self.max_carried = max_carried
-
-    def token_bytes(self, token: int) -> bytes:
-        """UTF-8 bytes that a text token stands for (possibly an incomplete character)."""
-        return self._tokenizer.decode_bytes([token])
 
     def language_token(self, code: str | None) -> int | None:
         """Token id of an ISO code; None if none was given or the checkpoint has just one."""

@@ -65,6 +65,8 @@ def agreed_words(
     """
     olds = list(older)
     n = min((common_prefix(old, new) for old in olds), default=0)
+    if n == 0:
+        return 0
     end = len(new)
     while end > 0 and is_punctuation(token_bytes(new[end - 1])):
         end -= 1

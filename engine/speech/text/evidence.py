@@ -4,6 +4,7 @@ enough audio. Pure."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.text.agreement import TokenBytes, agreed_words
@@ -11,40 +12,50 @@ from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 
 
+class Look(NamedTuple):
+    """What was heard: tokens, and their language. end: of the audio, in samples."""
+
+    end: int
+    tokens: tuple[int, ...]
+    language: str | None
+
+
 class Looks:
-    """Hypotheses about what follows the committed text, each with the end of the audio that it was
-    heard in, in samples."""
+    """What ticks heard behind the committed text."""
 
     def __init__(self) -> None:
-        self._looks: list[tuple[int, Hypothesis]] = []
+        self._looks: list[Look] = []
 
     def add(self, end: int, hypothesis: Hypothesis, keep: int) -> None:
         """The newest. Older ones are kept as far as `since(keep)` wants them."""
-        self._looks = [*self._from(keep), (end, hypothesis)]
+        self._looks = [*self._from(keep), Look(end, hypothesis.tokens, hypothesis.language)]
 
     def commit(self, count: int) -> None:
         """The first count tokens are committed text now."""
         if count:
-            self._looks = [(end, hypothesis.behind(count)) for end, hypothesis in self._looks]
+            self._looks = [Look(end, said[count:], code) for end, said, code in self._looks]
 
     def clear(self) -> None:
         """A new segment begins."""
         self._looks = []
 
-    def last(self) -> list[Hypothesis]:
+    def last(self) -> list[Look]:
         """The newest, if there is one."""
-        return [hypothesis for _, hypothesis in self._looks[-1:]]
+        return self._looks[-1:]
 
-    def since(self, position: int) -> list[Hypothesis]:
+    def since(self, position: int) -> list[Look]:
         """All whose audio ended later than a position, and the last one before them; nothing, if no
         look is that old."""
         looks = self._from(position)
-        is_old = bool(looks) and looks[0][0] <= position
-        return [hypothesis for _, hypothesis in looks] if is_old else []
+        return looks if looks and looks[0].end <= position else []
 
-    def _from(self, position: int) -> list[tuple[int, Hypothesis]]:
-        old = [i for i, (end, _) in enumerate(self._looks) if end <= position]
-        return self._looks[old[-1] :] if old else self._looks
+    def _from(self, position: int) -> list[Look]:
+        first = 0
+        for i, look in enumerate(self._looks):
+            if look.end > position:
+                break
+            first = i
+        return self._looks[first:]
 
 
 def num_sure(
@@ -76,7 +87,7 @@ def num_sure(
 
 def _num_agreed(
     new: Hypothesis,
-    older: Sequence[Hypothesis],
+    older: Sequence[Look],
     token_bytes: TokenBytes,
     *,
     held_words: int,

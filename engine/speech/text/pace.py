@@ -13,19 +13,22 @@ LETTERS_PER_SECOND = 25
 
 
 def num_sayable(
-    said: Sequence[int], new: Sequence[int], samples: int, token_bytes: Callable[[int], bytes]
+    said: bytes, new: Sequence[int], samples: int, token_bytes: Callable[[int], bytes]
 ) -> int:
     """Leading tokens of a text that can have been said in so much audio, behind what was said in it
-    before."""
-    room = LETTERS_PER_SECOND * samples / SAMPLE_RATE - _num_letters(said, token_bytes)
-    if _num_letters(new, token_bytes) <= room:
+    before: its UTF-8."""
+    room = LETTERS_PER_SECOND * samples / SAMPLE_RATE
+    pieces = list(map(token_bytes, new))
+    if len(said) + sum(map(len, pieces)) <= room:
+        return len(new)  # mostly; a letter is a byte at least
+    room -= _num_letters(said)
+    if _num_letters(b"".join(pieces)) <= room:
         return len(new)
     count = 0
-    while _num_letters(new[: count + 1], token_bytes) <= room:
+    while _num_letters(b"".join(pieces[: count + 1])) <= room:
         count += 1
     return count
 
 
-def _num_letters(tokens: Sequence[int], token_bytes: Callable[[int], bytes]) -> int:
-    text = b"".join(map(token_bytes, tokens)).decode("utf-8", errors="ignore")
-    return sum(map(str.isalnum, text))
+def _num_letters(data: bytes) -> int:
+    return sum(map(str.isalnum, data.decode("utf-8", errors="ignore")))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -137,6 +139,13 @@ class Speech:
         )
 
 
+def kept(request: Any) -> Any:
+    """A request to be looked at when all is over: the turn's own memory is used again."""
+    if not isinstance(request, WhisperRequest):
+        return request
+    return replace(request, samples=request.samples.copy())
+
+
 class Driver:
     """Feeds a turn and answers its requests at once; keeps what came out."""
 
@@ -156,7 +165,7 @@ class Driver:
     def work(self) -> None:
         while self.turn.wants_request():
             request = self.turn.make_request()
-            self.requests.append(request)
+            self.requests.append(kept(request))
             # The silence in front belongs to the request, not to the turn.
             start = self.turn.segment_start - self.lead_in
             self.events += self.turn.absorb(self.speech.hear(request, start))

@@ -29,3 +29,15 @@ def test_it_holds_what_an_array_would(ops: list[tuple[bool, int]], lead: int) ->
         assert len(buffer) == len(plain)
         np.testing.assert_array_equal(buffer.samples, plain)
         np.testing.assert_array_equal(buffer.led_samples, np.concatenate([silence, plain]))
+
+
+def test_a_turn_of_many_segments_stays_in_the_same_memory() -> None:
+    buffer, piece = AudioBuffer(lead=10), np.ones(100, np.float32)
+    for _ in range(20):
+        buffer.append(piece)
+    before = buffer.samples
+    for _ in range(50):  # segments of the same length
+        buffer.drop(len(buffer) - 100)
+        for _ in range(19):
+            buffer.append(piece)
+        assert np.shares_memory(before, buffer.samples)

@@ -14,7 +14,7 @@ from lookhear.engine.speech.earlier import Earlier, EarlierSpeech, SharedBeginni
 from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
-from tests.engine.speech.scripted import Driver, Speech
+from tests.engine.speech.scripted import Driver, Speech, kept
 from tests.engine.speech.test_earlier import (
     CONFIG,
     KEPT,
@@ -39,7 +39,7 @@ class Costed(Driver):
         while self.turn.wants_request():
             self.asked.append((self.turn.cost(), self.turn.is_urgent))
             request = self.turn.make_request()
-            self.requests.append(request)
+            self.requests.append(kept(request))
             start = self.turn.segment_start - self.lead_in
             self.events += self.turn.absorb(self.speech.hear(request, start))
 
