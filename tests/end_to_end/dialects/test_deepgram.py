@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+import wave
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
@@ -16,12 +19,14 @@ from lookhear.commands.private_server import ServerProcess
 from lookhear.live.events import TurnCompleted
 from tests.end_to_end.conftest import Talk
 from tests.end_to_end.dialects.replay import replayed
-from tests.gateway.deepgram.frames import check, text_of
+from tests.gateway.deepgram.frames import check, check_transcript, text_of
 
 QUERY = "model=nova-3&encoding=linear16&sample_rate=24000&language=en-US&interim_results=true"
 STREAM = {"headers": {}, "packet": 48_000, "before": [], "after": ['{"type": "CloseStream"}']}
 # What the SDKs sent of one utterance by the programs of `test_deepgram_sdks`, as it was recorded.
 RECORDED = json.loads((Path(__file__).parent / "deepgram_sdks.json").read_text("utf-8"))
+# And with one as a file.
+FILES = json.loads((Path(__file__).parent / "deepgram_files.json").read_text("utf-8"))
 
 
 def apart(talk: Talk) -> Talk:
@@ -80,3 +85,20 @@ async def test_what_the_sdks_send_is_answered(
     assert " ".join(finals) == said.text
     assert [frame["from_finalize"] for frame in results].count(True) == 1
     assert frames[-1]["type"] == "Metadata" and code == 1000
+
+
+@pytest.mark.parametrize("recorded", FILES, ids=lambda recorded: recorded["client"])
+async def test_a_recording_from_the_sdks_is_answered(
+    server: ServerProcess, talks: dict[str, Talk], recorded: dict[str, Any]
+) -> None:
+    said, file = talks["en"].utterances[0], io.BytesIO()
+    with wave.open(file, "wb") as sound:
+        sound.setparams((1, 2, 24_000, 0, "NONE", ""))
+        sound.writeframes(Audio().of(said).tobytes())
+    address = f"{server.address.base_url}{recorded['path']}"
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+        answer = await client.post(address, content=file.getvalue(), headers=recorded["headers"])
+    assert answer.status_code == 200, answer.text
+    told = check_transcript(answer.json())
+    assert told["results"]["channels"][0]["alternatives"][0]["transcript"] == said.text
+    assert [part["transcript"] for part in told["results"]["utterances"]] == [said.text]

@@ -1,6 +1,7 @@
 """What the SDKs of the chat path's dialects send, as it was recorded, against the real thing.
 
-`RECORD=1 pytest` on this file records what the installed ones send.
+`RECORD=1 pytest` on this file records what the installed ones send; `record_sdks.mjs` what those
+for JavaScript do, the AI SDK's default model among them.
 """
 
 from __future__ import annotations
