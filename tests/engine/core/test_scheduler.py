@@ -325,3 +325,18 @@ def test_tokens_are_conserved_and_somebody_always_goes_on(
         # One that cannot be divided exceeds it by itself: nothing but decodes runs beside it.
         assert set(shares) - decodes == set(over) - decodes and len(set(over) - decodes) == 1
     assert bool(shares) == any(not d.waiting for d in wishes)
+
+
+def test_one_token_is_fed_whatever_it_is_of() -> None:
+    scheduler = Scheduler(4, encoder_budget=100, token_budget=16)
+    for key in ("a", "b", "c"):
+        scheduler.want(key, LIVE, Cost(1))
+    scheduler.admit()
+    whole = Demand(1, divisible=False)
+    drafted = Demand(1, draft=30)  # more than a step takes
+    shares = scheduler.share({"a": whole, "b": drafted, "c": Demand(1, draft=3, divisible=False)})
+    assert shares == {"a": 1, "b": 15}
+    assert scheduler.share({"a": whole, "c": Demand(1, draft=3, divisible=False)}) == {
+        "a": 1,
+        "c": 4,
+    }
