@@ -52,9 +52,16 @@ class Pace:
 
     def length(self, rows: int) -> int:
         """Tokens of the next draft, 0: none. rows: requests that are decoded together."""
-        costs = self._costs
-        if costs is None:
-            return LONGEST
+        return LONGEST if self._costs is None else self._best(self._costs, rows)[0]
+
+    def saved(self, rows: int) -> float:
+        """Seconds for each token of all rows."""
+        if self._costs is None:
+            return 0.0
+        return max(0.0, self._costs.of(rows) - 1.0 / self._best(self._costs, rows)[1])
+
+    def _best(self, costs: PassCosts, rows: int) -> tuple[int, float]:
+        """The length, and tokens of a row in a second."""
         alone = costs.of(rows)
         best, most = 0, MARGIN / alone
         gain, chance = 1.0, self.likelihood
@@ -64,7 +71,7 @@ class Pace:
             rate = gain / (costs.of(rows * (1 + count)) + count * guessing)
             if rate > most:
                 best, most = count, rate
-        return best
+        return best, most
 
     def learn(self, offered: int, accepted: int) -> None:
         """A step is over in which of so many drafted tokens so many were right."""

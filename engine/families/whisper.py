@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import (
@@ -26,6 +27,7 @@ from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.transcriber import Transcriber
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.alignment import SAMPLES_PER_POSITION
+from lookhear.engine.whisper.drafter import WhisperDrafter, measured_costs
 from lookhear.engine.whisper.file import WhisperFile
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.prompt import WhisperPrompter
@@ -112,7 +114,41 @@ def build(
         acceleration=acceleration_of(config, device),
     )
     named = torch.int8 if int8 else dtype
-    return speech_parts(config, transcriber, runner, model.num_parameters, named, longest, device)
+    parts = speech_parts(config, transcriber, runner, model.num_parameters, named, longest, device)
+    if not config.draft_model:
+        return parts
+    small = _draft_runner(config, model, tokenizer, device, pads=pads)
+
+    def measure(clock: Callable[[], float]) -> None:
+        drafter = WhisperDrafter(small)
+        drafter.costs = measured_costs(runner, small, tokenizer, clock)
+        runner.drafter = drafter
+
+    return replace(parts, measure=measure)
+
+
+def _draft_runner(
+    config: EngineConfig,
+    large: WhisperModel,
+    tokenizer: WhisperTokenizer,
+    device: str,
+    *,
+    pads: bool,
+) -> WhisperRunner:
+    """Of the smaller model of config.draft. Raises `CheckpointError` if it spells differently."""
+    folder = Path(config.draft_model)
+    int8 = int8_weights(config.dtype, device, folder)
+    small = WhisperModel.from_folder(
+        folder,
+        dtype=torch.float32 if int8 else chosen_dtype(config.dtype, device),
+        device=device,
+        half_decoder=config.dtype in ("auto", "int8"),
+        int8=int8,
+    )
+    theirs = WhisperTokenizer.from_folder(folder)
+    if small.dims.vocab != large.dims.vocab or not tokenizer.spells_like(theirs):
+        raise CheckpointError(f"{folder}: draft: expected the vocabulary of the large model")
+    return WhisperRunner(small, theirs, config.max_rows, pads=pads)
 
 
 def _window_rule(
@@ -154,4 +190,5 @@ FAMILY = Family(
     abilities=("transcribe", "translate"),
     # A row of Whisper large has a quarter of a GiB of its own, for 30 s of audio.
     card_rows=64,
+    drafted_by=("WhisperForConditionalGeneration",),
 )

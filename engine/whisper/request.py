@@ -138,6 +138,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
     _cached: list[int] = field(default_factory=list)  # tokens that its row holds, for trials
     _guess: tuple[int, ...] = ()  # of what follows, to be verified
     _num_asked: int = 0  # of its context, those in front of what is on trial
+    num_guessed: int = 0  # tokens of guesses, by a smaller model
 
     def __post_init__(self) -> None:
         self.generated = GeneratedTokens(
@@ -175,6 +176,45 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         is_known = self.phase is Phase.PREFILL and not self.is_guess
         if is_known and len(tokens) < len(self.context) and tokens == self.earlier():
             self.fed, self.no_speech_prob = len(tokens), no_speech_prob
+
+    @property
+    def num_drafted(self) -> int:
+        """Tokens that were guessed."""
+        return len(self.request.draft) + self.num_guessed
+
+    @property
+    def room(self) -> int:
+        """For a guess; behind it there is a place for another token."""
+        return self.generated.max_tokens - len(self.generated.tokens) - 1
+
+    @property
+    def may_guess(self) -> bool:
+        """Whether what comes next may be guessed: greedy text of a file, all of which was read."""
+        request, is_read = self.request, not (self.unread or self._depends)
+        is_file = request.priority is Priority.BATCH and not request.temperature
+        return is_file and is_read and request.expected is None and self.phase is Phase.DECODE
+
+    def guess(self, tokens: Sequence[int]) -> None:
+        """What may come next, to be verified in the next step."""
+        self._guess = tuple(tokens[: max(0, self.room)])
+        self.num_guessed += len(self._guess)
+        if self._guess:
+            self.phase = Phase.PREFILL
+
+    def follow(self, said: Sequence[int], most: int) -> None:
+        """Go on behind these tokens, whatever was written before, with so many at most."""
+        old, written = self.context, len(self.generated.tokens)
+        prompt = old[: len(old) - written]
+        self.context = [*prompt, *said]
+        pairs = enumerate(zip(old, self.context, strict=False))
+        same = next((i for i, (a, b) in pairs if a != b), min(len(old), len(self.context)))
+        self.fed = min(self.fed, same, len(self.context) - 1)
+        self.generated.cut(0)
+        self.generated.tokens[:] = said
+        self.generated.logprobs[:] = [0.0] * len(said)
+        room = self.context_limit - len(prompt)
+        self.generated.max_tokens = min(len(said) + most, room)
+        self._guess, self._depends, self.phase = (), False, Phase.PREFILL
 
     @property
     def _draft(self) -> tuple[int, ...]:

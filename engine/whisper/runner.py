@@ -6,6 +6,7 @@ A request holds one row (its decoder context) and one slot (its encoded audio) f
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import defaultdict
 from collections.abc import Callable
@@ -26,11 +27,14 @@ from lookhear.engine.sampling.expected import Told
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.alignment import ALIGNED_ROWS, WhisperAlignment
 from lookhear.engine.whisper.caches import KeptRow
+from lookhear.engine.whisper.drafting import Drafter
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.passes import Wanted, WhisperLogits, WhisperPasses
 from lookhear.engine.whisper.request import LogitsRow, Purpose, WhisperRequest, WhisperSequence
 from lookhear.engine.whisper.rules import Rule, TokenRules
 from lookhear.kernels.log_mel import HOP
+
+log = logging.getLogger(__name__)
 
 
 class WhisperRunner:
@@ -72,6 +76,13 @@ class WhisperRunner:
             pads=pads,
             acceleration=acceleration,
         )
+
+        self.drafter: Drafter | None = None
+
+    @property
+    def full_window(self) -> int:
+        """Samples that the encoder sees at most."""
+        return self._model.dims.max_frames * HOP
 
     @torch.inference_mode()
     def capture(self, progress: Callable[[float], None]) -> None:
@@ -115,8 +126,10 @@ class WhisperRunner:
         ready = [sequence for sequence, _ in work if sequence.key not in gone]
         passes: list[WhisperPass] = []
         complete = [s for s in ready if s.phase is Phase.ALIGN]
+        going_on = [s for s in ready if s.phase not in (Phase.DECODE, Phase.ALIGN)]
         for group in (
-            [s for s in ready if s.phase not in (Phase.DECODE, Phase.ALIGN)],
+            [s for s in going_on if s.num_known > 1],
+            [s for s in going_on if s.num_known == 1],  # behind which something is guessed
             [s for s in ready if s.phase is Phase.DECODE],
         ):
             for sequence, error in isolated(group, lambda part: passes.append(self._forward(part))):
@@ -228,6 +241,10 @@ class WhisperRunner:
             failures += self._absorb(done)
         for alignment in alignments:
             alignment.finish()
+        if self.drafter is not None:
+            going = [s for done in passes for s in done.group if s.phase is Phase.DECODE]
+            for sequence, error in isolated(going, self.drafter.draft):
+                log.warning("drafts: none for %s: %s", sequence.key, error)
         return failures
 
     def _absorb(self, done: WhisperPass) -> list[Failure]:
@@ -292,14 +309,19 @@ class WhisperRunner:
     # --- ends ------------------------------------------------------------------------------------
 
     def forget(self, key: str) -> None:
-        """Nothing is kept between the requests of an owner."""
+        """Nothing is kept between the requests of an owner, but how well its text is guessed."""
+        if self.drafter is not None:
+            self.drafter.forget(key)
 
     def stats(self) -> dict[str, int]:
         """How passes were carried out: see `Graphs.stats`."""
-        return self.passes.graphs.stats()
+        drafts = {} if self.drafter is None else self.drafter.stats()
+        return {**self.passes.graphs.stats(), **drafts}
 
     def release(self, sequence: WhisperSequence) -> None:
         """The request is over, whatever the reason: its row and slot are free again."""
+        if self.drafter is not None:
+            self.drafter.end(sequence)
         segment, generated = sequence.request.segment, sequence.generated
         if segment is not None and generated.stop is not None:
             kept = KeptRow(sequence.row, sequence.earlier(), sequence.no_speech_prob)
@@ -311,6 +333,8 @@ class WhisperRunner:
         """Raise AssertionError if rows or slots leaked."""
         self._self_cache.check()
         self._cross_cache.check()
+        if self.drafter is not None:
+            self.drafter.check()
         assert self._max_rows - self._self_cache.num_free == num_running
         assert self._max_rows - self._cross_cache.num_free == num_running
 
