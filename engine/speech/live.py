@@ -45,7 +45,7 @@ from lookhear.engine.speech.earlier import (
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer, Stretch, Tick
 from lookhear.engine.speech.session_language import SessionLanguage
-from lookhear.engine.speech.text.evidence import Looks, num_sure
+from lookhear.engine.speech.text.evidence import Looks, num_heard, num_sure
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.pace import num_sayable
 from lookhear.engine.speech.text.sentences import without_signs
@@ -132,9 +132,8 @@ class LiveTurn:
             return False
         if self.has_ended:
             return True
-        if not self._has_voice():
-            return False
-        return self.num_samples - self._tick_end >= self._config.tick or self._is_quiet()
+        is_due = self.num_samples - self._tick_end >= self._config.tick
+        return self._has_voice() and (is_due or self._is_quiet())
 
     def _has_voice(self) -> bool:
         return self.voiced_until > self.segment_start
@@ -241,12 +240,13 @@ class LiveTurn:
         self._tick_end, self._hypothesis = tick.end, new
         self._language.add(new, tick.end - self.segment_start)
         if tick.is_cut:
+            spell = self._recognizer.token_bytes
+            self._hypothesis = new.split(num_heard(new, self._looks, spell, tick.end))[0]
             return [*self._close(), *self.settle()]
         is_short = self.num_samples - self.segment_start <= self._config.cap
         num_final = self._num_final(new, tick) if is_short else 0
-        self._looks.add(tick.end, new, tick.end - self._config.most_evidence)
-        events = self._commit(num_final)
-        return [*events, *self.settle(), *self._provisional()]
+        self._looks.add(tick.end, new, tick.end - self._config.oldest_look)
+        return [*self._commit(num_final), *self.settle(), *self._provisional()]
 
     def _is_lost(self, new: Hypothesis, stretch: Stretch, stop: StopReason) -> bool:
         """Whether what was said before did harm: the text was over with it, repeats itself, or is
@@ -254,7 +254,9 @@ class LiveTurn:
         voiced = self.voiced_until - self.segment_start
         if voiced < self._config.stray and not self.is_urgent:
             return False
-        is_over = not new.tokens and not self._committed and voiced > self._config.warm_up
+        told = max(self._commit_end, self.segment_start)
+        least = self._config.stray if self._committed else self._config.warm_up
+        is_over = not new.tokens and self.voiced_until - told > least
         spell, count = self._recognizer.token_bytes, len(stretch.samples)
         is_said = num_sayable(self._spelt, new.tokens, count, spell) == len(new.tokens)
         return is_over or not is_said or stop is StopReason.REPETITION
@@ -296,10 +298,8 @@ class LiveTurn:
             if rest := self._text.flush():
                 events += self._told(rest)
             return [*events, self._completed()]
-        silence, length = (
-            self.num_samples - self.voiced_until,
-            self.voiced_until - self.segment_start,
-        )
+        silence = self.num_samples - self.voiced_until
+        length = self.voiced_until - self.segment_start
         if self._has_voice():
             ends = self._text.end_probability(self._hypothesis)
             if self._config.is_complete(length, silence, ends):
@@ -351,9 +351,9 @@ class LiveTurn:
     def _commit(self, count: int) -> list[Event]:
         """Say the first count tokens of the hypothesis for good."""
         said, self._hypothesis = self._hypothesis.split(count)
-        self._looks.commit(count)
         if not said.tokens:
             return []
+        self._looks.commit(said.tokens, self._recognizer.token_bytes)
         self._commit_end = self._tick_end
         self._committed.extend(said.tokens)
         self._spelt += self._recognizer.decode_bytes(said.tokens)

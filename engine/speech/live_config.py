@@ -52,6 +52,9 @@ class LiveConfig:
     # A look at almost the same audio makes almost the same mistakes, and the more of them, the less
     # the model is sure. The last one holds for all tokens.
     evidence: tuple[Evidence, ...] = (Evidence(-math.inf, SAMPLE_RATE * 3 // 4),)
+    # New audio during which a word must have had the same letters to be said for good, whatever
+    # signs stood before it; 0: they matter for ever.
+    letters: int = SAMPLE_RATE * 3 // 2
     held_words: int = 1  # words at the edge of the audio that wait all the same
     # Audio of a segment after which, where nobody told the language, a turn that has others before
     # it is heard by itself again, for its language alone.
@@ -73,6 +76,7 @@ class LiveConfig:
             evidence=tuple(
                 replace(item, samples=round(item.samples * factor)) for item in self.evidence
             ),
+            letters=round(self.letters * factor),
         )
 
     def is_complete(self, length: int, silence: int, ends: float) -> bool:
@@ -92,3 +96,8 @@ class LiveConfig:
     def most_evidence(self) -> int:
         """Samples that a word waits for at most."""
         return max(item.samples for item in self.evidence)
+
+    @property
+    def oldest_look(self) -> int:
+        """Samples before now from which on looks still count."""
+        return max(self.letters, self.most_evidence)

@@ -7,8 +7,11 @@ begin with alike is stable. Only whole words count.
 
 from __future__ import annotations
 
+import codecs
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from os.path import commonprefix
 
 TokenBytes = Callable[[int], bytes]
 
@@ -67,13 +70,81 @@ def agreed_words(
     n = min((common_prefix(old, new) for old in olds), default=0)
     if n == 0:
         return 0
-    end = len(new)
-    while end > 0 and is_punctuation(token_bytes(new[end - 1])):
-        end -= 1
-    for _ in range(held_words):
-        end = _word_start(new, end, token_bytes, unspaced)
+    end = num_unheld(new, token_bytes, held_words=held_words, unspaced=unspaced)
     n = min(n, end, len(new) if limit is None else limit)
     while n > 0 and not all(is_boundary(t, n, token_bytes, unspaced) for t in (*olds, new)):
+        n -= 1
+    return n
+
+
+def num_unheld(
+    tokens: Sequence[int], token_bytes: TokenBytes, *, held_words: int, unspaced: bool
+) -> int:
+    """Tokens in front of the held words, and of the signs at the very end."""
+    end = len(tokens)
+    while end > 0 and is_punctuation(token_bytes(tokens[end - 1])):
+        end -= 1
+    for _ in range(held_words):
+        end = _word_start(tokens, end, token_bytes, unspaced)
+    return end
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """What of a text can be heard: no case, no signs, no blanks. ends: how many letters the first
+    0, 1, 2 ... tokens have. word_ends: those after which a word ends."""
+
+    text: str
+    ends: tuple[int, ...]
+    word_ends: frozenset[int]
+
+    @classmethod
+    def of(cls, tokens: Sequence[int], token_bytes: TokenBytes, unspaced: bool = False) -> Letters:
+        """Of token ids. unspaced: of a language that has no blanks between words."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        text, ends = "", [0]
+        for token in tokens:
+            heard = decoder.decode(token_bytes(token))
+            text += "".join(c for c in heard.casefold() if c.isalnum())
+            ends.append(len(text))
+        bounds = (n for n in range(len(ends)) if is_boundary(tokens, n, token_bytes, unspaced))
+        return cls(text, tuple(ends), frozenset(ends[n] for n in bounds))
+
+    def num_alike(self, other: Letters) -> int:
+        """Letters that both begin with."""
+        return len(commonprefix([self.text, other.text]))
+
+    def num_tokens(self, num_letters: int) -> int | None:
+        """Fewest leading tokens that have so many letters; None if a word goes on there."""
+        return self.ends.index(num_letters) if num_letters in self.word_ends else None
+
+
+def agreed_letters(
+    older: Iterable[Sequence[int]],
+    new: Sequence[int],
+    token_bytes: TokenBytes,
+    *,
+    unspaced: bool = False,
+    limit: int,
+) -> int:
+    """Number of leading tokens of new that are whole words of the same letters in all older.
+
+    A model that cannot make up its mind about a comma goes on so for seconds, while everything
+    behind it is clear. limit: no more tokens than this. Signs at the end are kept back.
+    """
+    letters = Letters.of(new, token_bytes, unspaced)
+    olds = [Letters.of(old, token_bytes, unspaced) for old in older]
+    alike = min((letters.num_alike(old) for old in olds), default=0)
+    n = limit
+    while n > 0:
+        end = letters.ends[n]
+        if (
+            end <= alike
+            and is_boundary(new, n, token_bytes, unspaced)
+            and not is_punctuation(token_bytes(new[n - 1]))
+            and all(end in old.word_ends for old in olds)
+        ):
+            break
         n -= 1
     return n
 

@@ -6,10 +6,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.live_config import LiveConfig
-from lookhear.engine.speech.text.agreement import TokenBytes, agreed_words
+from lookhear.engine.speech.text.agreement import (
+    Letters,
+    TokenBytes,
+    agreed_letters,
+    agreed_words,
+    num_unheld,
+)
 from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.speech.text.pace import LETTERS_PER_SECOND
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
+
+ROUNDED_OFF = 12  # letters: two words more than before are no whole sentence
 
 
 class Look(NamedTuple):
@@ -30,10 +40,13 @@ class Looks:
         """The newest. Older ones are kept as far as `since(keep)` wants them."""
         self._looks = [*self._from(keep), Look(end, hypothesis.tokens, hypothesis.language)]
 
-    def commit(self, count: int) -> None:
-        """The first count tokens are committed text now."""
-        if count:
-            self._looks = [Look(end, said[count:], code) for end, said, code in self._looks]
+    def commit(self, tokens: Sequence[int], token_bytes: TokenBytes) -> None:
+        """These are committed text now. A look that wrote them in another way loses what has the
+        same letters; one that heard something else has nothing more to say."""
+        self._looks = [
+            Look(look.end, _behind(look.tokens, tuple(tokens), token_bytes), look.language)
+            for look in self._looks
+        ]
 
     def clear(self) -> None:
         """A new segment begins."""
@@ -73,7 +86,7 @@ def num_sure(
     if is_quiet:
         # There is silence behind the last word, so it will not grow: one more look is enough.
         return _num_agreed(new, looks.last(), token_bytes, held_words=0, limit=most)
-    return max(
+    sure = max(
         _num_agreed(
             new,
             looks.since(end - evidence.samples),
@@ -83,6 +96,60 @@ def num_sure(
         )
         for evidence in config.evidence
     )
+    if config.letters:
+        older = looks.since(end - config.letters)
+        sure = max(sure, _num_alike(new, older, token_bytes, config.held_words, most))
+    return sure
+
+
+def _num_alike(
+    new: Hypothesis,
+    older: Sequence[Look],
+    token_bytes: TokenBytes,
+    held_words: int,
+    most: int,
+) -> int:
+    # Of the oldest look there is mostly nothing left that was not committed.
+    if not older or not older[0].tokens or any(look.language != new.language for look in older):
+        return 0
+    unspaced = new.language in UNSPACED_LANGUAGES
+    end = num_unheld(new.tokens, token_bytes, held_words=held_words, unspaced=unspaced)
+    return agreed_letters(
+        [look.tokens for look in older],
+        new.tokens,
+        token_bytes,
+        unspaced=unspaced,
+        limit=min(end, most),
+    )
+
+
+def num_heard(new: Hypothesis, looks: Looks, token_bytes: TokenBytes, end: int) -> int:
+    """Leading tokens of a hypothesis about audio that was cut while somebody spoke, without what
+    the model made up to round it off: more words than the look before had there, or than can have
+    been said since. end: of the audio that was cut."""
+    for before in looks.last():
+        if before.language != new.language:
+            continue
+        unspaced = new.language in UNSPACED_LANGUAGES
+        heard = len(Letters.of(new.tokens, token_bytes, unspaced).text)
+        known = len(Letters.of(before.tokens, token_bytes, unspaced).text)
+        since = max(0, end - before.end) / SAMPLE_RATE
+        if heard > known + ROUNDED_OFF + LETTERS_PER_SECOND * since:
+            return agreed_letters(
+                [before.tokens], new.tokens, token_bytes, unspaced=unspaced, limit=len(new.tokens)
+            )
+    return len(new.tokens)
+
+
+def _behind(
+    heard: tuple[int, ...], said: tuple[int, ...], token_bytes: TokenBytes
+) -> tuple[int, ...]:
+    if heard[: len(said)] == said:
+        return heard[len(said) :]
+    letters = Letters.of(said, token_bytes).text
+    own = Letters.of(heard, token_bytes)
+    count = own.num_tokens(len(letters)) if own.text.startswith(letters) else None
+    return () if count is None else heard[count:]
 
 
 def _num_agreed(

@@ -170,6 +170,15 @@ class Deaf(Speech):
         return replace(result, tokens=(), logprobs=()) if front(request) else result
 
 
+class Weary(Speech):
+    """Hears nothing any more behind what was said before, after a while."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        is_late = len(request.samples) - front(request) > 2.2 * SAMPLE_RATE
+        return replace(result, tokens=(), logprobs=()) if front(request) and is_late else result
+
+
 class Stuck(Speech):
     """Repeats itself behind what was said before."""
 
@@ -216,6 +225,16 @@ def test_a_model_that_is_led_astray_hears_the_segment_by_itself(kind: type[Speec
     run = take_turn(second, earlier, language="en")
     assert run.finish().text == "c d"
     assert front(run.requests[-1]) == 0
+
+
+def test_a_segment_does_not_end_with_speech_that_has_no_text() -> None:
+    earlier = EarlierSpeech(LONGEST, KEPT, STEP)
+    first = Speech([" a", " b"], [(0.3, 0.7), (0.8, 1.2)])
+    take_turn(first, earlier, language="en").finish()
+    times = [(0.3 + 0.6 * i, 0.8 + 0.6 * i) for i in range(8)]
+    second = Weary([f" {letter}" for letter in "cdefghij"], times, first)
+    run = take_turn(second, earlier, language="en")
+    assert run.finish().text == "c d e f g h i j"
 
 
 # --- languages -----------------------------------------------------------------------------------

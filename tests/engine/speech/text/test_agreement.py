@@ -6,9 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lookhear.engine.speech.text.agreement import (
+    Letters,
+    agreed_letters,
     agreed_words,
     common_prefix,
     is_boundary,
+    is_punctuation,
     trim_loop,
 )
 
@@ -33,6 +36,31 @@ def test_agreement_is_a_common_prefix_of_whole_words(
     assert is_boundary(new, n, piece, unspaced)
     assert all(is_boundary(old, n, piece, unspaced) for old in older)
     assert agreed_words(older, new, piece, held_words=held + 1, unspaced=unspaced) <= n
+
+
+@given(st.lists(tokens, min_size=1, max_size=3), tokens, st.booleans())
+def test_same_letters_are_at_least_what_is_the_same(
+    older: list[list[int]], new: list[int], unspaced: bool
+) -> None:
+    def letters(ids: list[int]) -> str:
+        return Letters.of(ids, piece).text
+
+    same = agreed_words(older, new, piece, held_words=0, unspaced=unspaced)
+    n = agreed_letters(older, new, piece, unspaced=unspaced, limit=len(new))
+    while same and is_punctuation(piece(new[same - 1])):
+        same -= 1
+    assert same <= n <= len(new)
+    assert is_boundary(new, n, piece, unspaced)
+    assert all(letters(old).startswith(letters(new[:n])) for old in older)
+    assert agreed_letters(older, new, piece, unspaced=unspaced, limit=n) == n
+
+
+def test_letters_are_counted_by_whole_words() -> None:
+    old, new = ids(" on", ",", " six", "ty"), ids(" on", ".", " six")
+    assert agreed_letters([old], new, piece, limit=3) == 1
+    letters = Letters.of(old, piece)
+    assert letters.text == "onsixty"
+    assert [letters.num_tokens(n) for n in (0, 2, 5, 7)] == [0, 1, None, 4]
 
 
 def agreed(old: list[int], new: list[int], held: int = 0, *, unspaced: bool = False) -> int:

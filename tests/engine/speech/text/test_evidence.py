@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.engine.speech.text.evidence import Looks
+from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.speech.live_config import Evidence, LiveConfig
+from lookhear.engine.speech.text.evidence import Looks, num_heard, num_sure
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 
 
@@ -29,8 +33,67 @@ def test_all_since_a_position_and_the_one_before(steps: list[int], evidence: int
 
 def test_committed_tokens_are_no_part_of_a_look() -> None:
     looks = Looks()
-    looks.add(10, look(1), 0)
-    looks.commit(1)
-    assert looks.last()[0].tokens == (1,)
+    looks.add(10, heard(" In", " order"), 0)
+    looks.commit(heard(" In").tokens, piece)
+    assert [look.tokens for look in looks.last()] == [heard(" order").tokens]
     looks.clear()
     assert looks.last() == []
+
+
+def test_what_a_look_wrote_in_another_way_is_committed_too() -> None:
+    looks = Looks()
+    for number, words in enumerate([(",", " in", " order"), (" in", "-", " order"), (" out",)]):
+        looks.add(number, heard(*words), 0)
+    looks.commit(heard(".", " In").tokens, piece)
+    left = [heard(" order").tokens, heard("-", " order").tokens, ()]
+    assert [look.tokens for look in looks.since(0)] == left
+
+
+# --- words of the same letters -----------------------------------------------------------------
+
+WORDS = [" In", " in", " order", ".", ",", "-", " out", " to", " work", " sure", " that", " nobody"]
+CONFIG = LiveConfig(evidence=(Evidence(-math.inf, 30),), letters=60)
+
+
+def piece(token: int) -> bytes:
+    return WORDS[token].encode()
+
+
+def heard(*words: str) -> Hypothesis:
+    tokens = tuple(WORDS.index(word) for word in words)
+    return Hypothesis(tokens=tokens, logprobs=(0.0,) * len(tokens))
+
+
+def sure(*looks: Hypothesis) -> int:
+    """Of the last one; each heard 10 samples more than the one before."""
+    *before, new = looks
+    older, end = Looks(), 10 * len(looks)
+    for number, look in enumerate(before, 1):
+        older.add(10 * number, look, end - CONFIG.oldest_look)
+    most = len(new.tokens)
+    return num_sure(new, older, CONFIG, piece, end=end, is_quiet=False, most=most)
+
+
+def test_signs_that_change_hold_nothing_up_for_ever() -> None:
+    one, other = heard(".", " In", " order", " to"), heard(" in", " order", " to")
+    flapping = [one, other] * 3
+    assert sure(*flapping) == 0  # for as long as letters have to be the same
+    assert sure(*flapping, one) == 3  # "to" is held back
+    assert sure(*flapping, other) == 2
+    assert sure(*[one] * 4) == 3  # alike in all
+
+
+def test_other_letters_are_waited_for() -> None:
+    one, other = heard(" in", " order", " to"), heard(" in", " work", " to")
+    assert sure(*[one, other] * 3, one) == 1
+
+
+def test_a_cut_commits_no_more_than_was_heard_beyond_it() -> None:
+    looks = Looks()
+    made_up = heard(" in", " order", " to", " sure", " that", " nobody")
+    assert num_heard(made_up, looks, piece, 10) == 6  # nothing says otherwise
+    looks.add(10, heard(" In", " order", "."), 0)
+    assert num_heard(made_up, looks, piece, 5) == 2
+    assert num_heard(heard(" in", " order", " to"), looks, piece, 10) == 3
+    assert num_heard(heard(" out"), looks, piece, 10) == 1
+    assert num_heard(made_up, looks, piece, 10 + SAMPLE_RATE) == 6  # there was time to say it
