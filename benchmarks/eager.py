@@ -6,16 +6,21 @@ questions about it, by turns with eager answers and without. With --resumed a pa
 stands within each question, so that an answer is begun there which has to be thrown away. Reports
 seconds from the end of the turn, as the client is told it, to the first text of the answer, and
 from the last word; and what was seen that should not have been.
+
+The demo model answers within milliseconds, so there is little to win. --grown puts one in its place
+of the size of a Qwen3 and with random weights: what it says means nothing, only when it does.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import io
 import json
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,11 +40,28 @@ from lookhear.bench.measures.metrics import summary
 from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.commands.private_server import ServerProcess
 from lookhear.media.audio.decode import decode_file
+from tools.random_checkpoints.qwen3_vl import build_grown_qwen3_vl
 
 RECORDINGS = Path(__file__).parent.parent / "tests" / "data"
+DEMO = Path(__file__).parent.parent / "tools/demo/lookhear_demo/qwen3_vl"
 RATE = 16000
 CHUNK = 320  # samples: 20 ms, as browsers send them
 TURNS = 10  # of a session
+ANSWER_TOKENS = 16
+HIDDEN = {"0.6B": 1024, "1.7B": 2048}  # of the text models of Qwen3
+
+
+def grown(size: str) -> dict[str, int]:
+    """That text model, but for its vocabulary and the size of its heads."""
+    return {
+        "hidden_size": HIDDEN[size],
+        "intermediate_size": 3 * HIDDEN[size],
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+    }
+
+
 PATIENCE = 30.0  # seconds without an answer that make a turn a failure
 Pcm = NDArray[np.int16]
 Json = dict[str, Any]
@@ -113,6 +135,7 @@ class Speaker:
             "type": "realtime",
             "audio": {"input": {"format": {"type": "audio/pcm", "rate": RATE}}},
             "lookhear": {"eager": eager},
+            "max_output_tokens": ANSWER_TOKENS,
         }
         self._send({"type": "session.update", "session": session})
         picture = Image.new("RGB", (160, 120), "white")
@@ -180,7 +203,7 @@ class Speaker:
 
 def talk(port: int, asked: Sequence[Question], eager: bool, pauses: Sequence[float]) -> Seen:
     """One session."""
-    with connect(f"ws://127.0.0.1:{port}/v1/realtime?model=demo-qwen3-vl") as socket:
+    with connect(f"ws://127.0.0.1:{port}/v1/realtime?model=answers") as socket:
         speaker = Speaker(socket, eager)
         for question, pause in zip(asked, pauses, strict=True):
             speaker.ask(question, pause)
@@ -202,13 +225,21 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--turns", type=int, default=100, help="of each of the two conditions")
     parser.add_argument("--speakers", type=int, default=1, help="at once")
     parser.add_argument("--resumed", action="store_true", help="a pause within each question")
+    parser.add_argument("--grown", choices=HIDDEN, help="a model of this size answers")
     parser.add_argument("--seed", type=int, default=1)
     add_file_arguments(parser)
     options = parser.parse_args(argv)
     about = machine.describe(["benchmarks.eager", *argv])
     found = {True: Seen(), False: Seen()}
-    models = ["--model", "demo-qwen3-asr", "--model", "demo-qwen3-vl"]
-    with ServerProcess(0, models) as server, ThreadPoolExecutor(options.speakers) as pool:
+    with contextlib.ExitStack() as stack:
+        answering = "demo-qwen3-vl"
+        if options.grown:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "grown"
+            build_grown_qwen3_vl(folder, DEMO, **grown(options.grown))
+            answering = str(folder)
+        models = ["--model", "demo-qwen3-asr", "--model", f"answers={answering}"]
+        server = stack.enter_context(ServerProcess(0, models))
+        pool = stack.enter_context(ThreadPoolExecutor(options.speakers))
         jobs = [
             (eager, pool.submit(talk, server.port, asked, eager, pauses))
             for asked, pauses in sessions(options)

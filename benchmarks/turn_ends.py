@@ -3,7 +3,8 @@
 Recordings of people; between their words, but not behind a sentence, stands a pause of 0.3 to
 1.5 s. A turn that ends in such a pause is wrongly ended. Behind the last word it is silent for
 long: how soon is that found? By server VAD and by semantic VAD of each eagerness, in process on the
-audio's own clock, so that neither depends on the machine. With --model the words join in.
+audio's own clock, so that neither depends on the machine. With --model the words join in. Of
+people's recordings only the text is known: --places names a model that says where its words are.
 
 Weights and thresholds were chosen on English: other languages tell how well they hold.
 """
@@ -24,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.in_process.simulation import Simulation
+from benchmarks.turn_places import heard, known, quiet_places
 from lookhear.bench import machine
 from lookhear.bench.measures import metrics
 from lookhear.bench.measures.trace import RATE, Trace
@@ -39,14 +41,13 @@ from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import Event, Message, ModelCard
 from lookhear.gateway.realtime.patience import Eagerness
 from lookhear.gateway.services.turn_model import AUTO, downloaded
+from lookhear.media.voice.silero import SileroModel
 from lookhear.media.voice.smart_turn import SmartTurn
 
 PAUSES = (0.3, 1.5)  # seconds
 MOST_PAUSES = 2  # of a recording
 LEAD, TAIL = 0.3, 4.5  # seconds without speech, in front and behind
-SEARCH = 0.15  # seconds around an estimated boundary of words: where it is quietest is the cut
 LEAST_NOISE = 1e-3  # of full scale
-SENTENCE_ENDS = (".", "?", "!", ":", ";")
 EAGERNESSES: tuple[Eagerness, ...] = ("low", "auto", "high")
 Pcm = NDArray[np.int16]
 
@@ -91,27 +92,22 @@ class Metered(SmartTurn):
         return found
 
 
-def prompt(session: Session, draw: np.random.Generator, *, held_out: bool) -> Prompt:
-    """The recording with pauses in it. They sound as its quietest tenth does."""
+def prompt(
+    session: Session, inner: Sequence[float], draw: np.random.Generator, *, held_out: bool
+) -> Prompt:
+    """The recording with pauses in it, at some of these places. They sound as its quietest tenth
+    does."""
     wave = session.pcm.astype(np.float32) / 32768.0
     end = speech(wave, RATE)[-1][1]
     wave = wave[: round((end + 0.1) * RATE)]
-    inner = [
-        (one.end + other.start) / 2
-        for one, other in zip(session.words, session.words[1:], strict=False)
-        if not one.word.rstrip("\"')").endswith(SENTENCE_ENDS)
-    ]
-    count = min(MOST_PAUSES, len(inner) // 3)
+    count = min(MOST_PAUSES, len(inner) // 2)
     places = sorted(draw.choice(inner, size=count, replace=False)) if count else []
     pieces, pauses = [np.zeros(round(LEAD * RATE), np.float32)], []
     done, shift = 0, LEAD
     for place in places:
-        low = max(round((place - SEARCH) * RATE), done + RATE // 5)
-        high = min(round((place + SEARCH) * RATE), len(wave) - RATE // 5)
-        if low >= high:
+        cut = round(place * RATE)
+        if not done + RATE // 5 <= cut <= len(wave) - RATE // 5:
             continue
-        loudness = np.convolve(wave[low:high] ** 2, np.ones(RATE // 50), mode="same")
-        cut = low + int(loudness.argmin())
         seconds = float(draw.uniform(*PAUSES))
         pieces += [wave[done:cut], np.zeros(round(seconds * RATE), np.float32)]
         pauses.append((cut / RATE + shift, cut / RATE + shift + seconds))
@@ -125,15 +121,25 @@ def prompt(session: Session, draw: np.random.Generator, *, held_out: bool) -> Pr
     return Prompt(session.name, session.language, pcm, tuple(pauses), end + shift, held_out)
 
 
-def prompts(folder: Path, limit: int | None, seed: int) -> list[Prompt]:
-    """Every other one, within its language, is held out."""
+def prompts(
+    folder: Path, limit: int | None, seed: int, language: str | None, places: str | None
+) -> list[Prompt]:
+    """Of one language, or of all. Every other one is held out. places: a model's name, see
+    `main`."""
     found: list[Prompt] = []
     seen: dict[str, int] = {}
+    gaps = known
+    if places is not None:
+        built, voice = build_core(EngineConfig(model=places, threads=1), quiet), SileroModel()
+        gaps = partial(heard, core=built.core, card=built.card, voice=voice)
     for number, session in enumerate(held_out_sessions(folder)):
+        if language not in (None, session.language):
+            continue
         count = seen[session.language] = seen.get(session.language, 0) + 1
         if limit is None or count <= limit:
             draw = np.random.default_rng([seed, number])
-            found.append(prompt(session, draw, held_out=count % 2 == 0))
+            inner = quiet_places(session, gaps(session))
+            found.append(prompt(session, inner, draw, held_out=count % 2 == 0))
     return found
 
 
@@ -214,6 +220,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--turn-model", default=AUTO, metavar="auto|FILE")
     parser.add_argument("--model", default=None, help="whose words join in (default: none's)")
     parser.add_argument("--data", type=Path, default=HUMAN, help="recordings (default: people's)")
+    parser.add_argument("--places", default=None, help="the model that says where words are")
     parser.add_argument("--lang", default=None, help="of the recordings, alone")
     parser.add_argument("--eagerness", choices=EAGERNESSES, nargs="*", default=EAGERNESSES)
     parser.add_argument("--limit", type=int, default=None, help="recordings per language")
@@ -224,8 +231,7 @@ def main(argv: list[str]) -> int:
     about = machine.describe(["benchmarks.turn_ends", *argv])
     path = downloaded() if options.turn_model == AUTO else Path(options.turn_model)
     model = Metered(path)
-    said = prompts(options.data, options.limit, options.seed)
-    said = [one for one in said if options.lang in (None, one.language)]
+    said = prompts(options.data, options.limit, options.seed, options.lang, options.places)
     if options.model is None:
         card = replace(build_core(EngineConfig(model="demo-whisper"), quiet).card, id="none")
         core: EngineCore = Deaf()  # type: ignore[assignment]

@@ -164,6 +164,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--turn-model", default=AUTO, metavar="auto|FILE")
     parser.add_argument("--model", default=None, help="whose words are looked at (default: none)")
     parser.add_argument("--data", type=Path, default=HUMAN, help="recordings (default: people's)")
+    parser.add_argument("--places", default=None, help="the model that says where words are")
     parser.add_argument("--lang", default=None, help="of the recordings, alone")
     parser.add_argument("--limit", type=int, default=None, help="recordings per language")
     parser.add_argument("--seed", type=int, default=0)
@@ -172,8 +173,7 @@ def main(argv: list[str]) -> int:
     about = machine.describe(["benchmarks.turn_evidence", *argv])
     path = downloaded() if options.turn_model == AUTO else Path(options.turn_model)
     voice, model = SileroModel(), SmartTurn(path)
-    said = prompts(options.data, options.limit, options.seed)
-    said = [one for one in said if options.lang in (None, one.language)]
+    said = prompts(options.data, options.limit, options.seed, options.lang, options.places)
     built = None
     if options.model is not None:
         built = build_core(EngineConfig(model=options.model, threads=1), quiet)

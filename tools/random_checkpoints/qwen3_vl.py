@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,17 @@ def build_served_qwen3_vl(folder: Path, *, seed: int = 0, **vision: Any) -> Any:
     for name in ("preprocessor_config.json", "video_preprocessor_config.json"):
         (folder / name).write_text(json.dumps(PIXELS), encoding="utf-8")
     return model
+
+
+def build_grown_qwen3_vl(folder: Path, small: Path, *, seed: int = 0, **text: Any) -> None:
+    """As `small`, a folder that can be served, but with random weights and another size of its text
+    model: so long a real one would take, with short prompts. text: differences."""
+    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+    config: Any = Qwen3VLConfig.from_pretrained(small)
+    for name, value in text.items():
+        setattr(config.text_config, name, value)
+    config.vision_config.out_hidden_size = config.text_config.hidden_size
+    shutil.copytree(small, folder, ignore=shutil.ignore_patterns("*.safetensors", "config.json"))
+    model: Any = Qwen3VLForConditionalGeneration(config)
+    save_model(model.half(), folder, seed)
