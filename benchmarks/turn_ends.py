@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.in_process.simulation import Simulation
-from benchmarks.turn_places import heard, known, quiet_places
+from benchmarks.in_process.turn_places import heard, known, quiet_places
 from lookhear.bench import machine
 from lookhear.bench.measures import metrics
 from lookhear.bench.measures.trace import RATE, Trace

@@ -31,7 +31,7 @@ from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import Event, Message, ModelCard, TextProvisional
 from lookhear.gateway.realtime.listening.turn import HEARD
-from lookhear.gateway.realtime.open_words import is_open
+from lookhear.gateway.realtime.open_words import sentence_end
 from lookhear.gateway.realtime.patience import log_odds
 from lookhear.gateway.services.turn_model import AUTO, downloaded
 from lookhear.media.audio.resample import resample
@@ -119,7 +119,7 @@ def add_words(said: Prompt, silences: list[Json], core: EngineCore, card: ModelC
         wanted = silence["turn_sample"] + HEARD
         heard = [guess for guess in overheard.guesses if guess.heard >= wanted]
         if heard:
-            silence["ended"] = 0.0 if is_open(heard[0].text) else round(heard[0].ended, 4)
+            silence["ended"] = round(sentence_end(heard[0].text, heard[0].ended), 4)
             silence["text"] = heard[0].text
 
 

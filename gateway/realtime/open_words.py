@@ -4,6 +4,9 @@ languages that do not leave them stranded.
 Whisper puts a full stop behind whatever the audio stops at, also behind "Please enter your". One
 list for all languages, since that of a turn is seldom known before its end: so it lacks what ends
 sentences in one of them (English "to" and "do", German "an" and "du", Spanish "uno").
+
+It also puts an exclamation mark behind what it does not understand, such as the first half of a
+word: "¡Para, amor!" of "Por el momento".
 """
 
 from __future__ import annotations
@@ -22,6 +25,15 @@ _ENDS = "as com da do du na sa tu"  # sentences, in another language than theirs
 OPEN_WORDS = frozenset(
     " ".join((_ENGLISH, _SPANISH, _FRENCH, _GERMAN, _ITALIAN, _PORTUGUESE)).split()
 ) - frozenset(_ENDS.split())
+
+EXCLAIMED = 0.5  # how probably a sentence ends behind such a mark, at most: it tells nothing
+
+
+def sentence_end(text: str, ended: float) -> float:
+    """How probably a sentence ends behind the text. ended: by the sign that a model put there."""
+    if is_open(text):
+        return 0.0
+    return min(ended, EXCLAIMED) if text.rstrip().endswith(("!", "！")) else ended
 
 
 def is_open(text: str) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.turn_places import MOMENT, SEARCH, heard, known, quiet_places
+from benchmarks.in_process.turn_places import MOMENT, SEARCH, heard, known, quiet_places
 from lookhear.bench.measures.trace import RATE, SpokenWord
 from lookhear.bench.recordings.session import Session
 from lookhear.engine.messages import Event, FileTranscribed, Message, ModelCard, Word

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lookhear.gateway.realtime.listening.turn import Turn
-from lookhear.gateway.realtime.open_words import is_open
+from lookhear.gateway.realtime.open_words import sentence_end
 from lookhear.gateway.realtime.patience import (
     FIRST_PAUSE_MS,
     MAX_LAG,
@@ -62,7 +62,7 @@ class Pauses:
         """How probably a sentence ends behind them; None: not known yet, or not by this model."""
         if not self._signs.are_written or not turn.is_heard(voiced_until):
             return None
-        return 0.0 if is_open(turn.hypothesis) else turn.ended
+        return sentence_end(turn.hypothesis, turn.ended)
 
 
 def _is_heard_out(turn: Turn) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lookhear.gateway.realtime.open_words import OPEN_WORDS, is_open
+from lookhear.gateway.realtime.open_words import OPEN_WORDS, is_open, sentence_end
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,22 @@ def test_what_breaks_off(text: str) -> None:
 )
 def test_what_may_be_all(text: str) -> None:
     assert not is_open(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "ended", "counts"),
+    [
+        ("Pulse uno.", 0.9, 0.9),
+        ("Por favor, ingrese su.", 0.9, 0.0),
+        ("¡Clave!", 0.97, 0.5),
+        ("¡Clave! ", 0.3, 0.3),
+        ("停！", 0.9, 0.5),
+        ("Stop! Go on.", 0.8, 0.8),
+        ("", 0.1, 0.1),
+    ],
+)
+def test_what_the_sign_behind_it_is_worth(text: str, ended: float, counts: float) -> None:
+    assert sentence_end(text, ended) == counts
 
 
 def test_words_are_in_small_letters_and_without_signs() -> None:

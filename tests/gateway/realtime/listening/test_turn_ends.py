@@ -81,6 +81,12 @@ def test_an_open_phrase_is_none_whatever_sign_is_behind_it() -> None:
     assert pauses(listening(), 0.97, words=0.9, text="Please enter yours.") == ["ended"]
 
 
+def test_an_exclamation_mark_leaves_it_to_the_sound() -> None:
+    assert pauses(listening(), 0.5, words=0.98, text="¡Clave!") == []
+    assert pauses(listening(), 0.97, words=0.98, text="¡Clave!") == ["ended"]
+    assert pauses(listening(), 0.5, words=0.98, text="Clave.") == ["ended"]
+
+
 def test_what_is_in_doubt_waits() -> None:
     assert pauses(listening(), 0.5) == []
     assert pauses(listening(), 0.5, 1400) == ["ended"]
