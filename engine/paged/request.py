@@ -204,7 +204,8 @@ class PagedSequence(RequestProgress[PagedRequest]):
         """What it could be fed next."""
         if self._prompt_demand is not None:
             return self._prompt_demand
-        waiting = self.is_waiting or self._is_held
+        # A guess stands behind all that was sampled, so that is read first.
+        waiting = self.is_waiting or self._is_held or (self.is_drafted and self.unread > 0)
         known = len(self.context) + self.unread - self.fed
         if self.phase is Phase.DECODE and known == 1 and not self._guess:
             return HELD if waiting else ONE_MORE
