@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from lookhear.engine.core.request import Cost, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.engine.speech.recognizer import Stretch, max_answer
 from lookhear.engine.speech.text.hypothesis import Hypothesis
-from lookhear.engine.speech.text.sentences import is_sentence
+from lookhear.engine.speech.text.sentences import is_closing, is_sentence
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.request import Settled, WhisperRequest
 
@@ -175,9 +175,24 @@ class WhisperRecognizer:
         languages = {code: p for code, p in heard.items() if code is not None}
         start = stretch.start - stretch.before.num_samples
         heard_all = Hypothesis.of(result, len(self._prefix(stretch)), start, language)
+        heard_all = heard_all.without(self._marks(is_first=not stretch.committed))
         if stretch.before.segments:  # whose language would be heard, too
-            return heard_all.without(self._is_stamp)
+            return heard_all
         return replace(heard_all, languages=languages)
+
+    def _marks(self, *, is_first: bool) -> Callable[[int], bool]:
+        """What is no text of a segment: times, and in front of its first word the full stop of the
+        segment before. Committed as its own, that makes the model believe that all was said."""
+        in_front = is_first
+
+        def is_mark(token: int) -> bool:
+            nonlocal in_front
+            if self._is_stamp(token):
+                return True
+            in_front = in_front and is_closing(self._prompter.token_bytes(token))
+            return in_front
+
+        return is_mark
 
     def _is_stamp(self, token: int) -> bool:
         return self._prompter.timestamp_seconds(token) is not None

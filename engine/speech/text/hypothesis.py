@@ -102,23 +102,18 @@ class Hypothesis:
         )
 
     def without(self, is_mark: Callable[[int], bool]) -> Hypothesis:
-        """The text alone; what is no text becomes `marks`."""
-        text = [i for i, token in enumerate(self.tokens) if not is_mark(token)]
-        if len(text) == len(self.tokens):
+        """The text alone; what is no text becomes `marks`. is_mark: of a token, asked in order."""
+        flags = [is_mark(token) for token in self.tokens]
+        if not any(flags):
             return self
-        marks = []
-        count = 0
-        for token in self.tokens:
-            if is_mark(token):
-                marks.append((count, token))
-            else:
-                count += 1
+        text = [i for i, flag in enumerate(flags) if not flag]
+        marks = [(i, token) for i, token in enumerate(self.tokens) if flags[i]]
         return replace(
             self,
             tokens=tuple(self.tokens[i] for i in text),
             logprobs=tuple(self.logprobs[i] for i in text),
             spans=tuple(self.spans[i] for i in text) if self.spans else (),
-            marks=tuple(marks),
+            marks=tuple((i - n, token) for n, (i, token) in enumerate(marks)),
         )
 
     @property

@@ -9,6 +9,7 @@ from lookhear.engine.speech.text.words import group_words
 
 CLOSING = "\"'”’)]}»"
 ENDS = ".!?。！？…"
+PAUSES = ",;:，；：、"
 TRAILING = ("...", "…")
 TAIL = 12  # tokens that surely hold the last word
 LONGEST_ABBREVIATION = 3  # letters: "Mr.", "U.S." begin with a capital and end no sentence
@@ -58,6 +59,12 @@ def without_signs(tokens: Sequence[int], token_bytes: Callable[[int], bytes]) ->
             break
         count -= 1
     return count
+
+
+def is_closing(data: bytes) -> bool:
+    """Whether a token is nothing but signs that belong behind a word."""
+    text = data.decode("utf-8", errors="replace").strip()
+    return bool(text) and not text.strip(ENDS + PAUSES)
 
 
 def ends_sentence(word: str) -> bool:

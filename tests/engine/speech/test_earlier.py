@@ -179,6 +179,21 @@ class Weary(Speech):
         return replace(result, tokens=(), logprobs=()) if front(request) and is_late else result
 
 
+class Tidy(Speech):
+    """Ends the sentence before with a full stop first, and takes that for all there was to say."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        sign = self.first + len(self.words) - 1
+        assert self.words[-1] == "."
+        tokens = tuple(token for token in result.tokens if token != sign)
+        if sign in request.prefix:
+            tokens = ()
+        elif front(request) and self.first not in request.prefix:
+            tokens = (sign, *tokens)
+        return replace(result, tokens=tokens, logprobs=(-0.1,) * len(tokens))
+
+
 class Stuck(Speech):
     """Repeats itself behind what was said before."""
 
@@ -235,6 +250,16 @@ def test_a_segment_does_not_end_with_speech_that_has_no_text() -> None:
     second = Weary([f" {letter}" for letter in "cdefghij"], times, first)
     run = take_turn(second, earlier, language="en")
     assert run.finish().text == "c d e f g h i j"
+
+
+def test_a_full_stop_that_comes_first_belongs_to_what_was_said_before() -> None:
+    earlier = EarlierSpeech(LONGEST, KEPT, STEP)
+    first = Speech([" a", " b"], [(0.3, 0.7), (0.8, 1.2)])
+    take_turn(first, earlier, language="en").finish()
+    times = [*((0.3 + 0.6 * i, 0.8 + 0.6 * i) for i in range(5)), (3.3, 3.4)]
+    run = take_turn(Tidy([" c", " d", " e", " f", " g", "."], times, first), earlier, language="en")
+    assert run.finish().text == "c d e f g"
+    assert not any(text.startswith(".") for text in run.provisional)
 
 
 # --- languages -----------------------------------------------------------------------------------
