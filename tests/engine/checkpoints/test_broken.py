@@ -82,6 +82,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: change_config(folder, architectures=["LlamaForCausalLM"]),
         r"config\.json: architectures: expected one of WhisperForConditionalGeneration, "
         r"Qwen3ForCausalLM, Qwen3ASRForConditionalGeneration, Qwen3VLForConditionalGeneration, "
+        r"Nemotron3DiarizationForAudioFrameClassification, "
         r"got LlamaForCausalLM",
     ),
     "no tokenizer": (remove("vocab.json"), r"tokenizer\.json"),
