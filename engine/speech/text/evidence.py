@@ -44,7 +44,7 @@ class Looks:
         """These are committed text now. A look that wrote them in another way loses what has the
         same letters; one that heard something else has nothing more to say."""
         self._looks = [
-            Look(look.end, _behind(look.tokens, tuple(tokens), token_bytes), look.language)
+            Look(look.end, _behind(look, tuple(tokens), token_bytes), look.language)
             for look in self._looks
         ]
 
@@ -141,13 +141,13 @@ def num_heard(new: Hypothesis, looks: Looks, token_bytes: TokenBytes, end: int) 
     return len(new.tokens)
 
 
-def _behind(
-    heard: tuple[int, ...], said: tuple[int, ...], token_bytes: TokenBytes
-) -> tuple[int, ...]:
+def _behind(look: Look, said: tuple[int, ...], token_bytes: TokenBytes) -> tuple[int, ...]:
+    """What a look heard behind committed tokens; nothing, if it heard something else there."""
+    heard = look.tokens
     if heard[: len(said)] == said:
         return heard[len(said) :]
     letters = Letters.of(said, token_bytes).text
-    own = Letters.of(heard, token_bytes)
+    own = Letters.of(heard, token_bytes, look.language in UNSPACED_LANGUAGES)
     count = own.num_tokens(len(letters)) if own.text.startswith(letters) else None
     return () if count is None else heard[count:]
 

@@ -49,6 +49,19 @@ def test_what_a_look_wrote_in_another_way_is_committed_too() -> None:
     assert [look.tokens for look in looks.since(0)] == left
 
 
+def test_where_words_have_no_blanks_between_them_any_character_may_end_one() -> None:
+    pieces = ["今日", "は", "、", "雨"]
+
+    def spelt(token: int) -> bytes:
+        return pieces[token].encode()
+
+    for language, left in (("ja", (3,)), ("en", ())):
+        looks = Looks()
+        looks.add(10, Hypothesis((0, 1, 3), (0.0,) * 3, language=language), 0)
+        looks.commit((0, 2, 1), spelt)
+        assert looks.last()[0].tokens == left
+
+
 # --- words of the same letters -----------------------------------------------------------------
 
 WORDS = [" In", " in", " order", ".", ",", "-", " out", " to", " work", " sure", " that", " nobody"]
