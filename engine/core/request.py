@@ -135,6 +135,11 @@ class GeneratedTokens:
     num_passes: int = 0
     stop: StopReason | None = None
 
+    @property
+    def room(self) -> int:
+        """For a guess; behind it there is a place for another token."""
+        return self.max_tokens - len(self.tokens) - 1
+
     def take(
         self,
         sampled: Sequence[int],

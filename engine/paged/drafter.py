@@ -48,7 +48,7 @@ class Progress:
         guessed, accepted = sequence.num_guessed, sequence.generated.num_accepted
         self.pace.learn(guessed - self.guessed, accepted - self.accepted)
         self.guessed, self.accepted = guessed, accepted
-        return max(0, min(self.pace.length(rows), sequence.room))
+        return max(0, min(self.pace.length(rows), sequence.generated.room))
 
 
 @dataclass(frozen=True, slots=True)

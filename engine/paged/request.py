@@ -177,11 +177,6 @@ class PagedSequence(RequestProgress[PagedRequest]):
         return len(self.request.draft) + self.num_guessed
 
     @property
-    def room(self) -> int:
-        """For a guess; behind it there is a place for another token."""
-        return self.generated.max_tokens - len(self.generated.tokens) - 1
-
-    @property
     def may_guess(self) -> bool:
         """Whether what comes next may be guessed: all that was launched for it has been read."""
         at_end = not (self.unread or self._depends) and len(self.context) - self.fed == 1
@@ -190,7 +185,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
     def guess(self, tokens: Sequence[int]) -> None:
         """What may come next; up to what surely does not."""
         assert self.may_guess
-        guess = tuple(tokens[: self.room])
+        guess = tuple(tokens[: self.generated.room])
         end = next((i for i, t in enumerate(guess) if t in self.generated.end_tokens), len(guess))
         if self.matcher is not None:
             end = min(end, self.matcher.allowed(guess[:end]))

@@ -66,7 +66,7 @@ class WhisperDrafter:
             guessed, accepted = large.num_guessed, large.generated.num_accepted
             owner.pace.learn(guessed - owner.guessed, accepted - owner.accepted)
             owner.guessed, owner.accepted = guessed, accepted
-            most = min(owner.pace.length(len(sequences)), large.room)
+            most = min(owner.pace.length(len(sequences)), large.generated.room)
             small = self._smalls.get(large.key)
             if most <= 0 or (small is None and not self._pays(owner, len(sequences))):
                 continue

@@ -183,11 +183,6 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         return len(self.request.draft) + self.num_guessed
 
     @property
-    def room(self) -> int:
-        """For a guess; behind it there is a place for another token."""
-        return self.generated.max_tokens - len(self.generated.tokens) - 1
-
-    @property
     def may_guess(self) -> bool:
         """Whether what comes next may be guessed: greedy text of a file, all of which was read."""
         request, is_read = self.request, not (self.unread or self._depends)
@@ -196,7 +191,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
 
     def guess(self, tokens: Sequence[int]) -> None:
         """What may come next, to be verified in the next step."""
-        self._guess = tuple(tokens[: max(0, self.room)])
+        self._guess = tuple(tokens[: max(0, self.generated.room)])
         self.num_guessed += len(self._guess)
         if self._guess:
             self.phase = Phase.PREFILL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,19 @@ from lookhear.engine.messages import (
     StartAnswer,
     TextPart,
 )
+from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
+
+WIDE = 4096  # tokens of context
+
+
+def build_wide(folder: Path) -> Path:
+    """A Qwen3-VL of random weights with room for the longest answers. Returns the folder."""
+    build_served_qwen3_vl(folder)
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    config["text_config"]["max_position_embeddings"] = WIDE
+    path.write_text(json.dumps(config))
+    return folder
 
 
 def make_core(folder: Path, **changes: object) -> EngineCore:

@@ -14,12 +14,21 @@ from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import AnswerCompleted, AnswerText, Event, StartAnswer
 from lookhear.engine.paged.runner import PagedRunner
-from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, text, user
+from tests.engine.chat.asking import (
+    ask,
+    build_wide,
+    hold,
+    image,
+    make_core,
+    outcome,
+    rest,
+    text,
+    user,
+)
 from tests.engine.sampling.schemas import SCHEMAS
 from tools.random_checkpoints.qwen3 import build_random_qwen3
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 
-WIDE = 4096  # tokens of context
 FORM = {
     "type": "object",
     "properties": {
@@ -34,13 +43,7 @@ FORM = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("vl")
-    build_served_qwen3_vl(folder)
-    path = folder / "config.json"
-    config = json.loads(path.read_text())
-    config["text_config"]["max_position_embeddings"] = WIDE
-    path.write_text(json.dumps(config))
-    return folder
+    return build_wide(tmp_path_factory.mktemp("vl"))
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,20 @@ from hypothesis import strategies as st
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import AnswerCompleted, AnswerFailed, AnswerText, Event
 from lookhear.engine.sampling.grammar import GrammarMatcher
-from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, text, user
+from tests.engine.chat.asking import (
+    ask,
+    build_wide,
+    hold,
+    image,
+    make_core,
+    outcome,
+    rest,
+    text,
+    user,
+)
 from tests.engine.sampling.schemas import SCHEMAS, Schema, keeps_to
 from tools.random_checkpoints.qwen3 import END_TOKENS, build_random_qwen3, write_qwen_tokenizer
-from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 
-WIDE = 4096  # tokens of context: for the longest answers
 FORM = {
     "type": "object",
     "properties": {
@@ -34,13 +42,7 @@ FORM = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("vl")
-    build_served_qwen3_vl(folder)
-    path = folder / "config.json"
-    config = json.loads(path.read_text())
-    config["text_config"]["max_position_embeddings"] = WIDE
-    path.write_text(json.dumps(config))
-    return folder
+    return build_wide(tmp_path_factory.mktemp("vl"))
 
 
 @pytest.fixture(scope="module", params=[0, 1], ids=["overlap 0", "overlap 1"])
