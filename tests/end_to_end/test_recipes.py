@@ -125,6 +125,10 @@ NOT_RUN = {  # here
     "lookhear serve --config lookhear.yaml": "by tests/gateway/commands, with files of their own",
     "lookhear listen": "needs a microphone",
     "lookhear serve --model Qwen/Qwen3-ASR-0.6B --device cuda": "needs a model hub and a GPU",
+    "lookhear serve --model Qwen/Qwen3-8B --draft Qwen/Qwen3-0.6B": "needs a model hub",
+    "lookhear serve --model openai/whisper-base --model nvidia/Nemotron-3-Diarization": (
+        "needs a model hub"
+    ),
 }
 
 
