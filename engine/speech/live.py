@@ -6,8 +6,6 @@ as forced prefix, the last hypothesis as draft) -> `Result` -> agreed words are 
 was said before it stands in front of its audio (`EarlierSpeech`), or its text is the prompt. Pure:
 no clock (time is counted in samples), no sockets, no tensors.
 
-How a checkpoint is asked, and what its answer means, is the `Recognizer`'s business.
-
                  segment_start        tick_end       voiced_until      received
     |--- closed -----|------ heard -------|---- new speech ---|-- silence --|
 
@@ -88,6 +86,7 @@ class LiveTurn:
         self._told_start = resume.start  # as the last state has it
         self._said: list[SaidSegment] = []  # not told yet
         self._is_alone = resume.is_alone  # the segment is heard without what came before it
+        self._num_lost = config.most_lost if resume.is_alone else 0  # looks that this did harm to
         self._shared = SharedBeginning()
         self._text = TurnText(session, turn, settings, recognizer, resume)
         # From _segment_start on. Speech that begins with the very first frame is misheard; silence
@@ -234,9 +233,10 @@ class LiveTurn:
             self._check_language(new, tick)
             return [*self.settle(), *self._provisional()]
         if tick.stretch.before.segments and self._is_lost(new, tick.stretch, result.stop):
+            self._num_lost += 1
             self._is_alone = True
-            self._looks.clear()
-            return []  # the next tick hears the same by itself
+            return []  # the same is heard by itself
+        self._is_alone = self._num_lost >= self._config.most_lost
         self._tick_end, self._hypothesis = tick.end, new
         self._language.add(new, tick.end - self.segment_start)
         if tick.is_cut:
@@ -329,7 +329,7 @@ class LiveTurn:
 
     def _leave(self) -> None:
         """The segment, said for good, to those that follow."""
-        self._is_alone = False
+        self._num_lost, self._is_alone = 0, False
         if not self._earlier.is_kept:
             return
         lead, start = self._config.lead_in, self.segment_start - self._config.lead_in
@@ -379,7 +379,7 @@ class LiveTurn:
             closed=list(self._closed),
             heard=dict(self._language.heard),
             language_checks=self._language.checks,
-            is_alone=self._is_alone,
+            is_alone=self._num_lost >= self._config.most_lost,
             said=self._said,
             num_earlier=self._earlier.num_segments,
             belief=self._language.belief() if self.is_done else None,

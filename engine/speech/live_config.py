@@ -59,8 +59,10 @@ class LiveConfig:
     # Audio of a segment after which, where nobody told the language, a turn that has others before
     # it is heard by itself again, for its language alone.
     language_checks: tuple[int, ...] = (SAMPLE_RATE, SAMPLE_RATE * 2)
-    # Speech of a segment from which on one look is enough to see that it is better heard by itself.
+    # Speech of a segment from which on a look is better repeated by itself, if what was said before
+    # did it harm.
     stray: int = SAMPLE_RATE * 3 // 2
+    most_lost: int = 2  # such looks, from which on all others of the segment are, too
     max_samples: int = SAMPLE_RATE * 3600  # longest turn or file, for whoever feeds it
     draft: bool = True  # whether the last hypothesis is verified in one pass
 

@@ -19,6 +19,14 @@ SURE = 0.8
 Heard = Mapping[str, float]  # log-probability of each language, of some audio alone
 
 
+def probabilities(scores: Heard) -> dict[str, float]:
+    """Of log-odds."""
+    largest = max(scores.values())
+    odds = {code: math.exp(score - largest) for code, score in scores.items()}
+    total = sum(odds.values())
+    return {code: value / total for code, value in odds.items()}
+
+
 class SessionLanguage:
     """candidates: ISO codes, the only ones that there may be; empty: any. belief: probability of
     each after the last turn; empty before there was one."""
@@ -45,11 +53,7 @@ class SessionLanguage:
     def posterior(self, heard: Heard) -> dict[str, float]:
         """Probability of each language, once a turn is heard."""
         prior = self.prior(list(heard))
-        scores = {code: p + heard[code] for code, p in prior.items()}
-        largest = max(scores.values())
-        odds = {code: math.exp(score - largest) for code, score in scores.items()}
-        total = sum(odds.values())
-        return {code: value / total for code, value in odds.items()}
+        return probabilities({code: p + heard[code] for code, p in prior.items()})
 
     def conclude(self, heard: Heard) -> None:
         """A turn is over, in which this was heard."""

@@ -11,7 +11,12 @@ import math
 from collections.abc import Sequence
 
 from lookhear.engine.messages import SAMPLE_RATE
-from lookhear.engine.speech.session_language import SURE, Heard, SessionLanguage
+from lookhear.engine.speech.session_language import (
+    SURE,
+    Heard,
+    SessionLanguage,
+    probabilities,
+)
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 
 SHORT = SAMPLE_RATE  # audio of which no look counts beyond the next one
@@ -84,10 +89,17 @@ class TurnLanguage:
         return likeliest if posterior[likeliest] >= SURE else None
 
     def prior(self) -> SessionLanguage:
-        """What the next look may expect: the same as those before it, if they heard enough."""
+        """What the next look may expect, if those before it heard enough: then it is written in
+        what the turn is in, once it is heard. Of looks at the same voice the mean counts, so beside
+        one of them the session and the text count twice, and the sound before it once."""
         if self._is_short:
             return self._session
-        return SessionLanguage(tuple(self._session.candidates), self._session.posterior(self.heard))
+        language, evidence = self._text
+        scores = {
+            code: self._sound[code] + 2 * (value + (evidence if code == language else 0.0))
+            for code, value in self._session.prior(list(self._sound)).items()
+        }
+        return SessionLanguage(tuple(self._session.candidates), probabilities(scores))
 
     def belief(self) -> dict[str, float]:
         """Of the session."""

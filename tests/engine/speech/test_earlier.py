@@ -242,6 +242,42 @@ def test_a_model_that_is_led_astray_hears_the_segment_by_itself(kind: type[Speec
     assert front(run.requests[-1]) == 0
 
 
+class Stumbling(Speech):
+    """Repeats itself behind what was said before, once in a while."""
+
+    stumbles = 1
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        is_late = len(request.samples) - front(request) > 2 * SAMPLE_RATE
+        if not (front(request) and is_late and self.stumbles):
+            return result
+        self.stumbles -= 1
+        tokens = (self.first,) * 8
+        return replace(result, tokens=tokens, logprobs=(-0.1,) * 8, stop=StopReason.REPETITION)
+
+
+@pytest.mark.parametrize("stumbles", [1, CONFIG.most_lost])
+def test_a_look_that_was_led_astray_is_no_verdict_on_all_others(stumbles: int) -> None:
+    earlier = EarlierSpeech(LONGEST, KEPT, STEP)
+    first = Speech([" a", " b"], [(0.3, 0.7), (0.8, 1.2)])
+    take_turn(first, earlier, language="en").finish()
+    times = [(0.3 + 0.6 * i, 0.8 + 0.6 * i) for i in range(8)]
+    second = Stumbling([f" {letter}" for letter in "cdefghij"], times, first)
+    second.stumbles = stumbles
+    run = take_turn(second, earlier, language="en")
+    assert run.finish().text == "c d e f g h i j"
+    alone = [i for i, request in enumerate(run.requests) if not front(request)]
+    lengths = [len(request.samples) - front(request) for request in run.requests]
+    assert lengths[alone[0]] == lengths[alone[0] - 1], "the same audio"
+    if stumbles < CONFIG.most_lost:
+        assert len(alone) == stumbles
+    else:
+        assert alone[-1] == len(run.requests) - 1 and len(alone) > stumbles
+    third = Speech([" k"], [(0.3, 0.9)], second)
+    assert front(take_turn(third, earlier, language="en").requests[0]), "another segment"
+
+
 def test_a_segment_does_not_end_with_speech_that_has_no_text() -> None:
     earlier = EarlierSpeech(LONGEST, KEPT, STEP)
     first = Speech([" a", " b"], [(0.3, 0.7), (0.8, 1.2)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,6 +74,30 @@ def test_a_turn_tells_the_session() -> None:
     assert session.sure() == "es"
     assert turn.belief() == session.belief
     assert TurnLanguage(session, {}).known() == "es", "before it was heard"
+
+
+@pytest.mark.parametrize(
+    ("sound", "language"),
+    [({"pt": 0.95, "es": 0.02}, "es"), ({"en": 0.98, "es": 0.0001}, "en")],
+)
+def test_a_look_is_written_in_what_the_turn_is_in(sound: dict[str, float], language: str) -> None:
+    """The sound of one voice does not count once more with every look at it."""
+    session = SessionLanguage((), {"es": 0.96, "en": 0.02, "pt": 0.01, "it": 0.005, "de": 0.005})
+    turn = TurnLanguage(session, {})
+    few = Hypothesis((1,), (-0.9,), language="es", languages=heard(**sound))  # no witness
+    for _ in range(8):
+        turn.add(few, 2 * SAMPLE_RATE)
+        believed = session.posterior(turn.heard)
+        assert max(believed, key=believed.__getitem__) == language
+        expected = turn.prior().prior(CODES)
+        assert max(CODES, key=lambda code: expected[code] + few.languages[code]) == language
+
+
+def test_a_text_that_the_model_does_not_believe_is_tried_in_another_language() -> None:
+    turn = TurnLanguage(SessionLanguage(), {})
+    turn.add(look("pt", -1.4, pt=0.5, es=0.4), 2 * SAMPLE_RATE)
+    expected, sound = turn.prior().prior(CODES), heard(pt=0.5, es=0.4)
+    assert max(CODES, key=lambda code: expected[code] + sound[code]) == "es"
 
 
 def test_looks_behind_others_say_nothing() -> None:
