@@ -35,14 +35,19 @@ class Looks:
 
     def __init__(self) -> None:
         self._looks: list[Look] = []
+        self._is_begun = False  # whether there is committed text
 
     def add(self, end: int, hypothesis: Hypothesis, keep: int) -> None:
-        """The newest. Older ones are kept as far as `since(keep)` wants them."""
+        """The newest. Older ones are kept as far as `since(keep)` wants them. Who takes committed
+        text for all that there is, while somebody goes on, has not heard other words."""
+        if self._is_begun and not hypothesis.tokens:
+            return
         self._looks = [*self._from(keep), Look(end, hypothesis.tokens, hypothesis.language)]
 
     def commit(self, tokens: Sequence[int], token_bytes: TokenBytes) -> None:
         """These are committed text now. A look that wrote them in another way loses what has the
         same letters; one that heard something else has nothing more to say."""
+        self._is_begun = True
         self._looks = [
             Look(look.end, _behind(look, tuple(tokens), token_bytes), look.language)
             for look in self._looks
@@ -50,7 +55,7 @@ class Looks:
 
     def clear(self) -> None:
         """A new segment begins."""
-        self._looks = []
+        self._looks, self._is_begun = [], False
 
     def last(self) -> list[Look]:
         """The newest, if there is one."""
