@@ -47,7 +47,7 @@ def test_a_look_that_takes_what_was_said_for_all_contradicts_nothing() -> None:
             looks.commit(committed, piece)
         for number, words in enumerate([(" order", " to"), (), (" order", " to", " work")]):
             looks.add(10 * number, heard(*words), 0)
-        assert len(looks.since(0)) == (2 if committed else 3), "who has said nothing yet may be still"
+        assert len(looks.since(0)) == (2 if committed else 3), "who is still"
 
 
 def test_what_a_look_wrote_in_another_way_is_committed_too() -> None:
