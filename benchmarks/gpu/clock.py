@@ -30,6 +30,19 @@ class Sum:
     threads: float = 0.0  # seconds of those that read and write the socket
     yardstick: list[float] = field(default_factory=list)
 
+    def add(self, other: Sum) -> None:
+        """What came behind it."""
+        for name, seconds in other.seconds.items():
+            self.seconds[name] += seconds
+        self.acting += other.acting
+        self.steps += other.steps
+        self.ticks += other.ticks
+        self.rows += other.rows
+        self.launches += other.launches
+        self.encoded += other.encoded
+        self.threads += other.threads
+        self.yardstick += other.yardstick
+
 
 def yardstick() -> float:
     """Seconds of work that is always the same: this machine's speed depends on its neighbours."""

@@ -17,7 +17,9 @@ from benchmarks.gpu.sampled import Sampled
 from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.device.staging import PinnedFloats
 from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.models.window_samples import WindowSamples
 from lookhear.engine.paged.cache import PagedCache
+from lookhear.engine.paged.sound import HOP
 from lookhear.engine.qwen3_asr.prompt import ASR_TEXT
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
@@ -95,6 +97,10 @@ def no_device() -> Iterator[None]:
     def sent(self: PinnedFloats, count: int) -> None:  # a device fetches them by itself
         self._turn = (self._turn + 1) % len(self._buffers)
 
+    def kept(self: WindowSamples, rows: Tensor) -> None:  # one launch
+        self._sent.send(self._count * HOP)
+        self._rows[:1].index_copy_(0, zeros[0, :1].long(), zeros[:1, :HOP])
+
     def scores(count: int, vocab: int) -> Tensor:
         return torch.zeros(1, 1).expand(count, vocab)
 
@@ -110,6 +116,7 @@ def no_device() -> Iterator[None]:
     stubs: dict[str, Any] = {
         "lookhear.engine.device.acceleration.Acceleration.on": on,
         "lookhear.engine.device.staging.PinnedFloats.send": sent,
+        "lookhear.engine.models.window_samples.WindowSamples.send": kept,
         "lookhear.engine.models.qwen3.Qwen3Model.forward": lambda self, x, *_: zeros[
             : len(x), : self.dims.width
         ],

@@ -6,7 +6,6 @@ the measure of what both save together. What is committed and when stays the pol
 
 from __future__ import annotations
 
-from dataclasses import replace
 from unittest.mock import patch
 
 from benchmarks.in_process.sessions import Listener, Speech
@@ -26,11 +25,11 @@ class FromScratch(AsrRecognizer):
 
     def request(self, stretch: Stretch) -> PagedRequest | TimedRequest:
         """Without what is committed and without a draft."""
-        return super().request(replace(stretch, committed=(), draft=None))
+        return super().request(stretch._replace(committed=(), draft=None))
 
     def hypothesis(self, result: Result, stretch: Stretch) -> Hypothesis:
         """The whole text, of which the committed words are cut off."""
-        whole = super().hypothesis(result, replace(stretch, committed=()))
+        whole = super().hypothesis(result, stretch._replace(committed=()))
         return whole.split(len(stretch.committed))[1]
 
 

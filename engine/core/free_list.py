@@ -21,7 +21,9 @@ class FreeList:
         """A place that nobody holds, or None if all are taken."""
         if not self._free:
             return None
-        return self._lend(self._free[-1])
+        place = self._free.pop()
+        self._used.add(place)
+        return place
 
     def _lend(self, place: int) -> int:
         self._free.remove(place)

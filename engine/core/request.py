@@ -36,8 +36,7 @@ class Beginning:
     __slots__ = ("__weakref__",)
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(NamedTuple):
     """What a request will take. encoder: samples of audio, or tokens of pictures, that the encoder
     may have to read. tokens: places in the paged cache, prompt and answer together; 0 where rows
     are fixed."""

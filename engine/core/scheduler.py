@@ -60,6 +60,7 @@ class Scheduler:
         self._waiting: OrderedDict[str, Ticket] = OrderedDict()
         self._running: dict[str, Ticket] = {}
         self._num_live = 0  # of those that run
+        self._num_wanted = 0  # of those that wait, live
 
     @property
     def num_waiting(self) -> int:
@@ -93,13 +94,15 @@ class Scheduler:
         ticket = self._waiting.get(key)
         if ticket is None:
             self._waiting[key] = Ticket(key, priority, cost, self._round + slack)
+            self._num_wanted += priority is Priority.LIVE
         else:
             ticket.cost = cost
             ticket.deadline = min(ticket.deadline, self._round + slack)
 
     def forget(self, key: str) -> None:
         """The owner is gone or wants nothing any more; a running request of its ends here too."""
-        self._waiting.pop(key, None)
+        ticket = self._waiting.pop(key, None)
+        self._num_wanted -= ticket is not None and ticket.priority is Priority.LIVE
         if key in self._running:
             self.finish(key)
 
@@ -137,6 +140,7 @@ class Scheduler:
                 continue
             room_for_live -= is_live
             self._num_live += is_live
+            self._num_wanted -= is_live
             encoder -= cost.encoder
             free_tokens -= cost.tokens
             del self._waiting[ticket.key]
@@ -147,8 +151,8 @@ class Scheduler:
     def _room_for_live(self) -> int:
         if self._together is None:
             return self._max_rows - self._num_live
-        waiting = sum(t.priority is Priority.LIVE for t in self._waiting.values())
-        return max(0, max(1, self._together(self._num_live + waiting)) - self._num_live)
+        wanted = self._num_live + self._num_wanted
+        return max(0, max(1, self._together(wanted)) - self._num_live)
 
     def _room_for_batch(self) -> bool:
         # Rows are kept for live work at all times, so a burst of files cannot shut a speaker out.
@@ -196,4 +200,6 @@ class Scheduler:
         assert len(self._running) <= self._max_rows
         live = sum(t.priority is Priority.LIVE for t in self._running.values())
         assert self._num_live == live
+        wanted = sum(t.priority is Priority.LIVE for t in self._waiting.values())
+        assert self._num_wanted == wanted
         assert not set(self._running) & set(self._waiting)

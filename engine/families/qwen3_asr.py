@@ -76,7 +76,9 @@ def build(
         num_blocks=_num_blocks(config, model, cap, context),
         max_context=context,
         encoder_bytes=_encoder_bytes(config, model),
-        media_encoder=AudioGraphs(model, acceleration) if by_device else None,
+        media_encoder=AudioGraphs(model, acceleration, config.max_live_turns)
+        if by_device
+        else None,
         acceleration=acceleration,
     )
     runner: ServingRunner = paged

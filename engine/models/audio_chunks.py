@@ -1,6 +1,6 @@
 """Sounds as the encoder's convolutions want them: chunks of log-mel, many windows' in one launch.
 
-windows -> samples, one after another -> chunks of a second -> log-mel, each normalised by the
+windows -> their samples, somewhere -> chunks of a second -> log-mel, each normalised by the
 loudest value of its segment up to the window's end
 """
 
@@ -11,11 +11,10 @@ from functools import cache
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from lookhear.engine.device.staging import Integers
-from lookhear.engine.paged.sound import EDGE, HOP, Sound
+from lookhear.engine.paged.sound import HOP, Sound
 from lookhear.kernels import log_mel_chunks, mel_filters
 from lookhear.kernels.log_mel import QUIETEST, log10_mel, normalised
 
@@ -25,45 +24,31 @@ def num_chunks(frames: int, size: int) -> int:
     return -(-frames // size)
 
 
-def room(chunks: int, size: int) -> int:
-    """Samples that so many chunks of any windows have at most."""
-    return chunks * (size * HOP + 2 * EDGE)
-
-
-def written(sounds: Sequence[Sound], target: NDArray[np.float32]) -> int:
-    """Puts their samples there, one after another; how many."""
-    end = 0
-    for sound in sounds:
-        start, end = end, end + sound.length
-        sound.write(target[start:end])
-    return end
-
-
-def chunk_integers(sounds: Sequence[Sound], size: int, total: int) -> dict[str, Integers]:
+def chunk_integers(
+    sounds: Sequence[Sound], begins: Sequence[int], size: int, total: int
+) -> dict[str, Integers]:
     """What `log_mel_chunks` has to know of them, [total] each, padding included; before: the bits
-    of float32 numbers. How loud it was before a sound must be known, or that one be among them, in
-    front of it."""
+    of float32 numbers. begins: where the samples of each are. How loud it was before a sound must
+    be known, or that one be among them, in front of it."""
     starts: list[int] = []
     frames: list[int] = []
     firsts: list[int] = []
     lasts: list[int] = []
     before: list[float] = []
     at: dict[int, tuple[int, float]] = {}  # of a sound: its segment's first chunk, and before that
-    end = 0
-    for sound in sounds:
-        own, begin = len(starts), end
-        end += sound.length
+    for sound, begin in zip(sounds, begins, strict=True):
+        own = len(starts)
         first, loud = own, QUIETEST
         if sound.before is not None:
             known = sound.before.loudest
             first, loud = at[id(sound.before)] if known is None else (own, known)
         at[id(sound)] = first, loud
-        for done in range(0, sound.frames, size):
-            starts.append(begin + done * HOP)
-            frames.append(min(size, sound.frames - done))
-        count = len(starts) - own
+        count = num_chunks(sound.frames, size)
+        starts += range(begin, begin + count * size * HOP, size * HOP)
+        frames += [size] * (count - 1)
+        frames.append(sound.frames - (count - 1) * size)
         firsts += [first] * count
-        lasts += [len(starts) - 1] * count
+        lasts += [own + count - 1] * count
         before += [loud] * count
     padding = [0] * (total - len(starts))
     return {

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,7 @@ class AudioDims:
         return full * _halved(self.chunk_frames) + _halved(rest)
 
 
+@cache
 def _halved(size: int) -> int:
     """What three convolutions of stride 2 leave of it."""
     for _ in range(3):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate, pairwise
 
 import numpy as np
 from torch import Tensor
@@ -20,41 +19,53 @@ from torch import Tensor
 from lookhear import kernels
 from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.device.graphs import Fields, Shape
-from lookhear.engine.device.staging import Integers, PinnedFloats, Readback
+from lookhear.engine.device.staging import Integers, Readback
 from lookhear.engine.models.audio_chunks import (
     chunk_integers,
     log_mel_of,
     loudest,
     num_chunks,
-    room,
-    written,
 )
 from lookhear.engine.models.audio_encoder import PAD_MULTIPLE, AudioEncoder
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.window_samples import WindowSamples, rows_of
 from lookhear.engine.paged.request import Medium
-from lookhear.engine.paged.sound import Sound
+from lookhear.engine.paged.sound import HOP, Sound
 
 # Of one pass; eight closed windows are 64. A dozen ticks in a step are some 50, and what is padded
 # is computed too.
 CHUNKS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96)
+PLACES_BYTES = 2**29  # for the samples of windows that grow
 
 
 class AudioGraphs:
-    """Encodes media as the model does; they are sounds. See `MediaEncoder`."""
+    """Encodes media as the model does; they are sounds. See `MediaEncoder`. max_windows: that grow
+    side by side; of more, some are sent whole in every tick."""
 
-    def __init__(self, model: Qwen3AsrModel, acceleration: Acceleration) -> None:
+    def __init__(
+        self, model: Qwen3AsrModel, acceleration: Acceleration, max_windows: int = CHUNKS[-1]
+    ) -> None:
         assert acceleration.memory is not None
         self._encoder: AudioEncoder = model.encoder
         dims = self._encoder.dims
         self._size = dims.chunk_frames
         self._chunk_tokens = dims.num_tokens(dims.chunk_frames)
         self._filters = kernels.mel_filters(dims.num_mels).to(model.decoder.device)
-        self._samples = PinnedFloats(acceleration.memory, room(CHUNKS[-1], self._size))
-        capacity = CHUNKS[-1] * (self._chunk_tokens + 6) + 256
+        most = PLACES_BYTES // (rows_of(dims.window_frames) * HOP * 4)
+        self._samples = WindowSamples(
+            acceleration.memory,
+            model.decoder.device,
+            frames=dims.window_frames,
+            passing=CHUNKS[-1] * rows_of(self._size),
+            places=max(CHUNKS[-1], min(max_windows, most)),
+        )
+        capacity = CHUNKS[-1] * (self._chunk_tokens + 6) + self._samples.max_rows + 256
         self.graphs = acceleration.new_graphs(capacity)
         self._unread: list[Callable[[], None]] = []
         shapes: list[Shape] = [(count,) for count in CHUNKS]
-        self.graphs.plan("encode", shapes, self._region, lambda shape: self._integers([], shape[0]))
+        self.graphs.plan(
+            "encode", shapes, self._region, lambda shape: self._integers([], [], shape[0])
+        )
 
     def encode(self, media: Sequence[Medium]) -> list[Tensor]:
         """Per medium [num_tokens, width], in memory that the next call may write. In several passes
@@ -107,19 +118,30 @@ class AudioGraphs:
                 loudest(sound.before, self._encoder.dims.num_mels)
         count = self._num_chunks(media)
         shape = self.graphs.fit("encode", count)
-        target = self._samples.begin()
-        integers = self._integers(sounds, count if shape is None else shape[0])
-        fields = self.graphs.staging.put(integers, is_fixed=shape is not None)
-        self._samples.send(written(sounds, target))
+        windows = [sound.on_device for sound in sounds if sound.on_device is not None]
+        try:
+            begins, sent = self._samples.write(sounds)
+            integers = self._integers(sounds, begins, count if shape is None else shape[0])
+            integers["sent"] = sent
+            fields = self.graphs.staging.put(integers, is_fixed=shape is not None)
+            self._samples.send(fields["sent"])
+        except BaseException:
+            self._samples.forget(windows)
+            raise
         rows, heard = self.graphs.run("encode", shape, lambda: self._region(fields))
-        if any(medium.is_final for medium in media):
+        final = [m.sound.on_device for m in media if m.is_final and m.sound is not None]
+        if final:
             self._unread.append(partial(_told, media, self._size, Readback(heard.double())))
-        ends = accumulate((medium.num_tokens for medium in media), initial=0)
-        return [rows[a:b] for a, b in pairwise(ends)]
+            self._samples.forget([window for window in final if window is not None])
+        sizes = [medium.num_tokens for medium in media]
+        return list(rows[: sum(sizes)].split(sizes))
 
-    def _integers(self, sounds: Sequence[Sound], count: int) -> dict[str, Integers]:
-        """Of so many chunks. places: [tokens] of the real tokens among those of all chunks; limits:
-        [chunks + 1] of the windows, of which there are no more than chunks."""
+    def _integers(
+        self, sounds: Sequence[Sound], begins: Sequence[int], count: int
+    ) -> dict[str, Integers]:
+        """Of so many chunks. begins: of each sound's samples. places: [tokens] of the real tokens
+        among those of all chunks; limits: [chunks + 1] of the windows, of which there are no more
+        than chunks."""
         dims = self._encoder.dims
         size = count * self._chunk_tokens
         places = np.zeros(size + -size % PAD_MULTIPLE, np.int64)
@@ -133,12 +155,12 @@ class AudioGraphs:
             end += tokens
             chunk += num_chunks(sound.frames, self._size)
             limits[index + 1 :] = end
-        chunks = chunk_integers(sounds, self._size, total=count)
+        chunks = chunk_integers(sounds, begins, self._size, total=count)
         return {"places": places, "limits": limits, **chunks}
 
     def _region(self, fields: Fields) -> tuple[Tensor, Tensor]:
         encoder = self._encoder
-        features, heard = log_mel_of(self._samples.target, fields, self._filters, self._size)
+        features, heard = log_mel_of(self._samples.samples, fields, self._filters, self._size)
         tokens = encoder.convolve(features.to(encoder.dtype)).flatten(0, 1)
         return encoder.transform(tokens[fields["places"]], fields["limits"]), heard
 

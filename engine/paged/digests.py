@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
@@ -98,8 +97,7 @@ class OwnersDigests:
         self._last.pop(owner, None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
+class _Named(NamedTuple):
     """A prompt and the digests of its full blocks."""
 
     tokens: Sequence[int]

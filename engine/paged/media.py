@@ -61,6 +61,7 @@ class MediaEmbeddings:
         self._cache = EncoderCache(cache_bytes)
         self._counts = counts
         self.held: dict[str, list[Tensor]] = {}
+        self._lent: list[str] = []  # whose embeddings lie where the encoder may write again
         self.num_encoded = 0  # tokens
 
     def stats(self) -> dict[str, int]:
@@ -73,12 +74,17 @@ class MediaEmbeddings:
             "encoder_cache_evictions": cache.num_evicted,
         }
 
-    def encode(self, sequences: Sequence[PagedSequence]) -> None:
-        """Embeddings of the media of prompts that begin; those of all of them in one batch."""
+    def begin_step(self) -> None:
+        """What the last step read where the encoder wrote it is not needed any more."""
+        self._lent.clear()
+
+    def encode(self, work: Sequence[tuple[PagedSequence, int]]) -> None:
+        """Embeddings of the media of prompts that begin; those of all of them in one batch. work:
+        with how many tokens each is fed in this step."""
         missing: dict[bytes, Medium] = {}
         begun = [
-            sequence
-            for sequence in sequences
+            (sequence, count)
+            for sequence, count in work
             if sequence.phase is Phase.PREFILL
             and sequence.request.media
             and sequence.key not in self.held
@@ -86,36 +92,44 @@ class MediaEmbeddings:
         if not begun:
             return
         known: dict[bytes, Tensor] = {}
-        for sequence in begun:
+        kept: set[bytes] = set()  # asked for again by a later step
+        for sequence, count in begun:
+            is_read = count >= sequence.num_known
             for start, medium in sequence.request.media:
                 if start + medium.num_tokens <= sequence.fed:
                     continue  # its keys and values are in the cache
                 output = self._cache.find(medium.digest)
-                if output is None:
-                    missing[medium.digest] = medium
-                else:
+                if output is not None:
                     known[medium.digest] = output
+                    continue
+                missing[medium.digest] = medium
+                if medium.is_final or not is_read:
+                    kept.add(medium.digest)
         if missing:
-            if self._encoder is None:
-                self._counts["encode eager"] += 1
-            outputs = (self._encoder or self._model).encode(list(missing.values()))
-            self.num_encoded += sum(medium.num_tokens for medium in missing.values())
-            # The encoder may write there again. What nobody will ask for again is copied in one go,
-            # what is kept has memory of its own.
-            passing = [m for m in missing.values() if not m.is_final]
-            if passing:
-                of = dict(zip(missing, outputs, strict=True))
-                copy = torch.cat([of[m.digest] for m in passing])
-                parts = torch.split(copy, [len(of[m.digest]) for m in passing])
-                known.update(zip((m.digest for m in passing), parts, strict=True))
-            for medium, output in zip(missing.values(), outputs, strict=True):
-                if medium.is_final:
-                    known[medium.digest] = output.clone()
-                    self._cache.add(medium.digest, known[medium.digest])
+            self._encode(missing, kept, known)
         empty = torch.zeros(0, device=self._model.decoder.device)
-        for sequence in begun:
+        for sequence, _ in begun:
             media = sequence.request.media
             self.held[sequence.key] = [known.get(m.digest, empty) for _, m in media]
+            if missing:
+                self._lent.append(sequence.key)
+
+    def _encode(
+        self, missing: dict[bytes, Medium], kept: set[bytes], known: dict[bytes, Tensor]
+    ) -> None:
+        """The encoder may write there again, so what is kept gets memory of its own. Most is read
+        in the pass that follows, and stays where it is."""
+        for key in self._lent:  # in the same step the encoder failed for others beside them
+            self.held[key] = [output.clone() for output in self.held[key]]
+        self._lent.clear()
+        if self._encoder is None:
+            self._counts["encode eager"] += 1
+        outputs = (self._encoder or self._model).encode(list(missing.values()))
+        for (digest, medium), output in zip(missing.items(), outputs, strict=True):
+            self.num_encoded += medium.num_tokens
+            known[digest] = output.clone() if digest in kept else output
+            if medium.is_final:
+                self._cache.add(digest, known[digest])
 
     def unread(self) -> list[Callable[[], None]]:
         """See `MediaEncoder`."""
@@ -124,6 +138,8 @@ class MediaEmbeddings:
     def release(self, key: str) -> None:
         """The request is over."""
         self.held.pop(key, None)
+        if key in self._lent:
+            self._lent.remove(key)
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""

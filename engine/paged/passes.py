@@ -360,7 +360,8 @@ def _pieces(work: Sequence[Work], media: Media) -> list[Piece]:
         for (start, medium), output in zip(placed, outputs, strict=False):
             first, last = max(low, start), min(high, start + medium.num_tokens)
             if first < last:
-                rows = output[first - start : last - start]
+                is_whole = last - first == medium.num_tokens
+                rows = output if is_whole else output[first - start : last - start]
                 pieces.append((base + first - low, base + last - low, rows))
         base += count
     return pieces

@@ -21,6 +21,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +43,7 @@ from lookhear.engine.sampling.grammar import GrammarMatcher, JsonGrammar
 from lookhear.engine.sampling.params import GREEDY, SamplingParams
 
 
-@dataclass(frozen=True, slots=True)
-class Medium:
+class Medium(NamedTuple):
     """What one encoder pass reads, whole: a window of log-mel [mels, frames], say.
 
     digest: of the features, so equal digests mean equal embeddings; random if it is not final.
@@ -79,8 +79,7 @@ class Medium:
         return cls(features, num_tokens, name.digest()[:DIGEST_BYTES], is_final, grid)
 
 
-@dataclass(frozen=True, slots=True)
-class PagedRequest:
+class PagedRequest(NamedTuple):
     """What to read and what to decode. Immutable; see the module docstring for the layout.
 
     media: (first placeholder's place in tokens, medium), in order. final_tokens: of the prompt,

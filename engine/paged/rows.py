@@ -7,7 +7,7 @@ go. What a step needs of the rows is read by one gather, whatever their number.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ from lookhear.engine.paged.blocks import BLOCK_TOKENS, TRASH
 Indices = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
+class Gathered(NamedTuple):
     """A `PagedBatch` that is still on the host: the same fields, int64. rows: whose tables these
     are; of a padded step, for which the device has a copy of all tables, there is nothing else."""
 
@@ -39,7 +38,7 @@ class Rows(FreeList):
         self.max_rows = max_rows
         self.max_blocks = max_blocks
         self._tables: Indices = np.full((max_rows, max_blocks), TRASH, np.int64)
-        self._widths: Indices = np.zeros(max_rows, np.int64)
+        self._widths = [0] * max_rows  # behind these there never was a block
         self._written: dict[int, None] = {}  # rows, since `changes` was asked
 
     def allocate(self) -> int:
@@ -50,9 +49,12 @@ class Rows(FreeList):
 
     def write(self, row: int, blocks: Sequence[int]) -> None:
         """The block table of a row, whole."""
-        self._tables[row, : len(blocks)] = blocks
-        self._tables[row, len(blocks) :] = TRASH
-        self._widths[row] = len(blocks)
+        count, table = len(blocks), self._tables[row]
+        table[:count] = blocks
+        if count < self._widths[row]:  # as wide as it ever was
+            table[count : self._widths[row]] = TRASH
+        else:
+            self._widths[row] = count
         self._written[row] = None
 
     def changes(self) -> tuple[Indices, Indices] | None:
@@ -65,9 +67,8 @@ class Rows(FreeList):
         return rows, self._tables[rows]
 
     def free(self, place: int) -> None:
-        """Gives back a row, and empties its block table."""
+        """Gives back a row. Its table is nobody's until another request writes its own."""
         super().free(place)
-        self.write(place, [])
 
     def gather(
         self,
@@ -112,9 +113,8 @@ class Rows(FreeList):
         return Gathered(positions, slots, which, None, behind, new)
 
     def check(self) -> None:
-        """Raise AssertionError if a row is lost, or a free one has blocks."""
+        """Raise AssertionError if a row is lost."""
         super().check()
-        assert all(self._widths[row] == 0 for row in self._free)
 
 
 def _padded(values: Indices, count: int, value: int = 0) -> Indices:

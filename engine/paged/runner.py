@@ -217,7 +217,8 @@ class PagedRunner:
     def launch(self, work: Sequence[tuple[PagedSequence, int]]) -> Finish:
         """Encode what is missing, run one decoder pass over all the work, and choose."""
         failures: list[Failure] = []
-        for sequence, error in isolated([s for s, _ in work], self._media.encode):
+        self._media.begin_step()
+        for (sequence, _), error in isolated(work, self._media.encode):
             failures.append(
                 Failure.of(sequence.key, error, "the audio or picture could not be encoded")
             )

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
@@ -47,11 +48,10 @@ def language_code(name: str) -> str | None:
     return next((code for code, known in LANGUAGES.items() if known == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class AsrPrompt:
+class AsrPrompt(NamedTuple):
     """tokens: the whole prompt. audio_start, audio_tokens: where its placeholders are."""
 
-    tokens: list[int]
+    tokens: tuple[int, ...]
     audio_start: int
     audio_tokens: int
 
@@ -60,9 +60,9 @@ class AsrPrompt:
 class PromptFrame:
     """What stands around the audio. before, after: tokens. pad: the placeholder."""
 
-    before: list[int]
+    before: tuple[int, ...]
     pad: int
-    after: list[int]
+    after: tuple[int, ...]
 
     @classmethod
     def of(
@@ -87,13 +87,13 @@ class PromptFrame:
         ]  # fmt: skip
         if language:
             after.append(tokenizer.token(ASR_TEXT))
-        return cls(before, tokenizer.token(AUDIO_PAD), after)
+        return cls(tuple(before), tokenizer.token(AUDIO_PAD), tuple(after))
 
     def around(self, audio_tokens: int, prefix: Sequence[int] = ()) -> AsrPrompt:
         """The prompt for an audio of so many encoder tokens. prefix: tokens of the answer that are
         settled already, behind the header if a language is forced, else beginning with it."""
-        pads = [self.pad] * audio_tokens
-        tokens = [*self.before, *pads, *self.after, *prefix]
+        pads = (self.pad,) * audio_tokens
+        tokens = self.before + pads + self.after + tuple(prefix)
         return AsrPrompt(tokens, len(self.before), audio_tokens)
 
 

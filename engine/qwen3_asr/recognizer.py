@@ -131,7 +131,7 @@ class AsrRecognizer:
         request = self._decoded(stretch)
         if not (self._config.times_words and self._settings.words):
             return request
-        return TimedRequest(request, stretch.samples, stretch.committed, stretch.language)
+        return TimedRequest(request, stretch.samples[:], stretch.committed, stretch.language)
 
     def _decoded(self, stretch: Stretch) -> PagedRequest:
         media = self._media(stretch)
@@ -154,7 +154,7 @@ class AsrRecognizer:
         return PagedRequest(
             key=stretch.key,
             priority=stretch.priority,
-            tokens=tuple(prompt.tokens),
+            tokens=prompt.tokens,
             media=tuple(places),
             draft=draft,
             max_new_tokens=max_answer(len(stretch.samples)) + HEADER_TOKENS,
@@ -178,10 +178,10 @@ class AsrRecognizer:
             self._header = ()
         if stretch.start != self._start or self._is_padded or not self._config.freeze:
             self._start, self._windows = stretch.start, self._config.new_windows()
-        samples = filled(stretch.samples)
-        self._is_padded = len(samples) > len(stretch.samples)
+        audio = filled(stretch.samples)
+        self._is_padded = len(audio) > len(stretch.samples)
         # A piece of a file does not grow.
-        return self._windows.hear(samples, is_whole=stretch.priority is Priority.BATCH)
+        return self._windows.hear(audio, is_whole=stretch.priority is Priority.BATCH)
 
     # --- results ---------------------------------------------------------------------------------
 
@@ -207,4 +207,4 @@ class AsrRecognizer:
             token_times=None if times is None else times[split:][: len(words)],
         )
         hypothesis = Hypothesis.of(heard, num_committed, start, language)
-        return replace(hypothesis, language_logprob=min(result.logprobs[:split], default=0.0))
+        return hypothesis._replace(language_logprob=min(result.logprobs[:split], default=0.0))

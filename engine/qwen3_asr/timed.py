@@ -87,7 +87,7 @@ class Aligner:
         words = aligned_words(text_of(text[header:], self._decode))
         if not words or language not in ALIGNED_LANGUAGES:
             return None
-        samples = filled(request.samples)
+        samples = filled(request.samples)[:]
         tokens = alignment_prompt(self.tokenizer, words, self.dims.num_tokens(len(samples) // HOP))
         limit = len(request.samples) / SAMPLE_RATE
         return Question(tokens, samples, words, text, header, limit)

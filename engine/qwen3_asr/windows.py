@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.models.audio_encoder import AudioDims
 from lookhear.engine.paged.request import Medium
-from lookhear.engine.paged.sound import EDGE, HOP, Sound, new_digest
+from lookhear.engine.paged.sound import EDGE, HOP, Audio, OnDevice, Sound, new_digest
 from lookhear.engine.qwen3_asr.features import GrowingLogMel
 
 Samples = NDArray[np.float32]
+NO_FEATURES = np.zeros(0, np.float32)
 SHORTEST = SAMPLE_RATE // 2  # the feature extractor pads shorter clips with silence
 
 
@@ -28,16 +29,16 @@ class Windows(Protocol):
     def num_closed(self) -> int:
         """They come first, and are the same in every tick."""
 
-    def hear(self, samples: Samples, *, is_whole: bool) -> list[Medium]:
-        """All windows of the segment, closed ones first. samples: all of its audio so far, more
+    def hear(self, audio: Audio, *, is_whole: bool) -> list[Medium]:
+        """All windows of the segment, closed ones first. audio: all of it so far, more samples
         than 200; only its end may be new, or missing where it was cut. is_whole: it will not
         grow."""
 
 
-def filled(samples: Samples) -> Samples:
-    """With silence behind them, if they are too few."""
-    missing = SHORTEST - len(samples)
-    return samples if missing <= 0 else np.concatenate([samples, np.zeros(missing, np.float32)])
+def filled(audio: Audio) -> Audio:
+    """With silence behind it, if it is too short."""
+    missing = SHORTEST - len(audio)
+    return audio if missing <= 0 else np.concatenate([audio[:], np.zeros(missing, np.float32)])
 
 
 def num_final(num_samples: int) -> int:
@@ -59,9 +60,9 @@ class HostWindows:
         """See `Windows`."""
         return len(self._closed)
 
-    def hear(self, samples: Samples, *, is_whole: bool) -> list[Medium]:
+    def hear(self, audio: Audio, *, is_whole: bool) -> list[Medium]:
         """See `Windows`."""
-        size = self._dims.window_frames
+        size, samples = self._dims.window_frames, audio[:]
         if (known := num_final(len(samples))) < self._mel.num_final:
             # The segment ends earlier than was heard: in an open window, or in a closed one.
             del self._closed[known // size :]
@@ -84,52 +85,55 @@ class HostWindows:
 
 
 class DeviceWindows:
-    """Of samples."""
+    """Of samples. Those of windows that grow stay on the device from tick to tick."""
 
     def __init__(self, dims: AudioDims) -> None:
         self._dims = dims
         self._closed: list[Medium] = []
+        self._open: dict[int, OnDevice] = {}  # by the first frame
 
     @property
     def num_closed(self) -> int:
         """See `Windows`."""
         return len(self._closed)
 
-    def hear(self, samples: Samples, *, is_whole: bool) -> list[Medium]:
+    def hear(self, audio: Audio, *, is_whole: bool) -> list[Medium]:
         """See `Windows`."""
-        size, count = self._dims.window_frames, len(samples) // HOP
-        known = min(count, num_final(len(samples)))
+        size, count = self._dims.window_frames, len(audio) // HOP
+        known = min(count, num_final(len(audio)))
         del self._closed[known // size :]
-        while (first := len(self._closed) * size) + size <= known:
-            self._closed.append(
-                self._medium(samples, first, first + size, self._closed, is_whole, is_closed=True)
-            )
         media = list(self._closed)
         for first in range(len(media) * size, count, size):
             last = min(first + size, count)
-            media.append(self._medium(samples, first, last, media, is_whole))
+            is_closed = first + size <= known
+            medium = self._medium(audio, first, last, media, is_whole, is_closed=is_closed)
+            media.append(medium)
+            if is_closed:
+                self._closed.append(medium)
         return media
 
     def _medium(
         self,
-        samples: Samples,
+        audio: Audio,
         first: int,
         last: int,
         others: list[Medium],
         is_whole: bool,
         *,
-        is_closed: bool = False,
+        is_closed: bool,
     ) -> Medium:
         """others: the windows in front of it."""
         before = others[-1] if others else None
-        sound = Sound.of(samples, first, last, before.sound if before else None)
-        if is_closed and not is_whole:
-            # Memory of its own: that of the segment is another whenever it has grown much.
-            sound.samples = sound.samples.copy()
+        on_device: OnDevice | None = None
+        if not is_whole:
+            on_device = self._open.pop(first, None) or OnDevice()
+            if not is_closed:
+                self._open[first] = on_device
+        sound = Sound.of(audio, first, last, before.sound if before else None, on_device)
         # A file may be heard again; live speech is this session's, which has the window itself.
         digest = new_digest()
         if is_whole:
             digest = sound.digest(before.digest if before else b"")
         tokens = self._dims.num_tokens(last - first)
         is_final = is_closed or is_whole
-        return Medium(sound.samples, tokens, digest, is_final=is_final, sound=sound)
+        return Medium(NO_FEATURES, tokens, digest, is_final=is_final, sound=sound)

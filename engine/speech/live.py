@@ -32,7 +32,7 @@ from lookhear.engine.messages import (
     TurnSettled,
     TurnState,
 )
-from lookhear.engine.speech.audio_buffer import AudioBuffer, cut
+from lookhear.engine.speech.audio_buffer import AudioBuffer
 from lookhear.engine.speech.earlier import (
     NOTHING,
     Earlier,
@@ -192,7 +192,7 @@ class LiveTurn:
         """Where the next tick's audio ends: all there is, or a quiet place if that is too much.
         Behind _commit_end a cut cannot repeat or lose committed words."""
         settled = self._commit_end - self.segment_start
-        return self.segment_start + cut(self._audio.samples, settled, self._config)
+        return self.segment_start + self._audio.cut(settled, self._config)
 
     def make_request(self) -> Any:
         """The next tick: the open segment up to now."""
@@ -205,8 +205,8 @@ class LiveTurn:
             key=f"{self._session}/{self._turn}",
             priority=Priority.LIVE,
             start=start,
-            # A view: segments begin, and drop what was before them, only while no request runs.
-            samples=self._audio.led_samples[: end - start],
+            # Not copied: segments begin, and drop what was before them, only while no request runs.
+            samples=self._audio.led(end - start),
             language=self._known_language() if before.segments else self._text.language,
             committed=tuple(self._committed),
             draft=self._hypothesis if self._config.draft and not asks_language else None,

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, NamedTuple, Protocol
 
 from lookhear.engine.core.request import Beginning, Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.paged.sound import Audio
 from lookhear.engine.speech.earlier import Earlier
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 
+ANY_LANGUAGE = SessionLanguage()
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+
+class Stretch(NamedTuple):
     """The open segment of a turn, as one tick hears it.
 
     start: where in the turn its samples begin (negative if silence was put in front); as long as it
@@ -34,12 +32,12 @@ class Stretch:
     key: str
     priority: Priority
     start: int
-    samples: NDArray[np.float32]
+    samples: Audio
     language: str | None
     committed: tuple[int, ...] = ()
     draft: Hypothesis | None = None
     carried: tuple[int, ...] = ()
-    languages: SessionLanguage = field(default_factory=SessionLanguage)
+    languages: SessionLanguage = ANY_LANGUAGE
     before: Earlier = Earlier()
     beginning: Beginning | None = None
     voiced_from: int = 0
@@ -48,8 +46,7 @@ class Stretch:
     is_open: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(NamedTuple):
     """A look that is under way. end: absolute position of the end of its audio. is_cut: the segment
     ends there, because it grew too long."""
 

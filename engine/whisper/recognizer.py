@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -96,7 +96,7 @@ class WhisperRecognizer:
             settings.task,
             timestamps=is_stamped,
         )
-        samples = stretch.samples
+        samples = stretch.samples[:]
         if is_stamped:
             samples = np.concatenate([*(held.samples for held in before.segments), samples])
         prefix = self._prefix(stretch)
@@ -178,7 +178,7 @@ class WhisperRecognizer:
         heard_all = heard_all.without(self._marks(is_first=not stretch.committed))
         if stretch.before.segments:  # whose language would be heard, too
             return heard_all
-        return replace(heard_all, languages=languages)
+        return heard_all._replace(languages=languages)
 
     def _marks(self, *, is_first: bool) -> Callable[[int], bool]:
         """What is no text of a segment: times, and in front of its first word the full stop of the

@@ -60,8 +60,8 @@ def keep_top_p_(scores: Tensor, top_p: Tensor) -> None:
     """Keeps a token if all tokens more probable than it have together less than top_p [n] float64.
 
     The nucleus (Holtzman et al., 2020), with all that are as probable as its last token; the best
-    always stays. scores: [n, vocab] float32, in place. Probabilities in float32, their sums in
-    float64. Grid: (n,).
+    always stays. scores: [n, vocab] float32, in place. Probabilities in float32; their sums, too,
+    but for the last over some thousand lanes, in float64. Grid: (n,).
     """
     _by_row(_cut_kernel, scores, scores, top_p, BY_MASS=True)
 
@@ -151,6 +151,9 @@ def _cut_kernel(scores_ptr, out_ptr, wanted_ptr, vocab, BY_MASS: tl.constexpr, S
     row = tl.program_id(0).to(tl.int64)
     row_ptr = scores_ptr + row * vocab
     wanted = tl.load(wanted_ptr + row)  # of probability, or tokens: these are counted in int32
+    # A lane has some dozens of numbers, which float32 adds up as exactly as they are; lanes are
+    # added up in float64.
+    LANE: tl.constexpr = tl.float32 if BY_MASS else tl.int32
     SUM: tl.constexpr = tl.float64 if BY_MASS else tl.int32
     best = 0.0
     whole = 1.0
@@ -166,22 +169,22 @@ def _cut_kernel(scores_ptr, out_ptr, wanted_ptr, vocab, BY_MASS: tl.constexpr, S
     floor = tl.zeros([1], tl.int64)
     for step in range(0, 16):
         unit = tl.full([1], 1, tl.int64) << (30 - 2 * step)
-        one = tl.zeros([SIZE], SUM)
-        two = tl.zeros([SIZE], SUM)
-        three = tl.zeros([SIZE], SUM)
+        one = tl.zeros([SIZE], LANE)
+        two = tl.zeros([SIZE], LANE)
+        three = tl.zeros([SIZE], LANE)
         for start in range(0, vocab, SIZE):
             token = start + tl.arange(0, SIZE)
             x = tl.load(row_ptr + token, mask=token < vocab, other=float("-inf"))
             order = tl.where(token < vocab, _order(x), -1)
-            amount = tl.full([SIZE], 1, SUM)
+            amount = tl.full([SIZE], 1, LANE)
             if BY_MASS:
-                amount = (tl.exp(x - best) / whole).to(SUM)
+                amount = tl.exp(x - best) / whole
             one += tl.where(order >= floor + unit, amount, 0)
             two += tl.where(order >= floor + 2 * unit, amount, 0)
             three += tl.where(order >= floor + 3 * unit, amount, 0)
-        enough = (tl.sum(one, 0) >= wanted).to(tl.int64)
-        enough += (tl.sum(two, 0) >= wanted).to(tl.int64)
-        enough += (tl.sum(three, 0) >= wanted).to(tl.int64)
+        enough = (tl.sum(one.to(SUM), 0) >= wanted).to(tl.int64)
+        enough += (tl.sum(two.to(SUM), 0) >= wanted).to(tl.int64)
+        enough += (tl.sum(three.to(SUM), 0) >= wanted).to(tl.int64)
         floor += enough * unit
     for start in range(0, vocab, SIZE):
         token = start + tl.arange(0, SIZE)

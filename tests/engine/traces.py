@@ -197,10 +197,11 @@ def sound(
     heard = None if before is None else before.sound
     count = max(EDGE + 1, frames * HOP) + (EDGE if heard else 0)
     samples = np.random.default_rng(seed).normal(size=count) * 0.1
-    one = Sound(samples.astype(np.float32), frames, is_first=heard is None, before=heard)
+    heard_samples = samples.astype(np.float32)
+    one = Sound(heard_samples, 0, count, frames, is_first=heard is None, before=heard)
     digest = one.digest(b"" if before is None else before.digest)
     tokens = model.encoder.dims.num_tokens(frames)
-    return model.audio_token, Medium(one.samples, tokens, digest, sound=one)
+    return model.audio_token, Medium(heard_samples, tokens, digest, sound=one)
 
 
 def picture(model: Qwen3VLModel, seed: int, height: int, width: int) -> tuple[int, Medium]:

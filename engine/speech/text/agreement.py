@@ -10,10 +10,14 @@ from __future__ import annotations
 import codecs
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 from os.path import commonprefix
+from typing import NamedTuple
 
 TokenBytes = Callable[[int], bytes]
+
+PIECES = 1 << 16  # spellings that are remembered: the same few thousand come again in every tick
 
 
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
@@ -31,10 +35,7 @@ def is_boundary(tokens: Sequence[int], n: int, token_bytes: TokenBytes, unspaced
 
     Punctuation may follow a finished word, so it is a boundary too.
     """
-    if n == 0 or n == len(tokens):
-        return True
-    following = token_bytes(tokens[n])
-    if following[:1].isspace() or is_punctuation(following):
+    if n == 0 or n == len(tokens) or _follows_word(token_bytes(tokens[n])):
         return True
     if not unspaced:
         return False
@@ -45,6 +46,27 @@ def is_boundary(tokens: Sequence[int], n: int, token_bytes: TokenBytes, unspaced
     return True
 
 
+@lru_cache(PIECES)
+def _follows_word(data: bytes) -> bool:
+    """Whether a word is over before a token of these bytes."""
+    return data[:1].isspace() or is_punctuation(data)
+
+
+@lru_cache(PIECES)
+def _letters(data: bytes) -> tuple[str | None, bool]:
+    """What of a token can be heard, None if it is no whole characters by itself; and whether a word
+    is over before it."""
+    try:
+        return _audible(data.decode("utf-8")), _follows_word(data)
+    except UnicodeDecodeError:
+        return None, _follows_word(data)
+
+
+def _audible(text: str) -> str:
+    return "".join(c for c in text.casefold() if c.isalnum())
+
+
+@lru_cache(PIECES)
 def is_punctuation(data: bytes) -> bool:
     """Whether a token's bytes are nothing but punctuation (and spaces)."""
     text = data.decode("utf-8", errors="replace").strip()
@@ -89,8 +111,7 @@ def num_unheld(
     return end
 
 
-@dataclass(frozen=True, slots=True)
-class Letters:
+class Letters(NamedTuple):
     """What of a text can be heard: no case, no signs, no blanks. ends: how many letters the first
     0, 1, 2 ... tokens have. word_ends: those after which a word ends."""
 
@@ -101,14 +122,23 @@ class Letters:
     @classmethod
     def of(cls, tokens: Sequence[int], token_bytes: TokenBytes, unspaced: bool = False) -> Letters:
         """Of token ids. unspaced: of a language that has no blanks between words."""
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        text, ends = "", [0]
-        for token in tokens:
-            heard = decoder.decode(token_bytes(token))
-            text += "".join(c for c in heard.casefold() if c.isalnum())
-            ends.append(len(text))
-        bounds = (n for n in range(len(ends)) if is_boundary(tokens, n, token_bytes, unspaced))
-        return cls(text, tuple(ends), frozenset(ends[n] for n in bounds))
+        spelt = [token_bytes(token) for token in tokens]
+        pieces = list(map(_letters, spelt))
+        whole = [letters for letters, _ in pieces if letters is not None]
+        is_whole = len(whole) == len(pieces)
+        if not is_whole:
+            decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            whole = [_audible(decoder.decode(data)) for data in spelt]
+        ends = tuple(accumulate(map(len, whole), initial=0))
+        if is_whole and unspaced:
+            word_ends = frozenset(ends)
+        elif unspaced:
+            bounds = (n for n in range(len(ends)) if is_boundary(tokens, n, token_bytes, unspaced))
+            word_ends = frozenset(ends[n] for n in bounds)
+        else:
+            inner = [end for end, (_, begins) in zip(ends, pieces, strict=False) if begins]
+            word_ends = frozenset((0, *inner, ends[-1]))
+        return cls("".join(whole), ends, word_ends)
 
     def num_alike(self, other: Letters) -> int:
         """Letters that both begin with."""

@@ -48,10 +48,18 @@ class Looks:
         """These are committed text now. A look that wrote them in another way loses what has the
         same letters; one that heard something else has nothing more to say."""
         self._is_begun = True
-        self._looks = [
-            Look(look.end, _behind(look, tuple(tokens), token_bytes), look.language)
-            for look in self._looks
-        ]
+        said = tuple(tokens)
+        letters: Letters | None = None  # for those that did not write the same tokens
+        for i, look in enumerate(self._looks):
+            heard = look.tokens
+            if heard[: len(said)] == said:
+                rest = heard[len(said) :]
+            elif said[: len(heard)] == heard:
+                rest = ()  # it heard less
+            else:
+                letters = letters or Letters.of(said, token_bytes)
+                rest = _behind(look, letters.text, token_bytes)
+            self._looks[i] = Look(look.end, rest, look.language)
 
     def clear(self) -> None:
         """A new segment begins."""
@@ -90,41 +98,30 @@ def num_sure(
     end: of its audio, as theirs. is_quiet: that audio ends in silence. most: no more than these."""
     if is_quiet:
         # There is silence behind the last word, so it will not grow: one more look is enough.
-        return _num_agreed(new, looks.last(), token_bytes, held_words=0, limit=most)
-    sure = max(
-        _num_agreed(
-            new,
-            looks.since(end - evidence.samples),
-            token_bytes,
-            held_words=config.held_words,
-            limit=min(most, new.num_confident(evidence.least_logprob)),
-        )
-        for evidence in config.evidence
-    )
-    if config.letters:
-        older = looks.since(end - config.letters)
-        sure = max(sure, _num_alike(new, older, token_bytes, config.held_words, most))
+        return _num_agreed(new, looks.last(), token_bytes, most)
+    unspaced, held = new.language in UNSPACED_LANGUAGES, config.held_words
+    unheld = num_unheld(new.tokens, token_bytes, held_words=held, unspaced=unspaced)
+    most, sure = min(most, unheld), 0
+    for evidence in config.evidence:
+        limit = min(most, new.num_confident(evidence.least_logprob))
+        if limit > sure:
+            older = looks.since(end - evidence.samples)
+            sure = max(sure, _num_agreed(new, older, token_bytes, limit))
+    if config.letters and most > sure:
+        sure = max(sure, _num_alike(new, looks.since(end - config.letters), token_bytes, most))
     return sure
 
 
-def _num_alike(
-    new: Hypothesis,
-    older: Sequence[Look],
-    token_bytes: TokenBytes,
-    held_words: int,
-    most: int,
-) -> int:
+def _num_alike(new: Hypothesis, older: Sequence[Look], token_bytes: TokenBytes, limit: int) -> int:
     # Of the oldest look there is mostly nothing left that was not committed.
     if not older or not older[0].tokens or any(look.language != new.language for look in older):
         return 0
-    unspaced = new.language in UNSPACED_LANGUAGES
-    end = num_unheld(new.tokens, token_bytes, held_words=held_words, unspaced=unspaced)
     return agreed_letters(
         [look.tokens for look in older],
         new.tokens,
         token_bytes,
-        unspaced=unspaced,
-        limit=min(end, most),
+        unspaced=new.language in UNSPACED_LANGUAGES,
+        limit=limit,
     )
 
 
@@ -146,32 +143,21 @@ def num_heard(new: Hypothesis, looks: Looks, token_bytes: TokenBytes, end: int) 
     return len(new.tokens)
 
 
-def _behind(look: Look, said: tuple[int, ...], token_bytes: TokenBytes) -> tuple[int, ...]:
-    """What a look heard behind committed tokens; nothing, if it heard something else there."""
-    heard = look.tokens
-    if heard[: len(said)] == said:
-        return heard[len(said) :]
-    letters = Letters.of(said, token_bytes).text
-    own = Letters.of(heard, token_bytes, look.language in UNSPACED_LANGUAGES)
+def _behind(look: Look, letters: str, token_bytes: TokenBytes) -> tuple[int, ...]:
+    """What a look heard behind committed letters; nothing, if it heard something else there."""
+    own = Letters.of(look.tokens, token_bytes, look.language in UNSPACED_LANGUAGES)
     count = own.num_tokens(len(letters)) if own.text.startswith(letters) else None
-    return () if count is None else heard[count:]
+    return () if count is None else look.tokens[count:]
 
 
-def _num_agreed(
-    new: Hypothesis,
-    older: Sequence[Look],
-    token_bytes: TokenBytes,
-    *,
-    held_words: int,
-    limit: int,
-) -> int:
+def _num_agreed(new: Hypothesis, older: Sequence[Look], token_bytes: TokenBytes, limit: int) -> int:
     if not older or any(look.language != new.language for look in older):
         return 0
     return agreed_words(
         [look.tokens for look in older],
         new.tokens,
         token_bytes,
-        held_words=held_words,
+        held_words=0,
         unspaced=new.language in UNSPACED_LANGUAGES,
         limit=limit,
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from lookhear.engine.core.request import Result, StopReason
 from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, Word
@@ -41,8 +42,7 @@ def told_logprobs(tokens: Sequence[TokenLogprob], text: str) -> list[TokenLogpro
     return told
 
 
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
+class Hypothesis(NamedTuple):
     """tokens: ids. logprobs: one per token. spans: (start, end) seconds from the turn's beginning,
     one per token, or empty when times were not asked for. language: ISO code, None if not known.
     language_logprob: how sure it is; 0 where that is not known. languages: log-probability of each
@@ -54,7 +54,7 @@ class Hypothesis:
     spans: tuple[tuple[float, float], ...] = ()
     language: str | None = None
     language_logprob: float = 0.0
-    languages: Mapping[str, float] = field(default_factory=dict)
+    languages: Mapping[str, float] = MappingProxyType({})
     marks: tuple[tuple[int, int], ...] = ()
 
     @classmethod
@@ -89,7 +89,6 @@ class Hypothesis:
 
     def _part(self, first: int, last: int) -> Hypothesis:
         last = min(last, len(self.tokens))
-        # Not `replace`, which takes six times as long, for every look at every tick.
         return Hypothesis(
             self.tokens[first:last],
             self.logprobs[first:last],
@@ -108,8 +107,7 @@ class Hypothesis:
             return self
         text = [i for i, flag in enumerate(flags) if not flag]
         marks = [(i, token) for i, token in enumerate(self.tokens) if flags[i]]
-        return replace(
-            self,
+        return self._replace(
             tokens=tuple(self.tokens[i] for i in text),
             logprobs=tuple(self.logprobs[i] for i in text),
             spans=tuple(self.spans[i] for i in text) if self.spans else (),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -269,7 +268,7 @@ def test_sampling_does_not_depend_on_batch_mates(model: Qwen3AsrModel) -> None:
 
 def test_what_still_grows_is_kept_by_nobody(model: Qwen3AsrModel) -> None:
     closed = medium(model, 1)
-    open_window = replace(medium(model, 2, 90), is_final=False)
+    open_window = medium(model, 2, 90)._replace(is_final=False)
     request = make_request(model, "live", [closed, open_window])
     runner = make_runner(model)
     first = finish(runner, [runner.place(request)])["live"]

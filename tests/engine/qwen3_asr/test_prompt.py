@@ -51,7 +51,7 @@ def test_prompt_is_the_template_as_one_text(
         f"<|im_start|>user\n<|audio_start|>{'<|audio_pad|>' * 5}<|audio_end|><|im_end|>\n"
         f"<|im_start|>assistant\n{header}"
     )
-    assert prompt.tokens == theirs.encode(text, add_special_tokens=False)
+    assert list(prompt.tokens) == theirs.encode(text, add_special_tokens=False)
     pad = tokenizer.token("<|audio_pad|>")
     places = [i for i, token in enumerate(prompt.tokens) if token == pad]
     assert places == list(range(prompt.audio_start, prompt.audio_start + prompt.audio_tokens))
@@ -61,7 +61,7 @@ def test_prefix_continues_the_answer(tokenizer: QwenTokenizer) -> None:
     plain = build_prompt(tokenizer, 2, language="German")
     words = tokenizer.encode("schon gesagt")
     longer = build_prompt(tokenizer, 2, language="German", prefix=words)
-    assert longer.tokens == plain.tokens + words
+    assert longer.tokens == (*plain.tokens, *words)
 
 
 def test_more_audio_changes_nothing_before_it(tokenizer: QwenTokenizer) -> None:

@@ -9,12 +9,18 @@ from hypothesis import strategies as st
 from lookhear.engine.speech.audio_buffer import AudioBuffer
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=40), st.integers(0, 60))
-def test_it_holds_what_an_array_would(ops: list[tuple[bool, int]], lead: int) -> None:
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=40),
+    st.integers(0, 60),
+    st.data(),
+)
+def test_it_holds_what_an_array_would(
+    ops: list[tuple[bool, int]], lead: int, data: st.DataObject
+) -> None:
     buffer, plain, count = AudioBuffer(lead), np.zeros(0, np.float32), 1
     silence = np.zeros(lead, np.float32)
     for is_append, size in ops:
-        view = buffer.led_samples
+        view = buffer.led_samples if data.draw(st.booleans()) else silence
         before = view.copy()
         if is_append:
             fresh = np.arange(count, count + size, dtype=np.float32)
@@ -27,6 +33,13 @@ def test_it_holds_what_an_array_would(ops: list[tuple[bool, int]], lead: int) ->
             buffer.drop(size)
             plain = plain[size:]
         assert len(buffer) == len(plain)
+        all_of_it = np.concatenate([silence, plain])
+        a, b = sorted(data.draw(st.tuples(*2 * [st.integers(0, len(all_of_it))])))
+        led = buffer.led(b)
+        np.testing.assert_array_equal(led[a:], all_of_it[a:b])
+        assert len(led) == b
+        if data.draw(st.booleans()):
+            continue  # pieces may be dropped before they were ever in one
         np.testing.assert_array_equal(buffer.samples, plain)
         np.testing.assert_array_equal(buffer.led_samples, np.concatenate([silence, plain]))
 
