@@ -300,7 +300,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--load", action="append", choices=("ticks", "live", "decode"))
     parser.add_argument("--sessions", type=int, action="append")
     parser.add_argument("--step", type=float, default=0.01, help="seconds of the device")
-    parser.add_argument("--clock", type=float, default=4.0, help="seconds of the made-up clock")
+    parser.add_argument("--clock", type=float, default=24.0, help="seconds of the made-up clock")
     parser.add_argument("--every", type=float, default=1.0, help="seconds from tick to tick")
     parser.add_argument("--seconds", type=float, default=540.0, help="in all; no run begins later")
     parser.add_argument("--rows", type=int, default=64, help="requests at once")
