@@ -13,14 +13,12 @@ import hashlib
 import os
 from dataclasses import dataclass
 from itertools import count
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lookhear.engine.core.audio import Audio, Samples
 from lookhear.engine.paged.digests import DIGEST_BYTES
 
-Samples = NDArray[np.float32]
 HOP = 160  # samples from one frame of log-mel to the next
 EDGE = 200  # samples that a frame sees on either side of its middle
 
@@ -32,16 +30,6 @@ class OnDevice:
 
     place: int | None = None
     count: int = 0
-
-
-class Audio(Protocol):
-    """Samples that lie somewhere: an array, or what makes arrays of its parts."""
-
-    def __len__(self) -> int:
-        """How many there are."""
-
-    def __getitem__(self, where: slice, /) -> Samples:
-        """Those that are asked for, in one; they do not change."""
 
 
 @dataclass(slots=True, eq=False)

@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lookhear.engine.core.audio import Audio
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.models.audio_encoder import AudioDims
 from lookhear.engine.paged.request import Medium
-from lookhear.engine.paged.sound import EDGE, HOP, Audio, OnDevice, Sound, new_digest
+from lookhear.engine.paged.sound import EDGE, HOP, OnDevice, Sound, new_digest
 from lookhear.engine.qwen3_asr.features import GrowingLogMel
 
-Samples = NDArray[np.float32]
 NO_FEATURES = np.zeros(0, np.float32)
 SHORTEST = SAMPLE_RATE // 2  # the feature extractor pads shorter clips with silence
 

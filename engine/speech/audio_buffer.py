@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lookhear.engine.core.audio import Audio, Samples
 from lookhear.engine.messages import SAMPLE_RATE
-from lookhear.engine.paged.sound import Audio
 from lookhear.engine.speech.live_config import LiveConfig
 
-Samples = NDArray[np.float32]
 LEAST = 8 * SAMPLE_RATE  # to begin small would be to move a dozen times; what is not used is free
 
 

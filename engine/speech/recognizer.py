@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+from lookhear.engine.core.audio import Audio
 from lookhear.engine.core.request import Beginning, Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE
-from lookhear.engine.paged.sound import Audio
 from lookhear.engine.speech.earlier import Earlier
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.text.hypothesis import Hypothesis
