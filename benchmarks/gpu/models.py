@@ -184,6 +184,7 @@ def build(folder: Path, device: str, **changes: Any) -> Built:
         "served_name": "bench",
         "device": device,
         "dtype": "bfloat16" if device != "cpu" else "float32",
+        "draft": "off",  # what random weights say comes again, and a step would be many tokens
         **changes,
     }
     return build_core(EngineConfig(**settings), lambda stage, share: None)

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from benchmarks import gpu_bench, gpu_check, gpu_profile
-from benchmarks.gpu.load import Client, tick_latencies
-from benchmarks.gpu.models import GEOMETRIES, decoder_bytes, write_folder
+from benchmarks.gpu.load import Client, decode_rate, text_request, tick_latencies
+from benchmarks.gpu.models import GEOMETRIES, build, decoder_bytes, random_weights, write_folder
 from benchmarks.gpu.tables import table
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import Result, StopReason
@@ -64,6 +64,18 @@ def test_too_many_sessions_are_late_and_cut_off(monkeypatch: pytest.MonkeyPatch)
     assert sorted(found)[len(found) // 2] > 1.0
     few = tick_latencies(cast(EngineCore, SlowCore(0.3, monkeypatch)), clients(2), seconds=5.0)
     assert max(few) < 1.0
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_step_of_a_model_that_chats_is_a_token_a_row(rows: int, tmp_path: Path) -> None:
+    """Though what random weights say comes again, and could be guessed."""
+    write_folder(GEOMETRIES["qwen3-vl-2b"], tmp_path, tiny=True)
+    with random_weights():
+        core = build(tmp_path, "cpu", max_context_tokens=512).core
+        vocab = core._runner._decoder.vocab  # type: ignore[attr-defined]
+        requests = [text_request(f"d{i}", i, 32, 60, vocab) for i in range(rows)]
+        rate, step = decode_rate(core, requests, warm=4, steps=40, seconds=30.0)
+    assert rate == pytest.approx(rows / step, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", list(GEOMETRIES))
