@@ -62,6 +62,7 @@ class GatewayConfig:
     media_seconds: float = 120.0  # of processor time, for one file
     allow_networks: tuple[Network, ...] = ()  # special ones that media may be fetched from
     media_folder: Path | None = None  # file: URLs may name what is below it
+    adapter_folder: Path | None = None  # what is below it may be loaded as an adapter
     fetch_timeout_seconds: float = 10.0  # of one URL, redirects included
     fetch_wait_seconds: float = 30.0  # until it is fetched, while others are
     max_media_bytes: int = 32 * 1024 * 1024  # of one image, video or recording
@@ -134,8 +135,11 @@ class GatewayConfig:
         model = self.turn_model
         is_known = model in ("auto", "off") or Path(model).is_file()
         _require(is_known, "turn-model", model, "auto, off or a readable file")
-        folder = self.media_folder
-        _require(folder is None or folder.is_dir(), "media-folder", str(folder), "a folder")
+        for option, folder in (
+            ("media-folder", self.media_folder),
+            ("adapters", self.adapter_folder),
+        ):
+            _require(folder is None or folder.is_dir(), option, str(folder), "a folder")
         _require(self.video_fps <= 1000, "video-fps", self.video_fps, "at most 1000")
         _require(
             (self.ssl_certfile is None) == (self.ssl_keyfile is None),

@@ -19,14 +19,20 @@ from lookhear.kernels.grammar_mask import allow_bits_
 from lookhear.kernels.linear import (
     LinearWeights,
     default_cpu_dtype,
-    linear,
-    norm_linear,
     pack_conv,
     pack_linear,
     supports_half_weights,
     supports_int8_weights,
 )
 from lookhear.kernels.log_mel import log_mel, log_mel_chunks, mel_filters
+from lookhear.kernels.low_rank import (
+    AdaptedWeights,
+    RowAdapters,
+    Segment,
+    UpPart,
+    linear,
+    norm_linear,
+)
 from lookhear.kernels.norms import add_layer_norm_, add_rms_norm, layer_norm, rms_norm
 from lookhear.kernels.paged_attention import Span, paged_attention, paged_write, spans
 from lookhear.kernels.rope import rope, rope_angles, rope_factors, rope_frequencies
@@ -34,8 +40,12 @@ from lookhear.kernels.sampling import greedy, sample, token_logprobs, top_logpro
 from lookhear.kernels.self_attention_paged import self_attention_paged
 
 __all__ = [
+    "AdaptedWeights",
     "LinearWeights",
+    "RowAdapters",
+    "Segment",
     "Span",
+    "UpPart",
     "add_layer_norm_",
     "add_rms_norm",
     "allow_bits_",

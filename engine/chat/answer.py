@@ -10,6 +10,7 @@ import dataclasses
 
 from lookhear.engine.chat.prompt import ChatPrompt
 from lookhear.engine.chat.stop_texts import StopTexts
+from lookhear.engine.core.adapting import Adapter
 from lookhear.engine.core.owner import Streamer
 from lookhear.engine.core.request import Cost, Priority, Result, StopReason
 from lookhear.engine.markup.calls import CallArguments, CallBegun, CallReader, Piece
@@ -36,7 +37,7 @@ from lookhear.engine.tokenizers.qwen import QwenTokenizer
 class ChatAnswer(Streamer):
     """key: its name in the core. prompt, sampling: what is asked, and how it is decoded. grammar:
     what it keeps to, thinking included. calls: finds those of tools, if it may have any.
-    tags: around the thinking."""
+    tags: around the thinking. adapter: see `PagedRequest`."""
 
     is_urgent = True
 
@@ -50,6 +51,7 @@ class ChatAnswer(Streamer):
         grammar: JsonGrammar | None = None,
         calls: CallReader | None = None,
         tags: ThinkingTags = COMMON,
+        adapter: Adapter | None = None,
     ) -> None:
         self._key = key
         self._message = message
@@ -58,6 +60,7 @@ class ChatAnswer(Streamer):
         self._tokenizer = tokenizer
         self._grammar = grammar
         self._calls = calls
+        self._adapter = adapter
         self._has_request = False
         self.is_done = False
         self._has_started = False
@@ -96,6 +99,7 @@ class ChatAnswer(Streamer):
             grammar=self._grammar,
             is_to_end=self._message.settings.max_tokens is None,
             salt=self._message.settings.cache_salt.encode(),
+            adapter=self._adapter,
         )
 
     def follow(self, sequence: PagedSequence) -> list[Event]:
@@ -223,13 +227,14 @@ class PromptReader:
     def __init__(self, key: str) -> None:
         self._key = key
         self._next: ChatPrompt | None = None
+        self._adapter: Adapter | None = None
 
     is_done = False
     is_urgent = False
 
-    def read(self, prompt: ChatPrompt) -> None:
-        """A newer beginning; what waits is replaced."""
-        self._next = prompt
+    def read(self, prompt: ChatPrompt, adapter: Adapter | None = None) -> None:
+        """A newer beginning; what waits is replaced. adapter: of who will ask."""
+        self._next, self._adapter = prompt, adapter
 
     def wants_request(self) -> bool:
         """Whether there is a beginning that was not read."""
@@ -252,6 +257,7 @@ class PromptReader:
             media=tuple(prompt.media),
             max_new_tokens=1,  # computed with the prompt's end, and of no use
             final_tokens=len(prompt.tokens),
+            adapter=self._adapter,
         )
 
     def absorb(self, result: Result) -> list[Event]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.chat.answer import ChatAnswer, PromptReader
 from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.pictures import PartError
 from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
 from lookhear.engine.chat.tool_rules import call_rules
 from lookhear.engine.core.core import EngineCore
+from lookhear.engine.core.desks import refused
 from lookhear.engine.core.request import Priority, RequestError
 from lookhear.engine.markup.calls import CallReader
 from lookhear.engine.messages import (
@@ -17,15 +19,11 @@ from lookhear.engine.messages import (
     ChatMessage,
     DropPicture,
     Event,
-    FileFailed,
     HoldPicture,
     Message,
     ReadAhead,
     StartAnswer,
-    StartTurn,
     TextPart,
-    TranscribeFile,
-    TurnFailed,
 )
 from lookhear.engine.sampling.grammar import (
     Choices,
@@ -41,7 +39,8 @@ ROLES = ("system", "user", "assistant", "tool")
 
 class ChatDesk:
     """name: the model's on the wire. end_tokens, vocab: of the checkpoint. max_answer: tokens of an
-    answer whose client names no limit, at most. max_answers: at once, over all sessions."""
+    answer whose client names no limit, at most. max_answers: at once, over all sessions. adapters:
+    that an answer may ask for with the model's name."""
 
     def __init__(
         self,
@@ -53,7 +52,9 @@ class ChatDesk:
         *,
         max_answer: int,
         max_answers: int,
+        adapters: Adapters | None = None,
     ) -> None:
+        self._adapters = adapters
         self._name = name
         self._prompter = prompter
         self._defaults = defaults
@@ -81,10 +82,8 @@ class ChatDesk:
                 core.drop(f"{session}/{answer}")
             case ReadAhead():
                 self._read_ahead(message, core)
-            case StartTurn(session, turn):
-                return [TurnFailed(session, turn, *self._cannot_hear())]
-            case TranscribeFile(request):
-                return [FileFailed(request, *self._cannot_hear())]
+            case _:
+                return refused(message, f"{self._name} chats")
         return []
 
     def close(self, session: str) -> None:
@@ -100,9 +99,6 @@ class ChatDesk:
         """Answers under way, and what the pictures take."""
         pictures = self._prompter.pictures
         return {"answers": core.count(ChatAnswer), **(pictures.stats() if pictures else {})}
-
-    def _cannot_hear(self) -> tuple[str, str]:
-        return "invalid_model", f"model: expected one that transcribes, {self._name} chats"
 
     def _start(self, message: StartAnswer, core: EngineCore) -> list[Event]:
         key = f"{message.session}/{message.answer}"
@@ -127,6 +123,7 @@ class ChatDesk:
 
     def _answer(self, key: str, message: StartAnswer) -> ChatAnswer:
         settings, prompter = message.settings, self._prompter
+        adapter = self._adapters.of(settings.model) if self._adapters else None
         self._check(message.messages)
         prompt = prompter.prompt(
             message.session,
@@ -147,7 +144,8 @@ class ChatDesk:
         else:
             grammar, calls = self._grammar(settings, prompt), None
         tags = prompter.template.thinking
-        return ChatAnswer(key, message, prompt, sampling, prompter.tokenizer, grammar, calls, tags)
+        tokenizer = prompter.tokenizer
+        return ChatAnswer(key, message, prompt, sampling, tokenizer, grammar, calls, tags, adapter)
 
     def _with_calls(
         self, settings: AnswerSettings, prompt: ChatPrompt
@@ -226,6 +224,7 @@ class ChatDesk:
     def _read_ahead(self, message: ReadAhead, core: EngineCore) -> None:
         key = f"{message.session}//ahead"
         try:
+            adapter = self._adapters.of(message.model) if self._adapters else None
             self._check(message.messages)
             prompt = self._prompter.beginning(message.session, message.messages, message.tools)
         except RequestError:
@@ -236,7 +235,7 @@ class ChatDesk:
         if not isinstance(owner, PromptReader):
             owner = PromptReader(key)
             core.add(key, Priority.BATCH, owner, message.session)
-        owner.read(prompt)
+        owner.read(prompt, adapter)
 
 
 def _form(settings: AnswerSettings) -> Form | None:

@@ -99,6 +99,21 @@ class ChatPrompter:
             )
         return prompt
 
+    def unanswered(
+        self,
+        session: str,
+        messages: Sequence[ChatMessage],
+        frame: Sequence[TemplateText | UserText] | None = None,
+    ) -> ChatPrompt:
+        """Of what is only read. frame: its pieces, where they are not those of the template.
+        Raises as `prompt`."""
+        pieces = self._pieces(messages, None, ()) if frame is None else frame
+        prompt = self._fill(pieces, session, messages, 0)
+        if len(prompt.tokens) > self.max_tokens:
+            expected = f"expected at most {self.max_tokens} tokens, got {len(prompt.tokens)}"
+            raise RequestError("context_length_exceeded", expected)
+        return prompt
+
     def beginning(
         self, session: str, messages: Sequence[ChatMessage], tools: Sequence[Tool] = ()
     ) -> ChatPrompt:

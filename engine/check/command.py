@@ -28,6 +28,7 @@ from lookhear.engine.check.trial import (
     capacity,
     hear,
     live,
+    read,
 )
 from lookhear.engine.checkpoints.choice import choose_checkpoint
 from lookhear.engine.checkpoints.hub import resolve_checkpoint
@@ -163,6 +164,13 @@ def _try(built: Built, samples: NDArray[np.float32], *, times_words: bool) -> No
         speakers = len({turn.speaker for turn in turns})
         _say("speakers", f"{speakers} in {len(turns)} turns")
         _say("file", f"{seconds:.1f} s of audio in {took:.2f} s: {took / seconds:.3f} of real time")
+    if card.can("embed") and not card.can("chat"):
+        made = read(core, card.id, scores=False)
+        _say("vectors", f"of {made.width} numbers, {made.per_second:.0f} tokens a second")
+    if card.can("score") and not card.can("chat"):
+        scores = read(core, card.id, scores=True).scores
+        shown = ", ".join(f"{score:.3f}" for score in scores)
+        _say("scores", f"{shown} of three sentences, of which the first answers the question")
     if card.can("chat"):
         sees = card.can("image")
         question = "What do you see?" if sees else "What is the capital of France?"

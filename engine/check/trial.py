@@ -27,7 +27,12 @@ from lookhear.engine.messages import (
     HoldPicture,
     ImagePart,
     Message,
+    Pooled,
+    PoolingFailed,
+    PoolingInput,
+    PoolingSettings,
     StartAnswer,
+    StartPooling,
     StartTurn,
     TextPart,
     TranscribeFile,
@@ -40,6 +45,7 @@ from lookhear.engine.speech.text.word_times import loud_stretches
 CROWD = 4  # sessions side by side, for what each one more costs
 UPDATE_SECONDS = 1.0  # of new audio in each update of the live trial
 PATIENCE_SECONDS = 20.0  # with a live trial
+TEXTS = ("Paris is the capital of France.", "A circle is round.", "Berlin lies on the Spree.")
 
 
 class TrialFailed(Exception):
@@ -82,6 +88,15 @@ class Answered:
     text: str
     first: float
     per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """width: of a vector. per_second: tokens. scores: of the sentences, in order."""
+
+    width: int
+    per_second: float
+    scores: list[float]
 
 
 def hear(
@@ -156,6 +171,30 @@ def ask(core: EngineCore, model: str, question: str, *, sees: bool) -> Answered:
     took = time.perf_counter() - began - first
     _run(core, CloseSession("check"))
     return Answered(text.strip(), first, max(0, tokens - 1) / took if took else 0.0)
+
+
+def read(core: EngineCore, model: str, *, scores: bool) -> Read:
+    """Some sentences become vectors; scores: or are compared with a question. Raises
+    TrialFailed."""
+
+    def given(text: str) -> PoolingInput:
+        return PoolingInput([ChatMessage("user", [TextPart(text)])])
+
+    queries = [given("What is the capital of France?")] if scores else []
+    kind = "score" if scores else "vector"
+    began = time.perf_counter()
+    found: list[Pooled] = []
+    message = StartPooling("check", PoolingSettings(model, kind), [*map(given, TEXTS)], queries)
+    for event in _work(core, message):
+        if isinstance(event, PoolingFailed):
+            raise TrialFailed(event.message)
+        if isinstance(event, Pooled):
+            found.append(event)
+    took = time.perf_counter() - began
+    _run(core, CloseSession("check"))
+    found.sort(key=lambda one: one.index)
+    numbers = [float(one.vectors[0, 0]) for one in found] if scores else []
+    return Read(found[0].vectors.shape[1], sum(one.tokens for one in found) / took, numbers)
 
 
 def picture() -> NDArray[np.uint8]:

@@ -29,16 +29,21 @@ class CheckpointError(Exception):
         return cls(f"{source}: {key}: expected {expected}, got {got!r}")
 
 
+def read_any_json(path: Path) -> Any:
+    """What is in a JSON file. Raises `CheckpointError`."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise CheckpointError(f"{path}: expected JSON, got {error}") from error
+
+
 def read_json(path: Path, *, required: bool = True) -> dict[str, Any]:
     """The object in a JSON file; {} if it may be absent and is."""
     if not path.is_file():
         if not required:
             return {}
         raise CheckpointError(f"{path.parent}: expected a file {path.name}, found none")
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise CheckpointError(f"{path}: expected JSON, got {error}") from error
+    value = read_any_json(path)
     if not isinstance(value, dict):
         raise CheckpointError(f"{path}: expected a JSON object, got {type(value).__name__}")
     return value

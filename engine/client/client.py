@@ -17,16 +17,20 @@ from lookhear.engine.client.errors import (
     EngineRequestError,
     EngineStartError,
     EngineUnavailable,
+    InputRefused,
 )
-from lookhear.engine.client.files import FileEvent, Files, OnProgress
 from lookhear.engine.client.fleet import Fleet, ProgressHandler, RequestHandler
 from lookhear.engine.client.journal import Held
 from lookhear.engine.client.pool import Pool
 from lookhear.engine.client.replica import Replica
+from lookhear.engine.client.requests.adapters import AdapterEvent, AdapterRequests
+from lookhear.engine.client.requests.files import FileEvent, Files, OnProgress
+from lookhear.engine.client.requests.pooling import PoolingEvent, PoolingRequests
 from lookhear.engine.client.seat import Seat
 from lookhear.engine.client.state import EngineState, Recovery
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import (
+    AdapterLoaded,
     AnswerCompleted,
     AnswerFailed,
     AppendAudio,
@@ -43,15 +47,19 @@ from lookhear.engine.messages import (
     FileTranscribed,
     HoldPicture,
     LiveLoad,
+    LoadAdapter,
     Message,
     ModelCard,
     Pong,
+    Pooled,
     ReadAhead,
     StartAnswer,
+    StartPooling,
     StartTurn,
     TranscribeFile,
     TurnCompleted,
     TurnFailed,
+    UnloadAdapter,
 )
 
 __all__ = [
@@ -60,6 +68,7 @@ __all__ = [
     "EngineStartError",
     "EngineState",
     "EngineUnavailable",
+    "InputRefused",
     "Recovery",
 ]
 
@@ -98,6 +107,8 @@ class EngineClient:
         self._listeners: dict[str, _Listener] = {}
         self._works: dict[tuple[str, str], Seat] = {}  # turns and answers
         self._files = Files()
+        self._pooling = PoolingRequests()
+        self._adapters = AdapterRequests()
         self._waiting: dict[Seat, None] = {}  # for an engine, whoever waits longest first
         self._moving: dict[Pool, asyncio.Task[None]] = {}
         self._held = Held()
@@ -108,8 +119,7 @@ class EngineClient:
         cls, configs: Sequence[EngineConfig], *, on_progress: ProgressHandler | None = None
     ) -> EngineClient:
         """A client whose engines are loaded: see `load`."""
-        client = cls(configs)
-        await client.load(on_progress)
+        await (client := cls(configs)).load(on_progress)
         return client
 
     async def load(self, on_progress: ProgressHandler | None = None) -> None:
@@ -182,8 +192,8 @@ class EngineClient:
         self._listeners[session] = _Listener(on_event, self._fleet.default)
 
     def use_model(self, session: str, model: str) -> None:
-        """The session's turns to come are for this model."""
-        self._listeners[session].model = model
+        """The session's turns to come are for this model, with whichever adapter."""
+        self._listeners[session].model = self._fleet.base(model)
 
     def serves(self, session: str, model: str) -> bool:
         """Whether that model's engine knows the session: it speaks, is to speak, or has asked."""
@@ -248,15 +258,30 @@ class EngineClient:
     async def transcribe_file(
         self, message: TranscribeFile, on_progress: OnProgress | None = None
     ) -> FileTranscribed:
-        """on_progress: hears of the text as it is written. Raises EngineRequestError,
-        EngineUnavailable. Cancelling the call cancels the work. When its engine dies, another is
-        asked, once."""
+        """on_progress: hears of the text as it is written. Raises EngineRequestError and
+        EngineUnavailable. Cancelled, so is the work. If its engine dies another is asked, once."""
         pool = self._fleet.pool(message.settings.model)
         return await self._files.transcribe(pool, message, on_progress)
+
+    async def pool(
+        self, message: StartPooling, pictures: Sequence[HoldPicture] = ()
+    ) -> list[Pooled]:
+        """As `transcribe_file`: vectors or scores, in the order of the documents. pictures: that
+        the message names. Raises InputRefused, too."""
+        pool = self._fleet.pool(message.settings.model)
+        return await self._pooling.ask(pool, message, pictures)
 
     async def diarise_file(self, message: DiariseFile) -> FileDiarised:
         """As `transcribe_file`, by the model that the message names."""
         return await self._files.diarise(self._fleet.pool(message.model), message)
+
+    async def load_adapter(self, message: LoadAdapter) -> AdapterLoaded:
+        """By all engines of the model, or by none. Raises EngineRequestError, EngineUnavailable."""
+        return await self._adapters.load(self._fleet.pool(message.model), message)
+
+    async def unload_adapter(self, message: UnloadAdapter) -> None:
+        """As `load_adapter`."""
+        await self._adapters.unload(self._fleet.pool(message.model), message)
 
     # --- events ----------------------------------------------------------------------------------
 
@@ -264,13 +289,18 @@ class EngineClient:
         if isinstance(event, FileEvent):
             self._files.take(event)
             return
+        if isinstance(event, PoolingEvent):
+            self._pooling.take(event)
+            return
+        if isinstance(event, AdapterEvent):
+            self._adapters.take(replica, event)
+            return
         session = getattr(event, "session", "")
         listener = self._listeners.get(session)
         seat = None if listener is None else listener.seats.get(pool)
         if seat is None or seat.replica is not replica:
             return
-        heard = seat.heard(event)
-        match heard:
+        match heard := seat.heard(event):
             case None:
                 return
             case (
@@ -291,6 +321,8 @@ class EngineClient:
 
     def _on_death(self, pool: Pool, replica: Replica, failure: EngineFailed) -> None:
         self._files.lose(replica, failure.message)
+        self._pooling.lose(replica, failure.message)
+        self._adapters.lose(replica, failure.message)
         is_told = not pool.recover_seconds and not pool.is_up
         for session, listener in list(self._listeners.items()):
             seat = listener.seats.get(pool)
@@ -323,7 +355,7 @@ class EngineClient:
                 self._wait(seat)
         self._move(pool)
         is_used = any(seat.replica is replica for seat in left)
-        return not is_used and not self._files.has(replica)
+        return not (is_used or self._files.has(replica) or self._pooling.has(replica))
 
     def _wait(self, seat: Seat) -> None:
         """For an engine, so long and no longer."""

@@ -16,11 +16,20 @@ class EngineUnavailable(EngineError):
 
 
 class EngineRequestError(EngineError):
-    """A file could not be transcribed. code: as in `FileFailed`."""
+    """What was asked of an engine could not be done. code: as in `FileFailed`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class InputRefused(EngineRequestError):
+    """A text or picture of which there is no vector. side, index: as in `PoolingFailed`."""
+
+    def __init__(self, code: str, message: str, side: str, index: int | None) -> None:
+        super().__init__(code, message)
+        self.side = side
+        self.index = index
 
 
 class WireError(EngineError):

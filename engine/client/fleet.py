@@ -63,11 +63,23 @@ class Fleet:
         return next(iter(self.pools))
 
     def pool(self, model: str) -> Pool:
-        """Raises EngineUnavailable if there is no such model."""
-        pool = self.pools.get(model)
+        """Raises EngineUnavailable if there is no such model, nor one with such an adapter."""
+        pool = self._find(model)
         if pool is None:
             raise EngineUnavailable(f"no engine serves {model!r}")
         return pool
+
+    def base(self, model: str) -> str:
+        """The name without that of an adapter."""
+        pool = self._find(model)
+        return model if pool is None else pool.name
+
+    def _find(self, model: str) -> Pool | None:
+        if (pool := self.pools.get(model)) is not None:
+            return pool
+        base, _, adapter = model.rpartition(":")
+        pool = self.pools.get(base)
+        return pool if pool is not None and adapter in pool.adapters else None
 
     # --- start and end ---------------------------------------------------------------------------
 
@@ -164,17 +176,20 @@ class Fleet:
 
     def is_ready(self, model: str) -> bool:
         """Whether an engine of this model is up right now, and answers."""
-        pool = self.pools.get(model)
+        pool = self._find(model)
         return pool is not None and pool.is_up
 
     @property
     def models(self) -> list[ModelCard]:
-        """The served models, the default first, also while an engine is being restarted.
+        """The served models, the default first, then those with adapters; also while an engine is
+        being restarted.
 
         Empty until all of them have been ready once.
         """
         cards = [pool.card for pool in self.pools.values() if pool.card is not None]
-        return cards if len(cards) == len(self.pools) else []
+        if len(cards) < len(self.pools):
+            return []
+        return [*cards, *(card for pool in self.pools.values() for card in pool.cards)]
 
     @property
     def states(self) -> list[EngineState]:
@@ -190,7 +205,7 @@ class Fleet:
     def live_load(self, model: str) -> LiveLoad | None:
         """Who speaks to that model, and how many more may, as of now. None: it does not bound the
         lag, or has not answered yet."""
-        pool = self.pools.get(model)
+        pool = self._find(model)
         return None if pool is None else pool.load
 
     @property

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
+from lookhear.engine.client.errors import EngineUnavailable
 from lookhear.engine.client.places import Places
 from lookhear.engine.client.replica import Replica
 from lookhear.engine.client.scaling import Scaling
 from lookhear.engine.client.state import Availability, EngineState
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.messages import LiveLoad, ModelCard, Pong
+from lookhear.engine.messages import LiveLoad, LoadAdapter, ModelCard, Pong
+
+T = TypeVar("T")
 
 
 class Pool:
@@ -30,6 +34,7 @@ class Pool:
         for _ in range(config.replicas):
             self.add()
         self.card: ModelCard | None = None
+        self.adapters: dict[str, str] = {}  # folders by name, of all engines
         self.recover_seconds = config.recover_seconds
         self.stats: dict[Replica, Pong] = {}
         self._places: dict[Replica, Places] = {}  # of engines that are up
@@ -81,6 +86,14 @@ class Pool:
     def name(self) -> str:
         """The model's, on the wire."""
         return self.replicas[0].config.name
+
+    @property
+    def cards(self) -> list[ModelCard]:
+        """Of its adapters, each a model for who asks."""
+        if self.card is None:
+            return []
+        card, names = self.card, sorted(self.adapters)
+        return [dataclasses.replace(card, id=f"{card.id}:{name}", parent=card.id) for name in names]
 
     def follow_first(self) -> None:
         """The others load what the first one chose."""
@@ -142,6 +155,26 @@ class Pool:
 
     # --- what happens ----------------------------------------------------------------------------
 
+    async def asked(self, ask: Callable[[Replica], Awaitable[T]]) -> T:
+        """What one of them answers; if it dies under the question, another one is asked, once.
+        Raises EngineUnavailable."""
+        replica = self.choose()
+        if replica is None:
+            raise EngineUnavailable(f"the engine of {self.name} is not running")
+        try:
+            return await ask(replica)
+        except EngineUnavailable:
+            if replica.is_running or not self.recover_seconds:
+                raise
+            try:
+                async with asyncio.timeout(self.recover_seconds):
+                    replica = await self.answering()
+            except TimeoutError:
+                pass
+            if not replica.is_running:
+                raise
+        return await ask(replica)
+
     async def answering(self) -> Replica:
         """Who can be asked, as soon as there is one."""
         while (replica := self.choose(hung=False)) is None:
@@ -153,6 +186,8 @@ class Pool:
         """It is loaded. The first one's card says why it was chosen."""
         if self.card is None or replica is self.replicas[0]:
             self.card = card
+        for name, folder in self.adapters.items():
+            replica.send(LoadAdapter("again", self.name, name, folder))
         self._changed.set()
 
     def said(self, replica: Replica, pong: Pong) -> None:

@@ -84,6 +84,8 @@ class EngineConfig:
     # that pays; "ngram": the same, wherever there is any; "off": nobody; else a smaller model of
     # the same vocabulary, named as `model` is, where it pays.
     draft: str = "auto"
+    max_adapters: int = 8  # low-rank changes of a model's weights, loaded at once; 0: none
+    max_adapter_rank: int = 64  # of each, at most
     cuda_graphs: str = "auto"  # "auto": captured at the start, on a GPU; "off": every pass is eager
     graph_gigabytes: float = 2.0  # GiB of GPU memory for graphs at most
     # Steps launched before the one in front of them has been read, 0 or 1; None: the device's.
@@ -126,6 +128,8 @@ class EngineConfig:
             ("max_picture_tokens", self.max_picture_tokens >= 1, "at least 1"),
             ("max_answer_tokens", self.max_answer_tokens >= 1, "at least 1"),
             ("max_answers", self.max_answers >= 1, "at least 1"),
+            ("max_adapters", within(0, self.max_adapters, 256), "0 to 256"),
+            ("max_adapter_rank", within(1, self.max_adapter_rank, 1024), "1 to 1024"),
             ("kv_cache_gigabytes", kv == 0 or within(0.001, kv, 4096), "0, or 0.001 to 4096 GiB"),
             ("max_segment_seconds", cut == 0 or within(2, cut, 120), "0, or 2 to 120 seconds"),
             *(

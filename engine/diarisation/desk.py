@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from lookhear.engine.core.core import EngineCore
+from lookhear.engine.core.desks import refused
 from lookhear.engine.core.request import Priority
 from lookhear.engine.diarisation.file import FileDiarisation
 from lookhear.engine.diarisation.speaker_cache import Chunking
 from lookhear.engine.messages import (
-    AnswerFailed,
     CancelFile,
     DiariseFile,
     Event,
     FileFailed,
     Message,
-    StartAnswer,
-    StartTurn,
-    TranscribeFile,
-    TurnFailed,
 )
 
 
@@ -42,16 +38,9 @@ class DiarisationDesk:
                 return events
             case CancelFile(request):
                 core.drop(request)
-            case TranscribeFile(request):
-                return [FileFailed(request, "invalid_model", self._expected("transcribes"))]
-            case StartTurn(session, turn):
-                return [TurnFailed(session, turn, "invalid_model", self._expected("transcribes"))]
-            case StartAnswer(session, answer):
-                return [AnswerFailed(session, answer, "invalid_model", self._expected("chats"))]
+            case _:
+                return refused(message, f"{self._name} tells speakers apart")
         return []
-
-    def _expected(self, does: str) -> str:
-        return f"model: expected one that {does}, {self._name} tells speakers apart"
 
     def close(self, session: str) -> None:
         """Nothing is of a session."""

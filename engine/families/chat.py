@@ -1,23 +1,31 @@
-"""What families that chat have in common: desk, runner, caches, sized by a configuration."""
+"""What families that chat, or read for vectors and scores, have in common: desks, runner, caches,
+sized by a configuration."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.chat.desk import ChatDesk
 from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.pictures import PictureEncoder
 from lookhear.engine.chat.prompt import ChatPrompter
 from lookhear.engine.chat.template import ChatTemplate
 from lookhear.engine.checkpoints.loader import CheckpointError, Loading, read_json
+from lookhear.engine.checkpoints.sentence_modules import SentenceModules
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.core.desks import Desks
 from lookhear.engine.device.acceleration import Acceleration
+from lookhear.engine.families.adapting import with_adapters
 from lookhear.engine.families.capacity import num_blocks
 from lookhear.engine.families.family import Parts, chosen_dtype, half_decoder
+from lookhear.engine.families.pooling import pooling_desk
+from lookhear.engine.messages import StartPooling
 from lookhear.engine.models.qwen3 import Qwen3ChatModel, Qwen3Model
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
@@ -68,6 +76,7 @@ def chat_parts(
     pictures: PictureEncoder | None = None,
     media_parts: int = 0,
     media_encoder: MediaEncoder | None = None,
+    adapters: Adapters | None = None,
 ) -> Parts:
     """dtype: for the model's card. pictures: of a model that sees; media_parts, media_encoder: see
     `PagedRunner`."""
@@ -87,16 +96,32 @@ def chat_parts(
         media_parts=media_parts,
         media_encoder=media_encoder,
         acceleration=acceleration,
+        adapters=adapters,
     )
     tokenizer = QwenTokenizer.from_folder(folder)
-    desk = ChatDesk(
+    prompter = ChatPrompter(tokenizer, ChatTemplate.from_folder(folder), pictures, context)
+    modules = SentenceModules.from_folder(folder)
+    pooling, lacks = pooling_desk(config, prompter, decoder, modules, adapters)
+    parts = Parts(
+        desk=pooling,
+        runner=runner,
+        num_parameters=model.num_parameters,
+        dtype=dtype,
+        encoder_budget=ENCODER_BUDGET_TOKENS,
+        lacks=lacks,
+        context_tokens=context,
+    )
+    if "chat" in lacks:
+        return with_adapters(parts, adapters)
+    chat = ChatDesk(
         config.name,
-        ChatPrompter(tokenizer, ChatTemplate.from_folder(folder), pictures, context),
+        prompter,
         GenerationDefaults.from_folder(folder),
         model.end_tokens,
         decoder.dims.vocab,
         max_answer=config.max_answer_tokens,
         max_answers=config.max_answers,
+        adapters=adapters,
     )
     small = None
     if config.draft_model:
@@ -111,12 +136,5 @@ def chat_parts(
             drafter.costs = measured_costs(runner, clock, small)
         runner.drafter = drafter
 
-    return Parts(
-        desk=desk,
-        runner=runner,
-        num_parameters=model.num_parameters,
-        dtype=dtype,
-        encoder_budget=ENCODER_BUDGET_TOKENS,
-        measure=measure,
-        context_tokens=context,
-    )
+    desk = Desks(chat, {StartPooling: pooling})
+    return with_adapters(replace(parts, desk=desk, measure=measure), adapters)

@@ -1,4 +1,4 @@
-"""Qwen3, text only: a decoder that chats."""
+"""Qwen3, text only: a decoder that chats; or, as Qwen3-Embedding and Qwen3-Reranker, reads."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from lookhear.engine.checkpoints.end_tokens import end_tokens
 from lookhear.engine.checkpoints.loader import read_json
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.families.adapting import adapters_of
 from lookhear.engine.families.chat import DRAFTED_BY, chat_parts
 from lookhear.engine.families.family import (
     Family,
@@ -16,6 +17,7 @@ from lookhear.engine.families.family import (
     chosen_dtype,
     half_decoder,
 )
+from lookhear.engine.families.pooling import judging_words
 from lookhear.engine.models.qwen3 import Qwen3ChatModel, Qwen3Model
 
 
@@ -26,16 +28,22 @@ def build(
     dtype = chosen_dtype(config.dtype, device, folder)
     half = half_decoder(config.dtype, device, folder)
     decoder = Qwen3Model.from_folder(
-        folder, dtype=dtype, half=half, device=device, progress=progress
+        folder,
+        dtype=dtype,
+        half=half,
+        kept=judging_words(folder),
+        device=device,
+        progress=progress,
     )
     model = Qwen3ChatModel(decoder, end_tokens(folder, read_json(folder / "config.json")))
-    return chat_parts(config, folder, acceleration_of(config, device), model, dtype)
+    acceleration, adapters = acceleration_of(config, device), adapters_of(config, decoder)
+    return chat_parts(config, folder, acceleration, model, dtype, adapters=adapters)
 
 
 FAMILY = Family(
     name="Qwen3",
     architectures=("Qwen3ForCausalLM",),
     build=build,
-    abilities=("chat",),
+    abilities=("chat", "embed", "score", "adapters"),
     drafted_by=DRAFTED_BY,
 )

@@ -12,6 +12,7 @@ import torch
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.families.adapting import adapters_of, with_adapters
 from lookhear.engine.families.capacity import num_blocks
 from lookhear.engine.families.family import (
     Family,
@@ -67,8 +68,14 @@ def build(
     # Without closed windows, which is for comparison, everything is encoded eagerly.
     by_device = acceleration.backend is not None and config.freeze_windows
     tokenizer = QwenTokenizer.from_folder(folder)
+    adapters = adapters_of(config, model.decoder, model.encoder, model.tower)
     asr = AsrConfig(
-        tokenizer, model.encoder.dims, config.freeze_windows, by_device, bool(config.aligner)
+        tokenizer,
+        model.encoder.dims,
+        config.freeze_windows,
+        by_device,
+        bool(config.aligner),
+        adapters,
     )
     paged = PagedRunner(
         model,
@@ -80,6 +87,7 @@ def build(
         if by_device
         else None,
         acceleration=acceleration,
+        adapters=adapters,
     )
     runner: ServingRunner = paged
     if config.aligner:
@@ -88,6 +96,7 @@ def build(
     transcriber = asr_transcriber(asr, live, _spoken(folder), cap_samples)
     longest = cap_samples + SAMPLE_RATE
     parts = speech_parts(config, transcriber, runner, model.num_parameters, dtype, longest, device)
+    parts = with_adapters(parts, adapters)
     return replace(parts, timed_languages=list(ALIGNED_LANGUAGES) if config.aligner else [])
 
 
@@ -134,6 +143,6 @@ FAMILY = Family(
     name="Qwen3-ASR",
     architectures=("Qwen3ASRForConditionalGeneration",),
     build=build,
-    abilities=("transcribe",),
+    abilities=("transcribe", "adapters"),
     takes_aligner=True,
 )

@@ -9,6 +9,7 @@ from lookhear.engine.chat.pictures import PictureEncoder
 from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.families.adapting import adapters_of
 from lookhear.engine.families.chat import DRAFTED_BY, chat_parts
 from lookhear.engine.families.family import (
     Family,
@@ -17,6 +18,7 @@ from lookhear.engine.families.family import (
     chosen_dtype,
     half_decoder,
 )
+from lookhear.engine.families.pooling import judging_words
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.models.vision_graphs import VisionGraphs
 
@@ -33,6 +35,7 @@ def build(
         dtype=dtype,
         encoder_dtype=encoder_dtype,
         half=half_decoder(config.dtype, device, folder),
+        kept=judging_words(folder),
         device=device,
         progress=progress,
     )
@@ -53,6 +56,7 @@ def build(
         pictures=pictures,
         media_parts=1 + len(dims.deepstack),
         media_encoder=VisionGraphs(model, acceleration) if acceleration.backend else None,
+        adapters=adapters_of(config, model.decoder, model.encoder, model.tower),
     )
 
 
@@ -60,6 +64,6 @@ FAMILY = Family(
     name="Qwen3-VL",
     architectures=("Qwen3VLForConditionalGeneration",),
     build=build,
-    abilities=("chat", "image", "video"),
+    abilities=("chat", "image", "video", "embed", "score", "adapters"),
     drafted_by=DRAFTED_BY,
 )

@@ -13,6 +13,7 @@ from lookhear.engine.families.family import Family
 MODULES = (
     "whisper",
     "qwen3",
+    "qwen3_pooling",
     "qwen3_asr",
     "qwen3_vl",
     "qwen3_aligner",

@@ -12,6 +12,7 @@ import torch
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.families.adapting import adapters_of_one, with_adapters
 from lookhear.engine.families.family import (
     Family,
     Parts,
@@ -59,6 +60,7 @@ def build(
         half_decoder=config.dtype in ("auto", "int8"),
         int8=int8,
     )
+    adapters = adapters_of_one(config, model)
     tokenizer = WhisperTokenizer.from_folder(folder)
     traits = Traits.from_folder(folder)
     prompter = WhisperPrompter(tokenizer, MAX_CARRIED, MAX_CARRIED if traits.carries_text else 0)
@@ -94,16 +96,17 @@ def build(
         earlier = EarlierRule(longest_before, longest_before // 2, SAMPLES_PER_POSITION)
 
     def start_file(message: TranscribeFile, section: Section | None = None) -> WhisperFile:
-        return WhisperFile(message, prompter, whole, cap, section)
+        return WhisperFile(message, prompter, whole, cap, section, adapters)
 
     transcriber = Transcriber(
         live,
         prompter.languages,
-        partial(WhisperRecognizer, prompter, window),
+        partial(WhisperRecognizer, prompter, window, adapters=adapters),
         start_file,
         translates=bool(prompter.languages),
         has_word_times=True,
         earlier=earlier,
+        adapters=adapters,
     )
     runner = WhisperRunner(
         model,
@@ -112,9 +115,11 @@ def build(
         windows=_windows(window),
         pads=pads,
         acceleration=acceleration_of(config, device),
+        adapters=adapters,
     )
     named = torch.int8 if int8 else dtype
     parts = speech_parts(config, transcriber, runner, model.num_parameters, named, longest, device)
+    parts = with_adapters(parts, adapters)
     if not config.draft_model:
         return parts
     small = _draft_runner(config, model, tokenizer, device, pads=pads)
@@ -187,7 +192,7 @@ FAMILY = Family(
     name="Whisper",
     architectures=("WhisperForConditionalGeneration",),
     build=build,
-    abilities=("transcribe", "translate"),
+    abilities=("transcribe", "translate", "adapters"),
     # A row of Whisper large has a quarter of a GiB of its own, for 30 s of audio.
     card_rows=64,
     drafted_by=("WhisperForConditionalGeneration",),

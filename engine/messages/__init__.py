@@ -6,6 +6,12 @@ torch: the gateway reads this package.
 
 from __future__ import annotations
 
+from lookhear.engine.messages.adapters import (
+    AdapterFailed,
+    AdapterLoaded,
+    LoadAdapter,
+    UnloadAdapter,
+)
 from lookhear.engine.messages.chat import (
     AnswerCall,
     AnswerCompleted,
@@ -40,6 +46,13 @@ from lookhear.engine.messages.control import (
     RequestDone,
     Shutdown,
     Starting,
+)
+from lookhear.engine.messages.pooling import (
+    Pooled,
+    PoolingFailed,
+    PoolingInput,
+    PoolingSettings,
+    StartPooling,
 )
 from lookhear.engine.messages.speakers import DiariseFile, FileDiarised, SpeakerTurn
 from lookhear.engine.messages.speech import (
@@ -86,6 +99,9 @@ Message = (
     | ReadAhead
     | StartAnswer
     | CancelAnswer
+    | StartPooling
+    | LoadAdapter
+    | UnloadAdapter
     | Ping
     | Shutdown
 )
@@ -109,5 +125,9 @@ Event = (
     | AnswerCall
     | AnswerCompleted
     | AnswerFailed
+    | Pooled
+    | PoolingFailed
+    | AdapterLoaded
+    | AdapterFailed
     | EngineFailed
 )

@@ -245,10 +245,12 @@ def _layer(source: WeightSource, dims: AudioDims, layer: str) -> EncoderLayer:
     for part, factor in (("q_proj", scale), ("k_proj", 1.0), ("v_proj", 1.0)):
         weights.append(source.take(f"{name}.{part}.weight", width, width) * factor)
         biases.append(source.take(f"{name}.{part}.bias", width) * factor)
+    qkv = pack_linear(torch.cat(weights), torch.cat(biases), pack=True)
+    parts = dict.fromkeys(("q_proj", "k_proj", "v_proj"), width)
     return EncoderLayer(
         SelfAttention(
             norm=Norm.read(source, f"{layer}.self_attn_layer_norm", width),
-            qkv=pack_linear(torch.cat(weights), torch.cat(biases), pack=True),
+            qkv=source.placed(name, parts, qkv, {"q_proj": scale}),
             out=source.linear(name, {"out_proj": width}, width, bias=True),
         ),
         FeedForward(

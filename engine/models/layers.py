@@ -12,9 +12,20 @@ from lookhear.engine.checkpoints.loader import CheckpointReader
 from lookhear.kernels import LinearWeights, add_layer_norm_, layer_norm, linear, pack_linear
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a module of the checkpoint is: rows [first, first + out) of a product. scale: by which
+    its weight was multiplied when it was put there."""
+
+    weights: LinearWeights
+    first: int
+    out: int
+    scale: float = 1.0
+
+
 class WeightSource:
     """A reader that counts parameters and puts linears together. dtype: None for the reader's.
-    half: see `pack_linear`."""
+    half: see `pack_linear`. modules: by their names in the checkpoint, where each linear is."""
 
     def __init__(
         self, reader: CheckpointReader, dtype: torch.dtype | None = None, *, half: bool = False
@@ -23,6 +34,7 @@ class WeightSource:
         self._dtype = dtype
         self._half = half
         self.num_parameters = 0
+        self.modules: dict[str, Placement] = {}
 
     def take(self, name: str, *shape: int) -> Tensor:
         """The tensor of that name, checked for its shape."""
@@ -44,7 +56,23 @@ class WeightSource:
             if bias
             else None
         )
-        return pack_linear(weight, added, pack=True, half=self._half)
+        packed = pack_linear(weight, added, pack=True, half=self._half)
+        return self.placed(name, parts, packed)
+
+    def placed(
+        self,
+        name: str,
+        parts: Mapping[str, int],
+        weights: LinearWeights,
+        scales: Mapping[str, float] | None = None,
+    ) -> LinearWeights:
+        """The weights, of which it is remembered what they were put together of."""
+        first = 0
+        for part, out in parts.items():
+            scale = (scales or {}).get(part, 1.0)
+            self.modules[f"{name}.{part}"] = Placement(weights, first, out, scale)
+            first += out
+        return weights
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Nothing is remembered between calls: the cache, and where in it every token belo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
@@ -28,33 +28,53 @@ from lookhear.kernels import (
     spans,
 )
 
+SCORES = "score.weight"  # of a checkpoint that says how well two texts belong together
+
 
 class Qwen3Model:
     """The weights of one checkpoint and the passes over them: embed, forward, logits."""
 
-    def __init__(self, dims: Qwen3Dims, weights: Qwen3Weights) -> None:
+    def __init__(self, dims: Qwen3Dims, weights: Qwen3Weights, *, writes: bool = True) -> None:
+        """writes: whether it has a head that foretells tokens."""
         self.dims = dims
+        self.writes = writes
         self.weights = weights
         self.dtype = weights.tokens.dtype
         self.device = weights.tokens.device
         self.num_parameters = weights.num_parameters
         self.vocab = dims.vocab  # logits per token
         self._frequencies = rope_frequencies(dims.head_dim, dims.rope_theta).to(self.device)
+        # Of a checkpoint that makes vectors: [out, in] and [out], float32, one behind another.
+        self.projections: list[tuple[Tensor, Tensor | None]] = []
 
     @classmethod
     def from_folder(
-        cls, folder: Path, *, half: bool = False, **loading: Unpack[Loading]
+        cls,
+        folder: Path,
+        *,
+        half: bool = False,
+        kept: Sequence[int] = (),
+        **loading: Unpack[Loading],
     ) -> Qwen3Model:
-        """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
+        """Loads a Hugging Face folder (config.json, safetensors), with or without a head that
+        foretells tokens; raises `CheckpointError`.
 
-        half: see `read_weights`.
+        half, kept: see `read_weights`. Of a checkpoint that scores, the one row of its own head is
+        kept instead.
         """
         dims = Qwen3Dims.from_config(read_json(folder / "config.json"), folder / "config.json")
         reader = CheckpointReader(folder, **loading)
+        body = "model" if "model.embed_tokens.weight" in reader else ""
+        scores = SCORES in reader
+        writes = body and not scores and (dims.tied_head or "lm_head.weight" in reader)
         with torch.inference_mode():
-            weights = read_weights(reader, dims, half=half)
+            head = "lm_head" if writes else None
+            weights = read_weights(reader, dims, body=body, head=head, half=half, kept=kept)
+            if scores:
+                row = reader.take(SCORES, 1, dims.width).float().cpu()
+                weights = replace(weights, kept=row)
         reader.finish(ignore=tied_copy(dims))
-        return cls(dims, weights)
+        return cls(dims, weights, writes=bool(writes))
 
     def new_cache(self, num_blocks: int, dtype: torch.dtype | None = None) -> PagedCache:
         """A cache of this model's shape; num_blocks: the trash block included."""
@@ -129,6 +149,14 @@ class Qwen3Model:
         """hidden: [n, width] of the tokens whose successor is wanted. [n, vocab] float32."""
         head = self.weights.head
         return linear(hidden if head.half is None else hidden.float(), head).float()
+
+    @torch.inference_mode()
+    def pooled(self, hidden: Tensor) -> Tensor:
+        """hidden: [n, width] of tokens whose vectors are wanted. [n, width of them] float32."""
+        vectors = hidden.float()
+        for weight, bias in self.projections:
+            vectors = torch.nn.functional.linear(vectors, weight, bias)
+        return vectors
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ all axes: plain RoPE, so plain positions serve either.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -27,7 +27,7 @@ from lookhear.engine.checkpoints.loader import (
 from lookhear.engine.device.staging import to_device
 from lookhear.engine.models.audio_chunks import host_log_mel
 from lookhear.engine.models.audio_encoder import AudioDims, AudioEncoder, read_audio_weights
-from lookhear.engine.models.layers import WeightSource
+from lookhear.engine.models.layers import Placement, WeightSource
 from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.models.qwen3_weights import Qwen3Dims, read_weights, tied_copy
 from lookhear.engine.paged.request import Medium
@@ -111,6 +111,7 @@ class Qwen3AsrModel:
     audio_token: int
     end_tokens: tuple[int, ...]
     num_parameters: int
+    tower: Mapping[str, Placement]  # linears of the encoder, see `WeightSource`
 
     @classmethod
     def from_folder(
@@ -138,6 +139,7 @@ class Qwen3AsrModel:
             shape.audio_token,
             end_tokens(folder, shape.outer, shape.config, default=(151_643, 151_645)),
             source.num_parameters + weights.num_parameters,
+            source.modules,
         )
 
     @torch.inference_mode()

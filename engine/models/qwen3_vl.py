@@ -7,7 +7,7 @@ caches, and chunks that end inside a picture, cannot take them apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -25,7 +25,7 @@ from lookhear.engine.checkpoints.loader import (
     whole_number,
 )
 from lookhear.engine.device.staging import to_device
-from lookhear.engine.models.layers import WeightSource
+from lookhear.engine.models.layers import Placement, WeightSource
 from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.models.qwen3_weights import Qwen3Dims, read_weights, tied_copy
 from lookhear.engine.models.vision_encoder import VisionEncoder
@@ -49,6 +49,7 @@ class Qwen3VLModel:
     video_token: int
     end_tokens: tuple[int, ...]
     num_parameters: int
+    tower: Mapping[str, Placement]  # linears of the encoder, see `WeightSource`
 
     @classmethod
     def from_folder(
@@ -57,13 +58,14 @@ class Qwen3VLModel:
         *,
         encoder_dtype: torch.dtype | None = None,
         half: bool = False,
+        kept: Sequence[int] = (),
         **loading: Unpack[Loading],
     ) -> Qwen3VLModel:
         """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
 
         encoder_dtype: of the vision encoder; default: dtype. On a CPU that multiplies bfloat16 in
         hardware, a small checkpoint is fastest with a bfloat16 encoder and a float32 decoder.
-        half: see `read_weights`.
+        half, kept: see `read_weights`.
         """
         path = folder / "config.json"
         config = read_json(path)
@@ -91,15 +93,20 @@ class Qwen3VLModel:
         source = WeightSource(reader, encoder_dtype)
         with torch.inference_mode():
             vision_weights = read_vision_weights(source, vision_dims, TOWER)
-            weights = read_weights(reader, decoder_dims, body=BODY, half_head=True, half=half)
+            writes = decoder_dims.tied_head or "lm_head.weight" in reader
+            head = "lm_head" if writes else None
+            weights = read_weights(
+                reader, decoder_dims, body=BODY, head=head, half_head=True, half=half, kept=kept
+            )
         reader.finish(ignore=tied_copy(decoder_dims))
         return cls(
             VisionEncoder(vision_dims, vision_weights),
-            Qwen3Model(decoder_dims, weights),
+            Qwen3Model(decoder_dims, weights, writes=writes),
             placeholders[0],
             placeholders[1],
             end_tokens(folder, config, text),
             source.num_parameters + weights.num_parameters,
+            source.modules,
         )
 
     def medium(self, pixels: Any) -> Medium:

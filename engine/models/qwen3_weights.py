@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, whole_number
-from lookhear.engine.models.layers import WeightSource
+from lookhear.engine.models.layers import Placement, WeightSource
 from lookhear.kernels import LinearWeights, pack_linear
 
 
@@ -120,13 +120,16 @@ class Qwen3Layer:
 
 @dataclass(frozen=True, slots=True)
 class Qwen3Weights:
-    """tokens: [vocab, width]. head: the same matrix, laid out for products, or its own."""
+    """tokens: [vocab, width]. head: the same matrix, laid out for products, or its own. kept: some
+    of its rows, [n, width] float32 on the CPU. modules: see `WeightSource`."""
 
     tokens: Tensor
     layers: list[Qwen3Layer]
     norm: Tensor
     head: LinearWeights
     num_parameters: int
+    kept: Tensor
+    modules: Mapping[str, Placement]
 
 
 def read_weights(
@@ -134,12 +137,15 @@ def read_weights(
     dims: Qwen3Dims,
     *,
     body: str = "model",
-    head: str = "lm_head",
+    head: str | None = "lm_head",
     labels: int | None = None,
     half_head: bool = False,
     half: bool = False,
+    kept: Sequence[int] = (),
 ) -> Qwen3Weights:
-    """Takes the decoder's tensors; body, head: their names up to `.embed_tokens`, `.weight`.
+    """Takes the decoder's tensors; body, head: their names up to `.embed_tokens`, `.weight`. body
+    may be empty. head: None if it has none, and foretells nothing. kept: rows of the head that are
+    wanted by themselves.
 
     labels: how many the head tells apart, where it classifies tokens instead of foretelling them;
     it is not tied then and may have a bias.
@@ -152,23 +158,32 @@ def read_weights(
     The caller finishes the reader, telling it to ignore `tied_copy`.
     """
     source = WeightSource(reader, half=half)
-    tokens = source.take(f"{body}.embed_tokens.weight", dims.vocab, dims.width)
+    inside = f"{body}." if body else ""
+    tokens = source.take(f"{inside}embed_tokens.weight", dims.vocab, dims.width)
     bias: Tensor | None = None
     if labels is not None:
         own_head = source.take(f"{head}.weight", labels, dims.width)
         if f"{head}.bias" in reader:
             bias = source.take(f"{head}.bias", labels)
-    elif dims.tied_head:
+    elif dims.tied_head or head is None:
         own_head = tokens
     else:
         own_head = source.take(f"{head}.weight", dims.vocab, dims.width)
     return Qwen3Weights(
         tokens=tokens,
-        layers=[_layer(source, dims, f"{body}.layers.{i}") for i in range(dims.layers)],
-        norm=source.take(f"{body}.norm.weight", dims.width),
-        head=_half(own_head) if half_head else pack_linear(own_head, bias),
+        layers=[_layer(source, dims, f"{inside}layers.{i}") for i in range(dims.layers)],
+        norm=source.take(f"{inside}norm.weight", dims.width),
+        head=_head(own_head, bias, is_read=head is not None, half=half_head),
         num_parameters=source.num_parameters,
+        kept=own_head[list(kept)].float().cpu(),
+        modules=source.modules,
     )
+
+
+def _head(weight: Tensor, bias: Tensor | None, *, is_read: bool, half: bool) -> LinearWeights:
+    if not is_read:
+        return pack_linear(weight, pack=False)  # no second copy of what nobody multiplies with
+    return _half(weight) if half else pack_linear(weight, bias)
 
 
 def _half(head: Tensor) -> LinearWeights:

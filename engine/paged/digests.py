@@ -40,7 +40,7 @@ def block_digests(
 ) -> list[bytes]:
     """Digests of the full blocks of tokens, in order. A partly filled last block has none.
 
-    salt: separates tenants. adapter: name of the weights' adapter, if any. known: the digests of
+    salt: separates tenants. adapter: version of the weights' adapter, if any. known: the digests of
     the first blocks, which need not be computed again.
     """
     digests = list(known)
@@ -82,14 +82,21 @@ class OwnersDigests:
         self._last: dict[str, _Named] = {}
 
     def of(
-        self, owner: str, tokens: Sequence[int], media: Sequence[MediaSpan], *, salt: bytes
+        self,
+        owner: str,
+        tokens: Sequence[int],
+        media: Sequence[MediaSpan],
+        *,
+        salt: bytes,
+        adapter: str = "",
     ) -> list[bytes]:
         """`block_digests` of the owner's prompt, remembered until its next one. None of the
         arguments, nor what is returned, may be changed afterwards."""
         last = self._last.get(owner)
-        known = [] if last is None or last.salt != salt else last.alike(tokens, media)
-        digests = block_digests(tokens, media, salt=salt, known=known)
-        self._last[owner] = _Named(tokens, media, salt, digests)
+        is_same = last is not None and (last.salt, last.adapter) == (salt, adapter)
+        known = last.alike(tokens, media) if last is not None and is_same else []
+        digests = block_digests(tokens, media, salt=salt, adapter=adapter, known=known)
+        self._last[owner] = _Named(tokens, media, salt, adapter, digests)
         return digests
 
     def forget(self, owner: str) -> None:
@@ -103,6 +110,7 @@ class _Named(NamedTuple):
     tokens: Sequence[int]
     media: Sequence[MediaSpan]
     salt: bytes
+    adapter: str
     digests: list[bytes]
 
     def alike(self, tokens: Sequence[int], media: Sequence[MediaSpan]) -> list[bytes]:

@@ -19,8 +19,9 @@ import torch
 from lookhear.engine.core.request import Phase
 from lookhear.engine.drafts.pace import Pace, PassCosts
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.decoder import PagedDecoder
 from lookhear.engine.paged.drafter import LEAST_ANSWER, Progress
-from lookhear.engine.paged.passes import PagedDecoder, PagedPasses
+from lookhear.engine.paged.passes import PagedPasses
 from lookhear.engine.paged.request import PagedRequest, PagedSequence
 from lookhear.engine.paged.rows import Rows
 from lookhear.engine.sampling.grammar import GrammarMatcher

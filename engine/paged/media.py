@@ -9,10 +9,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from lookhear.engine.core.adapting import BatchAdapters
 from lookhear.engine.core.request import Phase
 from lookhear.engine.device.graphs import Graphs
+from lookhear.engine.paged.decoder import PagedDecoder
 from lookhear.engine.paged.encoder_cache import EncoderCache
-from lookhear.engine.paged.passes import PagedDecoder
 from lookhear.engine.paged.request import Medium, PagedSequence
 
 
@@ -47,7 +48,8 @@ class MediaEncoder(Protocol):
 
 class MediaEmbeddings:
     """held: of each running request by its key, one tensor per medium. cache_bytes: of embeddings
-    that may be asked for again. counts: of passes by kind, where eager ones are counted."""
+    that may be asked for again. counts: of passes by kind, where eager ones are counted. adapters:
+    change the encoder for media of those who have one."""
 
     def __init__(
         self,
@@ -55,11 +57,13 @@ class MediaEmbeddings:
         encoder: MediaEncoder | None,
         cache_bytes: int,
         counts: Counter[str],
+        adapters: BatchAdapters | None = None,
     ) -> None:
         self._model = model
         self._encoder = encoder
         self._cache = EncoderCache(cache_bytes)
         self._counts = counts
+        self._adapters = adapters
         self.held: dict[str, list[Tensor]] = {}
         self._lent: list[str] = []  # whose embeddings lie where the encoder may write again
         self.num_encoded = 0  # tokens
@@ -81,7 +85,7 @@ class MediaEmbeddings:
     def encode(self, work: Sequence[tuple[PagedSequence, int]]) -> None:
         """Embeddings of the media of prompts that begin; those of all of them in one batch. work:
         with how many tokens each is fed in this step."""
-        missing: dict[bytes, Medium] = {}
+        missing: dict[int | None, dict[bytes, Medium]] = {}  # by the adapter's slot
         begun = [
             (sequence, count)
             for sequence, count in work
@@ -98,38 +102,49 @@ class MediaEmbeddings:
             for start, medium in sequence.request.media:
                 if start + medium.num_tokens <= sequence.fed:
                     continue  # its keys and values are in the cache
-                output = self._cache.find(medium.digest)
+                name, slot = _named(sequence, medium)
+                output = self._cache.find(name)
                 if output is not None:
-                    known[medium.digest] = output
+                    known[name] = output
                     continue
-                missing[medium.digest] = medium
+                missing.setdefault(slot, {})[name] = medium
                 if medium.is_final or not is_read:
-                    kept.add(medium.digest)
-        if missing:
-            self._encode(missing, kept, known)
+                    kept.add(name)
+        for slot, media in missing.items():
+            self._encode(media, slot, kept, known)
         empty = torch.zeros(0, device=self._model.decoder.device)
         for sequence, _ in begun:
-            media = sequence.request.media
-            self.held[sequence.key] = [known.get(m.digest, empty) for _, m in media]
+            names = [_named(sequence, medium)[0] for _, medium in sequence.request.media]
+            self.held[sequence.key] = [known.get(name, empty) for name in names]
             if missing:
                 self._lent.append(sequence.key)
 
     def _encode(
-        self, missing: dict[bytes, Medium], kept: set[bytes], known: dict[bytes, Tensor]
+        self,
+        missing: dict[bytes, Medium],
+        slot: int | None,
+        kept: set[bytes],
+        known: dict[bytes, Tensor],
     ) -> None:
-        """The encoder may write there again, so what is kept gets memory of its own. Most is read
-        in the pass that follows, and stays where it is."""
+        """All of one adapter, or of none, in one batch. The encoder may write there again, so what
+        is kept gets memory of its own. Most is read in the pass that follows, and stays where it
+        is."""
         for key in self._lent:  # in the same step the encoder failed for others beside them
             self.held[key] = [output.clone() for output in self.held[key]]
         self._lent.clear()
-        if self._encoder is None:
+        if self._encoder is None or slot is not None:
             self._counts["encode eager"] += 1
-        outputs = (self._encoder or self._model).encode(list(missing.values()))
-        for (digest, medium), output in zip(missing.items(), outputs, strict=True):
+        if slot is None:
+            outputs = (self._encoder or self._model).encode(list(missing.values()))
+        else:
+            assert self._adapters is not None
+            with self._adapters.encoding(slot):
+                outputs = self._model.encode(list(missing.values()))
+        for (name, medium), output in zip(missing.items(), outputs, strict=True):
             self.num_encoded += medium.num_tokens
-            known[digest] = output.clone() if digest in kept else output
+            known[name] = output.clone() if name in kept else output
             if medium.is_final:
-                self._cache.add(digest, known[digest])
+                self._cache.add(name, known[name])
 
     def unread(self) -> list[Callable[[], None]]:
         """See `MediaEncoder`."""
@@ -144,3 +159,11 @@ class MediaEmbeddings:
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         self._cache.check()
+
+
+def _named(sequence: PagedSequence, medium: Medium) -> tuple[bytes, int | None]:
+    """What its embeddings are called, and the slot of the adapter that changes them; None: none."""
+    adapter = sequence.request.adapter
+    if adapter is None or not adapter.tower:
+        return medium.digest, None
+    return medium.digest + adapter.version.encode(), adapter.slot

@@ -10,22 +10,22 @@ prompts, chunks, drafts, single tokens among them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from lookhear.engine.core.adapting import BatchAdapters
 from lookhear.engine.core.request import UNREAD, Phase
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Fields, Shape, row_buckets
 from lookhear.engine.paged.cache import PagedBatch, PagedCache
-from lookhear.engine.paged.mrope import PromptPositions
-from lookhear.engine.paged.request import PagedRequest
+from lookhear.engine.paged.decoder import Added, PagedDecoder, Work
 from lookhear.engine.paged.rows import Gathered, Indices, Rows
 from lookhear.kernels import greedy
 
-Added = tuple[Tensor, Tensor]  # places [k], rows [k, n * width]: see `Qwen3Model.forward`
 Media = Mapping[str, list[Tensor]]  # request -> embeddings of its media
 Piece = tuple[int, int, Tensor]  # tokens [first, last) of a step, rows of the medium behind them
 
@@ -37,95 +37,19 @@ PREFILL_MULTIPLE = 16
 PREFILL_BUCKETS = (16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 
 
-class Fed(Protocol):
-    """What a pass asks of a running request: see `PagedSequence`."""
-
-    @property
-    def key(self) -> str:
-        """Its owner's."""
-
-    @property
-    def request(self) -> PagedRequest:
-        """As it was made."""
-
-    @property
-    def phase(self) -> Phase:
-        """Media are put in while the prompt is read."""
-
-    @property
-    def row(self) -> int:
-        """Whose block table is its own."""
-
-    @property
-    def fed(self) -> int:
-        """Tokens in the cache."""
-
-    @property
-    def unread(self) -> int:
-        """Tokens that lie on the device only."""
-
-    @property
-    def positions(self) -> PromptPositions | None:
-        """None where they are the places."""
-
-    def queries(self, count: int) -> list[int]:
-        """The next tokens to feed."""
-
-
-Work = tuple[Fed, int]
-
-
-class PagedDims(Protocol):
-    """What a pass asks of a decoder's geometry."""
-
-    @property
-    def width(self) -> int:
-        """Of an embedding."""
-
-    @property
-    def rope_sections(self) -> tuple[int, int, int] | None:
-        """M-RoPE's pairs per axis; None: plain positions."""
-
-
-class PagedDecoder(Protocol):
-    """See `Qwen3Model`."""
-
-    device: torch.device
-    dtype: torch.dtype
-
-    @property
-    def dims(self) -> PagedDims:
-        """Of config.json."""
-
-    @property
-    def vocab(self) -> int:
-        """Logits per token."""
-
-    def new_cache(self, num_blocks: int) -> PagedCache:
-        """A cache of its shape; num_blocks: the trash block included."""
-
-    def embed(self, tokens: Tensor) -> Tensor:
-        """tokens: [n] int64. Returns [n, width]."""
-
-    def forward(
-        self, inputs: Tensor, batch: PagedBatch, cache: PagedCache, added: Added | None = None
-    ) -> Tensor:
-        """One step over packed tokens; returns hidden [tokens, width]. See `Qwen3Model.forward`."""
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """hidden: [n, width]. Returns [n, vocab] float32."""
-
-
 class PagedLogits(NamedTuple):
     """values: [n, vocab] float32, of the positions that want a successor. greedy: their best tokens
-    and those log probabilities, [n] each, where they were computed on the way."""
+    and those log probabilities, [n] each, where they were computed on the way. pooled: [m, width]
+    float32, see `Qwen3Model.pooled`, of the positions of which that is wanted; None: of none."""
 
     values: Tensor
     greedy: tuple[Tensor, Tensor] | None = None
+    pooled: Tensor | None = None
 
 
 class PagedPasses:
-    """media_parts: widths of the decoder in an embedding of a medium, 0 if there are none."""
+    """media_parts: widths of the decoder in an embedding of a medium, 0 if there are none.
+    adapters: change the decoder for requests that have one; passes with such are eager."""
 
     def __init__(
         self,
@@ -135,8 +59,10 @@ class PagedPasses:
         *,
         media_parts: int = 1,
         acceleration: Acceleration = CPU,
+        adapters: BatchAdapters | None = None,
     ) -> None:
         self._decoder = decoder
+        self._adapters = adapters
         self._cache = cache
         self._rows = rows
         self._parts = media_parts
@@ -177,17 +103,25 @@ class PagedPasses:
 
     # --- a pass ----------------------------------------------------------------------------------
 
-    def run(self, work: Sequence[Work], wanted: Sequence[int], media: Media) -> PagedLogits:
+    def run(
+        self,
+        work: Sequence[Work],
+        wanted: Sequence[int],
+        media: Media,
+        pooled: Sequence[int] = (),
+    ) -> PagedLogits:
         """One pass over all the work. wanted: of each sequence's tokens, how many of the last want
         a successor. The logits are those of all of these, in the work's order; they lie in memory
-        that the next pass may write."""
+        that the next pass may write. pooled: of how many of the last the hidden states are wanted;
+        (): of none."""
         pieces = _pieces(work, media)
         is_decode = not pieces and all(
             count == number == 1 for (_, count), number in zip(work, wanted, strict=True)
         )
         kind = "decode" if is_decode else "prefill"
         num_tokens = sum(count for _, count in work)
-        shape = self.graphs.fit(kind, num_tokens, len(work))
+        slots = self._slots(work)
+        shape = None if slots else self.graphs.fit(kind, num_tokens, len(work))
         integers = self._integers(work, shape, is_decode, pieces)
         if not is_decode:
             integers["wanted"] = _last([count for _, count in work], wanted)
@@ -199,6 +133,8 @@ class PagedPasses:
             has_any = np.asarray(wanted) > 0
             integers["ending_rows"] = np.array([s.row for s, _ in work], np.int64)[has_any]
             integers["endings"] = lasts[has_any]
+        if is_pooled := any(pooled):
+            integers["pooled"] = _last([count for _, count in work], pooled)
         changes = None if shape is None else self._rows.changes()
         if changes is not None:
             integers["changed"], integers["changes"] = changes
@@ -206,13 +142,42 @@ class PagedPasses:
         self._fields = fields
         if changes is not None:
             self._tables.index_copy_(0, fields["changed"], fields["changes"])
-        if is_decode:
-            return self._decoded(fields, shape, len(work))
+        size = len(fields["tokens"])
+        with self._adapting(slots, [count for _, count in work], size):
+            return self._computed(kind, shape, fields, pieces, len(work), is_pooled=is_pooled)
+
+    def _slots(self, work: Sequence[Work]) -> list[int | None]:
+        """Of the adapters of requests, [] if none has one."""
+        if self._adapters is None or all(s.request.adapter is None for s, _ in work):
+            return []
+        adapters = [sequence.request.adapter for sequence, _ in work]
+        return [None if adapter is None else adapter.slot for adapter in adapters]
+
+    def _adapting(
+        self, slots: Sequence[int | None], counts: Sequence[int], size: int
+    ) -> AbstractContextManager[None]:
+        if not slots or self._adapters is None:
+            return nullcontext()
+        return self._adapters.decoding(slots, counts, size)
+
+    def _computed(
+        self,
+        kind: str,
+        shape: Shape | None,
+        fields: Fields,
+        pieces: Sequence[Piece],
+        count: int,
+        *,
+        is_pooled: bool,
+    ) -> PagedLogits:
+        if kind == "decode":
+            return self._decoded(fields, shape, count)
         if shape is not None and pieces:  # to where the graph of that shape reads them
             embeddings = _joined(pieces).to(self._media_rows.dtype)
             self._media_rows.index_copy_(0, fields["places"], embeddings)
         hidden = self.graphs.run(kind, shape, lambda: self._eager(fields, pieces))
-        return PagedLogits(self._decoder.logits(hidden[fields["wanted"]]))
+        found = self._decoder.pooled(hidden[fields["pooled"]]) if is_pooled else None
+        return PagedLogits(self._decoder.logits(hidden[fields["wanted"]]), pooled=found)
 
     def keep(self, tokens: Tensor) -> None:
         """The tokens chosen for the last pass's logits, [n]: rows may be fed them unread."""

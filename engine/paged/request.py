@@ -4,6 +4,9 @@
     draft:    what the answer is guessed to be; verified in the pass that reads the prompt's end
     guess:    the same of a running answer's next tokens, verified in its next step
 
+A request may want no answer but what the decoder makes of its tokens (`Pooled`): it is over with
+its prompt.
+
     context   |---- found in the cache ----|---- known, to be read ----|-- draft --|
                                            ^ fed
 
@@ -21,11 +24,13 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lookhear.engine.core.adapting import Adapter
 from lookhear.engine.core.request import (
     UNREAD,
     Demand,
@@ -33,6 +38,7 @@ from lookhear.engine.core.request import (
     Phase,
     Priority,
     RequestProgress,
+    Result,
     StopReason,
 )
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
@@ -79,6 +85,14 @@ class Medium(NamedTuple):
         return cls(features, num_tokens, name.digest()[:DIGEST_BYTES], is_final, grid)
 
 
+class Pooled(Enum):
+    """Of which of a prompt's tokens the last hidden states are wanted, instead of an answer."""
+
+    NONE = 0  # an answer is
+    LAST = 1
+    ALL = 2  # then nothing of the prompt is taken from the cache: that has keys and values only
+
+
 class PagedRequest(NamedTuple):
     """What to read and what to decode. Immutable; see the module docstring for the layout.
 
@@ -87,7 +101,8 @@ class PagedRequest(NamedTuple):
     salt: separates tenants in the prefix cache. model_ends: whether the checkpoint's end tokens end
     it too, besides those of sampling. grammar: what the answer keeps to; then there is no
     draft of its beginning. is_to_end: it is ended before max_new_tokens are used up, where its
-    grammar can.
+    grammar can. pooled: what is wanted if it is no answer; max_new_tokens are 0 then.
+    adapter: what changes the model for it; None: nothing does.
     """
 
     key: str
@@ -103,6 +118,13 @@ class PagedRequest(NamedTuple):
     model_ends: bool = True
     grammar: JsonGrammar | None = None
     is_to_end: bool = False
+    pooled: Pooled = Pooled.NONE
+    adapter: Adapter | None = None
+
+    @property
+    def version(self) -> str:
+        """Of the adapter: what is cached is of the same one."""
+        return "" if self.adapter is None else self.adapter.version
 
     @property
     def lasting_tokens(self) -> float:
@@ -113,6 +135,15 @@ class PagedRequest(NamedTuple):
     def reserved_tokens(self) -> int:
         """Places in the cache that it needs at most."""
         return len(self.tokens) + self.max_new_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PooledResult(Result):
+    """hidden: [1 or prompt tokens, width] float32, what the model makes of them. num_cached: prompt
+    tokens that were found in the cache."""
+
+    hidden: NDArray[np.float32]
+    num_cached: int
 
 
 # What most running requests ask for in most steps.
@@ -142,6 +173,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
     lasting: float = field(init=False)  # see `PagedRequest.lasting_tokens`
     positions: PromptPositions | None = field(init=False, default=None)
     matcher: GrammarMatcher | None = field(init=False, default=None)
+    _hidden: list[NDArray[np.float32]] = field(init=False, default_factory=list)  # if pooled
     # What is asked of a prompt in every step in which others are fed: as long as it stays the same.
     _prompt_demand: Demand | None = field(init=False, default=None)
 
@@ -159,7 +191,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
         self.context = list(request.tokens)
         self.generated = GeneratedTokens(
             end_tokens=_end_tokens(request, self.end_tokens),
-            max_tokens=request.max_new_tokens,
+            max_tokens=max(1, request.max_new_tokens),
             guard_loops=request.guard_loops,
         )
 
@@ -219,7 +251,24 @@ class PagedSequence(RequestProgress[PagedRequest]):
 
     def num_logits(self, count: int) -> int:
         """How many of the last of count queries have a successor to be sampled."""
+        if self.is_pooled:
+            return 0
         return max(0, count - (len(self.context) + self.unread - self.fed) + 1)
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether hidden states are wanted, and no answer."""
+        return self.request.pooled is not Pooled.NONE
+
+    def num_pooled(self, count: int) -> int:
+        """Of how many of the last of count queries the hidden states are wanted."""
+        match self.request.pooled:
+            case Pooled.NONE:
+                return 0
+            case Pooled.LAST:
+                return int(self.fed + count == len(self.context))
+            case Pooled.ALL:
+                return count
 
     def launch(self, count: int) -> None:
         """A step that feeds count tokens is on its way."""
@@ -254,6 +303,35 @@ class PagedSequence(RequestProgress[PagedRequest]):
                 self.matcher.accept(token)
         self.phase = Phase.DONE if self.generated.stop else Phase.DECODE
 
+    def keep(self, hidden: NDArray[np.float32]) -> bool:
+        """hidden: [n, width], those of the step that was launched first of those not read. Returns
+        whether they were the last."""
+        self.generated.num_passes += 1
+        if len(hidden):
+            self._hidden.append(hidden)
+        wanted = len(self.context) if self.request.pooled is Pooled.ALL else 1
+        if sum(map(len, self._hidden)) < wanted:
+            return False
+        self.generated.stop = StopReason.END
+        self.phase = Phase.DONE
+        return True
+
+    def result(self) -> Result:
+        """What came of the request. Only when done."""
+        if not self.is_pooled:
+            return RequestProgress.result(self)
+        assert self.phase is Phase.DONE
+        return PooledResult(
+            key=self.key,
+            tokens=(),
+            logprobs=(),
+            num_accepted=0,
+            stop=StopReason.END,
+            num_passes=self.generated.num_passes,
+            hidden=np.concatenate(self._hidden),
+            num_cached=self.num_cached,
+        )
+
     def end(self) -> None:
         """The owner has what it wants."""
         self.generated.stop = self.generated.stop or StopReason.STOPPED
@@ -274,7 +352,11 @@ class PagedSequence(RequestProgress[PagedRequest]):
         if full > len(self.digests):
             spans = [MediaSpan(m.digest, start, m.num_tokens) for start, m in self.request.media]
             self.digests = block_digests(
-                self.context[:written], spans, salt=self.request.salt, known=self.digests
+                self.context[:written],
+                spans,
+                salt=self.request.salt,
+                adapter=self.request.version,
+                known=self.digests,
             )
         fresh = range(self.num_named, full)
         self.num_named = full

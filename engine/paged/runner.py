@@ -16,18 +16,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
+from lookhear.engine.core.adapting import BatchAdapters
 from lookhear.engine.core.request import Phase, RequestError
 from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated, warm_up
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Graphs
+from lookhear.engine.device.staging import Readback
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool
 from lookhear.engine.paged.digests import MediaSpan, OwnersDigests, block_digests
 from lookhear.engine.paged.drafter import Drafter
 from lookhear.engine.paged.media import MediaEmbeddings, MediaEncoder, PagedModel
 from lookhear.engine.paged.passes import PagedPasses
-from lookhear.engine.paged.request import PagedRequest, PagedSequence
+from lookhear.engine.paged.request import PagedRequest, PagedSequence, Pooled
 from lookhear.engine.paged.rows import Rows
 from lookhear.engine.paged.warm_up import paged_requests, warm_up_mask
 from lookhear.engine.sampling.sampler import PLAIN, Choice, Sampler, SamplingRow
@@ -38,7 +41,7 @@ log = logging.getLogger(__name__)
 class PagedRunner:
     """max_rows: requests at once. num_blocks: of the paged cache, the trash block included.
     max_context: tokens of one request, prompt and answer. encoder_bytes: of cached embeddings.
-    media_parts: see `PagedPasses`."""
+    media_parts, adapters: see `PagedPasses`."""
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class PagedRunner:
         media_parts: int = 1,
         media_encoder: MediaEncoder | None = None,
         acceleration: Acceleration = CPU,
+        adapters: BatchAdapters | None = None,
     ) -> None:
         self._model = model
         self._encoder = media_encoder
@@ -67,9 +71,10 @@ class PagedRunner:
             self.rows,
             media_parts=media_parts,
             acceleration=acceleration,
+            adapters=adapters,
         )
         self._media = MediaEmbeddings(
-            model, media_encoder, encoder_bytes, self.passes.graphs.num_runs
+            model, media_encoder, encoder_bytes, self.passes.graphs.num_runs, adapters
         )
         self._sampler = Sampler(self._decoder.vocab, self._device)
         self._end_tokens = frozenset(model.end_tokens)
@@ -118,9 +123,9 @@ class PagedRunner:
                 f"expected at most {self._max_context} tokens of prompt and answer, got {size}"
                 f" ({len(request.tokens)} + {request.max_new_tokens})",
             )
-        assert request.tokens and request.max_new_tokens >= 1
-        digests = self._digests_of(request)
-        found = self._pool.match(digests, len(request.tokens))
+        assert request.tokens and (request.max_new_tokens > 0) is (request.pooled is Pooled.NONE)
+        digests, reads_all = self._digests_of(request), request.pooled is Pooled.ALL
+        found = [] if reads_all else self._pool.match(digests, len(request.tokens))
         fresh = self._pool.allocate(-(-size // BLOCK_TOKENS) - len(found))
         if fresh is None:
             self._pool.release(found)
@@ -138,8 +143,9 @@ class PagedRunner:
             num_cached=cached,
         )
         self.rows.write(row, sequence.blocks)
-        self._await_or_claim(sequence)
-        if self.drafter is not None:
+        if not reads_all:
+            self._await_or_claim(sequence)
+        if self.drafter is not None and not sequence.is_pooled:
             self.drafter.begin(sequence)
         return sequence
 
@@ -154,8 +160,10 @@ class PagedRunner:
             if start < lasting
         ]
         if not request.final_tokens:
-            return block_digests(tokens, spans, salt=request.salt)
-        return self._digests.of(request.key, tokens, spans, salt=request.salt)
+            return block_digests(tokens, spans, salt=request.salt, adapter=request.version)
+        return self._digests.of(
+            request.key, tokens, spans, salt=request.salt, adapter=request.version
+        )
 
     def _await_or_claim(self, sequence: PagedSequence) -> None:
         """Wait for a running request that is about to write the next block this one needs, so that
@@ -199,7 +207,7 @@ class PagedRunner:
         self.rows.free(sequence.row)
         self._media.release(sequence.key)
         self._waiting.pop(sequence.key, None)
-        if self.drafter is not None:
+        if self.drafter is not None and not sequence.is_pooled:
             self.drafter.end(sequence)
         for digest in sequence.digests[sequence.num_cached // BLOCK_TOKENS :]:
             if self._computing.get(digest) == sequence.key:
@@ -236,21 +244,23 @@ class PagedRunner:
 
     def _forward(self, work: Sequence[tuple[PagedSequence, int]]) -> PagedPass:
         wanted = [sequence.num_logits(count) for sequence, count in work]
-        logits = self.passes.run(work, wanted, self._media.held)
+        pooled = [sequence.num_pooled(count) for sequence, count in work]
+        logits = self.passes.run(work, wanted, self._media.held, pooled)
         rows: list[SamplingRow] = []
         for (sequence, count), number in zip(work, wanted, strict=True):
             rows += _sampling_rows(sequence, count, number)
         choice = self._sampler.launch(logits.values, rows, logits.greedy)
         self.passes.keep(choice.tokens)
         shares = []
-        for (sequence, count), number in zip(work, wanted, strict=True):
+        for (sequence, count), number, states in zip(work, wanted, pooled, strict=True):
             known = min(count, sequence.num_known)
             is_prompt = sequence.phase is Phase.PREFILL
             if is_prompt:
                 self.num_read += known
-            shares.append(Share(sequence, number, is_prompt, sequence.fed + known))
+            shares.append(Share(sequence, number, is_prompt, sequence.fed + known, states))
             sequence.launch(count)
-        return PagedPass(shares, choice)
+        found = None if logits.pooled is None else Readback(logits.pooled)
+        return PagedPass(shares, choice, found)
 
     @torch.inference_mode()
     def _finish(
@@ -267,16 +277,26 @@ class PagedRunner:
         for done in passes:
             sampled = done.choice.read()
             bad = set(sampled.bad)
-            at = 0
+            hidden = None if done.pooled is None else done.pooled.array()
+            at = behind = 0
             for share in done.shares:
                 part = slice(at, at + share.wanted)
                 at += share.wanted
+                states = slice(behind, behind + share.pooled)
+                behind += share.pooled
                 sequence = share.sequence
                 if sequence.phase is Phase.DONE:
                     continue  # it ended while this step was on its way
                 if bad and bad.intersection(range(part.start, part.stop)):
                     failures.append(Failure(sequence.key, "model_error", NOT_FINITE))
                     continue
+                if sequence.is_pooled:
+                    own = np.zeros((0, 0), np.float32) if hidden is None else hidden[states]
+                    if not np.isfinite(own).all():
+                        failures.append(Failure(sequence.key, "model_error", NOT_FINITE))
+                        continue
+                    if sequence.keep(own):
+                        self.num_found += sequence.num_cached
                 written = share.written
                 if share.wanted:
                     tops = None
@@ -340,20 +360,24 @@ class PagedRunner:
 
 class Share(NamedTuple):
     """One request's part of a launched pass. wanted: logits of it. is_prompt: whether the prompt
-    was being read. written: tokens, guesses apart, that are in the cache when the pass is done."""
+    was being read. written: tokens, guesses apart, that are in the cache when the pass is done.
+    pooled: hidden states of it."""
 
     sequence: PagedSequence
     wanted: int
     is_prompt: bool
     written: int
+    pooled: int
 
 
 @dataclass(frozen=True, slots=True)
 class PagedPass:
-    """One launched decoder pass, and what was chosen behind it."""
+    """One launched decoder pass, and what was chosen behind it. pooled: hidden states that are
+    wanted, on their way to the host."""
 
     shares: list[Share]
     choice: Choice
+    pooled: Readback | None
 
 
 def _sampling_rows(sequence: PagedSequence, count: int, wanted: int) -> list[SamplingRow]:

@@ -115,4 +115,5 @@ def asr_transcriber(
         partial(AsrRecognizer, config),
         start_file,
         has_word_times=config.times_words,
+        adapters=config.adapters,
     )

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import TranscriptionSettings
 from lookhear.engine.models.audio_encoder import AudioDims
@@ -61,6 +62,7 @@ class AsrConfig:
     freeze: bool = True
     by_device: bool = False
     times_words: bool = False
+    adapters: Adapters | None = None
 
     def __post_init__(self) -> None:
         # A token that is missing must be known when the checkpoint is loaded, not in mid-session.
@@ -85,6 +87,7 @@ class AsrRecognizer:
         self._config = config
         self._settings = settings
         self._sampling = SamplingParams(temperature=temperature)
+        self._adapter = None if config.adapters is None else config.adapters.of(settings.model)
         self._asr_text = config.tokenizer.token(ASR_TEXT)
         self._spell = config.tokenizer.token_bytes
         self._start: int | None = None  # of the segment that the features are of
@@ -160,6 +163,7 @@ class AsrRecognizer:
             max_new_tokens=max_answer(len(stretch.samples)) + HEADER_TOKENS,
             sampling=self._sampling,
             final_tokens=prompt.audio_start + final,
+            adapter=self._adapter,
         )
 
     def _frame(self, language: str | None) -> PromptFrame:

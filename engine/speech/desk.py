@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lookhear.engine.admission.admission import Admission
 from lookhear.engine.core.core import EngineCore
+from lookhear.engine.core.desks import refused
 from lookhear.engine.core.request import Priority
 from lookhear.engine.messages import (
     SAMPLE_RATE,
-    AnswerFailed,
     AppendAudio,
     CancelFile,
     CancelTurn,
@@ -18,7 +18,6 @@ from lookhear.engine.messages import (
     Message,
     RecallLanguage,
     RecallSegment,
-    StartAnswer,
     StartTurn,
     TranscribeFile,
     TurnFailed,
@@ -75,9 +74,8 @@ class SpeechDesk:
                 self._speaker(session).recall(SessionLanguage(candidates, belief))
             case RecallSegment(session, said, samples):
                 self._speaker(session).earlier.add(EarlierSegment.of(said, samples))
-            case StartAnswer(session, answer):
-                text = f"model: expected one that chats, {self._name} transcribes"
-                return [AnswerFailed(session, answer, "invalid_model", text)]
+            case _:
+                return refused(message, f"{self._name} transcribes")
         return []
 
     def close(self, session: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from lookhear.engine.core.request import RequestError
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     StartTurn,
@@ -18,6 +19,13 @@ from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer
 from lookhear.engine.speech.session_language import SessionLanguage
+
+
+class NamedAdapters(Protocol):
+    """See `engine.adapters.adapters.Adapters`."""
+
+    def of(self, model: str) -> object:
+        """Raises `RequestError` if it names one that there is not."""
 
 
 class StartFile(Protocol):
@@ -34,7 +42,8 @@ class Transcriber:
     languages: ISO codes it can be told to expect; empty: it has just one. recognizer: who is asked
     in a turn. start_file: who reads a file. translates: whether it can write English of other
     languages. has_word_times: whether it can say when each word was spoken. earlier: how much of
-    what was said before is heard again in front of a segment."""
+    what was said before is heard again in front of a segment. adapters: that may be asked for with
+    the model's name."""
 
     live: LiveConfig
     languages: list[str]
@@ -43,6 +52,7 @@ class Transcriber:
     translates: bool = False
     has_word_times: bool = False
     earlier: EarlierRule = EarlierRule()
+    adapters: NamedAdapters | None = None
 
     @property
     def max_samples(self) -> int:
@@ -71,6 +81,11 @@ def settings_error(
 ) -> tuple[str, str] | None:
     """(code, message) if a checkpoint, served under a name, cannot do what is asked."""
     languages = family.languages
+    try:
+        if family.adapters is not None:
+            family.adapters.of(settings.model)
+    except RequestError as error:
+        return error.code, str(error)
     if settings.language and languages and settings.language not in languages:
         known = ", ".join(languages)
         return "invalid_language", f"language: expected {known}; got {settings.language!r}"

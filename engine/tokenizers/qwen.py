@@ -47,6 +47,16 @@ class QwenTokenizer(ByteLevelTokenizer):
         tokenizer_config.json; raises `CheckpointError`."""
         return cls(*read_tokenizer(folder, _from_slow_files))
 
+    @property
+    def ending(self) -> tuple[int, ...]:
+        """Ids that the checkpoint puts behind every text that it is given as it is."""
+        return tuple(self._tokenizer.encode("", add_special_tokens=True).ids)
+
+    def word(self, spelling: str) -> int | None:
+        """Id of a text that is one token; None if it is several."""
+        ids = self.encode(spelling)
+        return ids[0] if len(ids) == 1 else None
+
     def token(self, spelling: str) -> int:
         """Id of an added token; `CheckpointError` if this checkpoint has none of that name."""
         if spelling not in self.added:

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
 from lookhear.engine.speech.file import FileTranscription, Section
@@ -45,7 +46,9 @@ class WhisperFile(FileTranscription):
         window: WindowRule,
         cap: int | None,
         section: Section | None = None,
+        adapters: Adapters | None = None,
     ) -> None:
+        self._adapter = None if adapters is None else adapters.of(message.settings.model)
         super().__init__(message, cap or window.longest, prompter.decode_bytes, section)
         self._prompter = prompter
         self._window = window
@@ -94,6 +97,7 @@ class WhisperFile(FileTranscription):
             seed=self._attempts.count,
             align=settings.words,
             expected=self._expected,
+            adapter=self._adapter,
         )
 
     def _size(self, request: WhisperRequest) -> tuple[int, int]:

@@ -7,14 +7,17 @@ drafts to be verified among it, padded to the longest. "encode": windows of one 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from lookhear import kernels
+from lookhear.engine.core.adapting import Adapter, BatchAdapters
 from lookhear.engine.core.request import UNREAD
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Fields, Shape, row_buckets
@@ -25,7 +28,7 @@ from lookhear.engine.whisper.model import KeysValues, WhisperModel
 from lookhear.engine.whisper.request import LogitsRow, WhisperRequest, WhisperSequence
 from lookhear.engine.whisper.rules import Rule, TokenRules
 from lookhear.engine.whisper.settled import OVERLAP, SettledAudio, SettledStore
-from lookhear.engine.whisper.silence import GROUP
+from lookhear.engine.whisper.silence import GROUP, EncodedSilence
 from lookhear.kernels.log_mel import HOP
 
 Wanted = Sequence[tuple[int, LogitsRow]]  # index into the group, position
@@ -59,10 +62,14 @@ class WhisperPasses:
         windows: Sequence[int] = (),
         pads: bool = False,
         acceleration: Acceleration = CPU,
+        adapters: BatchAdapters | None = None,
     ) -> None:
+        """adapters: change the model for requests that have one; passes with such are eager."""
         self._model = model
-        group = GROUP if model.device.type == "cpu" else 1
-        self._silence = model.encode_silence(group) if pads else None
+        self._adapters = adapters
+        self._group = GROUP if model.device.type == "cpu" else 1
+        self._silence = model.encode_silence(self._group) if pads else None
+        self._silences: WeakKeyDictionary[Adapter, EncodedSilence] = WeakKeyDictionary()
         # On a GPU all is read at once, in captured passes.
         is_short = pads and model.device.type == "cpu"
         self._settled = SettledStore(SETTLED_BYTES) if is_short else None
@@ -116,11 +123,13 @@ class WhisperPasses:
         for first in range(0, len(group), most):
             self._encode(group[first : first + most])
 
-    def shape_of(self, request: WhisperRequest) -> tuple[int, bool]:
-        """Samples to be encoded, and whether others stand in front of them that were."""
+    def shape_of(self, request: WhisperRequest) -> tuple[int, bool, int | None]:
+        """Samples to be encoded, whether others stand in front of them that were, and the slot of
+        the adapter."""
         settled = self._settled_of(request)
         known = settled.positions * SAMPLES_PER_POSITION if settled else 0
-        return request.window_samples - known, known > 0
+        slot = None if request.adapter is None else request.adapter.slot
+        return request.window_samples - known, known > 0, slot
 
     def _settled_of(self, request: WhisperRequest) -> SettledAudio | None:
         if self._settled is None:
@@ -132,8 +141,30 @@ class WhisperPasses:
         return None
 
     def _encode(self, group: Sequence[WhisperSequence]) -> None:
-        if self._settled is not None:
-            self._encode_behind(group, self._settled)
+        adapter = group[0].request.adapter
+        if adapter is None or self._adapters is None:
+            self._encode_with(group, self._silence)
+            return
+        with self._adapters.encoding(adapter.slot):
+            self._encode_with(group, self._silence_of(adapter), is_captured=False)
+
+    def _silence_of(self, adapter: Adapter) -> EncodedSilence | None:
+        """As that adapter hears it."""
+        if self._silence is None:
+            return None
+        if (found := self._silences.get(adapter)) is None:
+            found = self._silences[adapter] = self._model.encode_silence(self._group)
+        return found
+
+    def _encode_with(
+        self,
+        group: Sequence[WhisperSequence],
+        silence: EncodedSilence | None,
+        *,
+        is_captured: bool = True,
+    ) -> None:
+        if self._settled is not None and silence is not None:
+            self._encode_behind(group, self._settled, silence)
             return
         model, window = self._model, group[0].request.window_samples
         # Most of a long window is silence: the device has that already.
@@ -147,11 +178,10 @@ class WhisperPasses:
         log_mel = kernels.log_mel(audio, self._filters)
         slots = [sequence.slot for sequence in group]
         kind = f"encode {window}"
-        shape = self.graphs.fit(kind, len(group))
+        shape = self.graphs.fit(kind, len(group)) if is_captured else None
         if shape is None:
-            encoded = self.graphs.run(kind, None, lambda: model.encode(log_mel, self._silence))
+            encoded = self.graphs.run(kind, None, lambda: model.encode(log_mel, silence))
             lengths = [encoded.shape[1]] * len(group)
-            silence = self._silence
             rest = (None, None) if silence is None else silence.cross_rest(encoded.shape[1])
             self._cross_cache.write(slots, model.project_cross(encoded), lengths, *rest)
             return
@@ -166,11 +196,12 @@ class WhisperPasses:
             positions = self._model.dims.audio_positions
         self._cross_cache.lengths.index_fill_(0, fields["slots"][: len(group)], positions)
 
-    def _encode_behind(self, group: Sequence[WhisperSequence], store: SettledStore) -> None:
+    def _encode_behind(
+        self, group: Sequence[WhisperSequence], store: SettledStore, silence: EncodedSilence
+    ) -> None:
         """Short windows behind what was settled of them before, if all have something of the kind;
         what has become so since is kept."""
-        model, silence = self._model, self._silence
-        assert silence is not None
+        model = self._model
         befores = [self._settled_of(sequence.request) for sequence in group]
         settled = [before for before in befores if before is not None]
         assert len(settled) in (0, len(group)), "grouped by `shape_of`"
@@ -224,7 +255,8 @@ class WhisperPasses:
         longest = max(sequence.num_queries for sequence in group)
         is_decode = longest == 1 and len(wanted) == len(group)
         kind = "decode" if is_decode else "prompt"
-        shape = self.graphs.fit(kind, len(group), longest)
+        slots = self._slots(group)
+        shape = None if slots else self.graphs.fit(kind, len(group), longest)
         integers = self._integers(group, shape or (len(group), longest))
         if not is_decode:
             integers["wanted_rows"] = np.array([i for i, _ in wanted], np.int64)
@@ -235,7 +267,25 @@ class WhisperPasses:
             integers["ending_rows"] = np.array(list(ends), np.int64)
             integers["endings"] = np.array(list(ends.values()), np.int64)
         self._fields = fields = self.graphs.staging.put(integers, is_fixed=shape is not None)
-        if not is_decode:
+        with self.adapting(group):
+            return self._decoded(kind, shape, fields, len(group))
+
+    def _slots(self, group: Sequence[WhisperSequence]) -> list[int | None]:
+        """Of the adapters of requests, [] if none has one."""
+        adapters = [sequence.request.adapter for sequence in group]
+        if self._adapters is None or all(adapter is None for adapter in adapters):
+            return []
+        return [None if adapter is None else adapter.slot for adapter in adapters]
+
+    def adapting(self, group: Sequence[WhisperSequence]) -> AbstractContextManager[None]:
+        """While the decoder reads a row of queries of each."""
+        slots = self._slots(group)
+        if not slots or self._adapters is None:
+            return nullcontext()
+        return self._adapters.decoding(slots, [1] * len(group), len(group), is_padded=True)
+
+    def _decoded(self, kind: str, shape: Shape | None, fields: Fields, count: int) -> WhisperLogits:
+        if kind == "prompt":
             hidden = self.graphs.run(kind, shape, lambda: self._hidden(fields))
             picked = hidden[fields["wanted_rows"], fields["wanted_columns"]]
             return WhisperLogits(self._model.logits(picked))
@@ -244,7 +294,6 @@ class WhisperPasses:
             return (self._model.logits(self._hidden(fields)[:, 0]),)
 
         values, *text = self.graphs.run(kind, shape, eager)
-        count = len(group)
         if not text:
             return WhisperLogits(values)
         return WhisperLogits(values[:count], (text[0][:count], text[1][:count]))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.core.request import Cost, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.engine.speech.recognizer import Stretch, max_answer
@@ -58,8 +59,13 @@ class WhisperRecognizer:
     joins_with_space = False
 
     def __init__(
-        self, prompter: WhisperPrompter, window: WindowRule, settings: TranscriptionSettings
+        self,
+        prompter: WhisperPrompter,
+        window: WindowRule,
+        settings: TranscriptionSettings,
+        adapters: Adapters | None = None,
     ) -> None:
+        self._adapter = None if adapters is None else adapters.of(settings.model)
         self._prompter = prompter
         self._window = window
         self._settings = settings
@@ -77,7 +83,8 @@ class WhisperRecognizer:
         num_heard: int = 0,
     ) -> Cost:
         """What the encoder reads."""
-        new = self._window.window(num_samples) - self._window.settled(num_heard)
+        known = self._window.settled(num_heard) if self._adapter is None else 0
+        new = self._window.window(num_samples) - known
         return Cost(min(num_before + new, self._window.longest))
 
     def request(self, stretch: Stretch) -> WhisperRequest:
@@ -111,8 +118,8 @@ class WhisperRecognizer:
             priority=stretch.priority,
             samples=samples,
             window_samples=window,
-            settled=self._settled(stretch, window),
-            segment=stretch.beginning if is_stamped and self._window.open else None,
+            settled=self._settled(stretch, window) if self._adapter is None else (),
+            segment=stretch.beginning if is_stamped and self._keeps else None,
             timestamps=is_stamped,
             end_tokens=self._end_tokens(stretch),
             head=head,
@@ -128,7 +135,13 @@ class WhisperRecognizer:
             language_guess=self._prompter.language_token(_guess(stretch, prior)),
             expected=self._expected,
             is_open=stretch.is_open,
+            adapter=self._adapter,
         )
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether what a segment begins with is kept for its next look."""
+        return bool(self._window.open) and self._adapter is None
 
     def _settled(self, stretch: Stretch, window: int) -> tuple[Settled, ...]:
         """Of a window of so many samples: what was said before, and most of the segment."""

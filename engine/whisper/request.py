@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lookhear.engine.core.adapting import Adapter
 from lookhear.engine.core.request import (
     UNREAD,
     Beginning,
@@ -59,7 +60,8 @@ class WhisperRequest:
     stands in front, the longest last. num_earlier: tokens of the prefix that were said before the
     segment: with all in front of them, they may be taken as the last request of the same segment
     read them, though there is more audio now. segment: None: nothing may. expected: words that are
-    heard more readily. is_open: the audio may end in the midst of a word.
+    heard more readily. is_open: the audio may end in the midst of a word. adapter: what changes
+    the model for it; then nothing is settled, and no segment kept.
     """
 
     key: str
@@ -85,6 +87,7 @@ class WhisperRequest:
     num_earlier: int = 0
     expected: ExpectedWords | None = None
     is_open: bool = False
+    adapter: Adapter | None = None
 
 
 class Purpose(Enum):

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from lookhear import kernels
+from lookhear.engine.core.adapting import BatchAdapters
 from lookhear.engine.core.request import Phase, Priority
 from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated, warm_up
 from lookhear.engine.device.acceleration import CPU, Acceleration
@@ -38,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class WhisperRunner:
-    """max_rows: requests decoded together at most. windows, pads: see `WhisperPasses`."""
+    """max_rows: requests decoded together at most. windows, pads, adapters: see `WhisperPasses`."""
 
     free_tokens = 0  # rows are fixed: nothing is reserved by length
 
@@ -51,6 +52,7 @@ class WhisperRunner:
         windows: Seq[int] = (),
         pads: bool = False,
         acceleration: Acceleration = CPU,
+        adapters: BatchAdapters | None = None,
     ) -> None:
         self._model = model
         self._tokenizer = tokenizer
@@ -75,6 +77,7 @@ class WhisperRunner:
             windows=windows,
             pads=pads,
             acceleration=acceleration,
+            adapters=adapters,
         )
 
         self.drafter: Drafter | None = None
@@ -115,7 +118,7 @@ class WhisperRunner:
         Prompts and single tokens run apart, so that no decode is padded to somebody's prompt.
         """
         failures: list[Failure] = []
-        alike: dict[tuple[int, bool], list[WhisperSequence]] = defaultdict(list)
+        alike: dict[tuple[int, bool, int | None], list[WhisperSequence]] = defaultdict(list)
         for sequence, _ in work:
             if not sequence.is_encoded:
                 alike[self.passes.shape_of(sequence.request)].append(sequence)
@@ -302,9 +305,10 @@ class WhisperRunner:
 
     def _align(self, group: Seq[WhisperSequence]) -> WhisperAlignment:
         staging = self.passes.graphs.staging
-        return WhisperAlignment(
-            self._model, self._cross_cache, self._alignment_heads, staging, group
-        )
+        with self.passes.adapting(group):
+            return WhisperAlignment(
+                self._model, self._cross_cache, self._alignment_heads, staging, group
+            )
 
     # --- ends ------------------------------------------------------------------------------------
 

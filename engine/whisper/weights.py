@@ -16,6 +16,7 @@ from lookhear.engine.models.layers import (
     EncoderLayer,
     FeedForward,
     Norm,
+    Placement,
     SelfAttention,
     WeightSource,
 )
@@ -116,6 +117,7 @@ class WhisperWeights:
     head: LinearWeights
     head_ranges: tuple[range, ...]  # ids that the head's rows stand for, in order
     num_parameters: int
+    modules: Mapping[str, Placement]  # see `WeightSource`
 
 
 def read_weights(
@@ -180,6 +182,7 @@ def read_weights(
         ),
         head_ranges=ranges,
         num_parameters=source.num_parameters + decoding.num_parameters,
+        modules={**source.modules, **decoding.modules},
     )
     # Some checkpoints store the tied head a second time.
     reader.finish(ignore=("proj_out.weight",) if dims.tied_head else ())
@@ -228,11 +231,14 @@ class _Source(WeightSource):
 
     def query(self, name: str, heads: int) -> tuple[Tensor, Tensor]:
         weight, bias = self.projection(f"{name}.q_proj")
-        scale = (self._dims.width // heads) ** -0.5
+        scale = self._scale(heads)
         return weight * scale, bias * scale
 
+    def _scale(self, heads: int) -> float:
+        return float((self._dims.width // heads) ** -0.5)
+
     def output(self, name: str) -> LinearWeights:
-        return self._fused(name, self.projection(f"{name}.out_proj"))
+        return self._fused(name, {"out_proj": self.projection(f"{name}.out_proj")})
 
     def self_attention(self, layer: str, heads: int) -> SelfAttention:
         name = f"{layer}.self_attn"
@@ -240,39 +246,54 @@ class _Source(WeightSource):
             norm=self.norm(f"{layer}.self_attn_layer_norm"),
             qkv=self._fused(
                 name,
-                self.query(name, heads),
-                self.projection(f"{name}.k_proj", bias=False),
-                self.projection(f"{name}.v_proj"),
+                {
+                    "q_proj": self.query(name, heads),
+                    "k_proj": self.projection(f"{name}.k_proj", bias=False),
+                    "v_proj": self.projection(f"{name}.v_proj"),
+                },
+                {"q_proj": self._scale(heads)},
             ),
             out=self.output(name),
         )
 
     def cross_query(self, layer: str, heads: int) -> LinearWeights:
-        return self._fused(layer, self.query(f"{layer}.encoder_attn", heads))
+        name = f"{layer}.encoder_attn"
+        parts = {"q_proj": self.query(name, heads)}
+        return self._fused(name, parts, {"q_proj": self._scale(heads)})
 
     def cross_keys_values(self, layer: str) -> LinearWeights:
-        return self._fused(
-            _MANY_ROWS,
-            self.projection(f"{layer}.encoder_attn.k_proj", bias=False),
-            self.projection(f"{layer}.encoder_attn.v_proj"),
-        )
+        name = f"{layer}.encoder_attn"
+        parts = {
+            "k_proj": self.projection(f"{name}.k_proj", bias=False),
+            "v_proj": self.projection(f"{name}.v_proj"),
+        }
+        return self._fused(name, parts, many_rows=True)
 
     def feed_forward(self, layer: str, ffn: int) -> FeedForward:
         width = self._dims.width
         up = (self.take(f"{layer}.fc1.weight", ffn, width), self.take(f"{layer}.fc1.bias", ffn))
         down = (self.take(f"{layer}.fc2.weight", width, ffn), self.take(f"{layer}.fc2.bias", width))
         norm = self.norm(f"{layer}.final_layer_norm")
-        return FeedForward(norm, self._fused(layer, up), self._fused(layer, down))
+        return FeedForward(norm, self._fused(layer, {"fc1": up}), self._fused(layer, {"fc2": down}))
 
-    def _fused(self, name: str, *parts: tuple[Tensor, Tensor]) -> LinearWeights:
-        """One matrix product instead of several over the same input."""
-        weights, biases = zip(*parts, strict=True)
+    def _fused(
+        self,
+        name: str,
+        parts: Mapping[str, tuple[Tensor, Tensor]],
+        scales: Mapping[str, float] | None = None,
+        *,
+        many_rows: bool = False,
+    ) -> LinearWeights:
+        """One matrix product instead of several over the same input. scales: see `placed`."""
+        weights, biases = zip(*parts.values(), strict=True)
         # Over many rows the packed layout pays at any size, if only by the GELU that it does in
         # place.
-        pack = True if name.startswith(_MANY_ROWS) else None
-        return pack_linear(
+        pack = True if many_rows or name.startswith(_MANY_ROWS) else None
+        packed = pack_linear(
             torch.cat(weights), torch.cat(biases), pack=pack, half=self._half, int8=self._int8
         )
+        sizes = {part: len(weight) for part, (weight, _) in parts.items()}
+        return self.placed(name, sizes, packed, scales)
 
 
 _MANY_ROWS = "model.encoder"  # weights under this name see a window's positions at once

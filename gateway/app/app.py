@@ -16,6 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route, WebSocketRoute
 
+from lookhear.gateway.adapters.endpoint import adapter_routes
 from lookhear.gateway.app import browser, health
 from lookhear.gateway.app.bodies import BodyMiddleware
 from lookhear.gateway.app.middleware import AccessMiddleware
@@ -37,11 +38,13 @@ from lookhear.gateway.http.errors import (
     answer_hung_up,
 )
 from lookhear.gateway.http.notes import ANSWERED_BY, IGNORED
+from lookhear.gateway.pooling.routes import pooling_routes
 from lookhear.gateway.realtime.dialects import DIALECTS
 from lookhear.gateway.realtime.openai.client_secrets import client_secrets
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.realtime.session.endpoint import serve
-from lookhear.gateway.services.services import LAG_INTERVAL, Engine, Services
+from lookhear.gateway.services.engine import Engine
+from lookhear.gateway.services.services import LAG_INTERVAL, Services
 from lookhear.gateway.services.siblings import Siblings
 from lookhear.gateway.services.turn_model import turn_model
 from lookhear.gateway.telemetry.lag import LoopLag
@@ -159,6 +162,8 @@ def create_app(
             Route("/v1/audio/translations", transcriptions.translations, methods=["POST"]),
             Route(LISTEN, listen, methods=["POST"]),
             *chat_routes(services),
+            *pooling_routes(),
+            *adapter_routes(),
             Route("/v1/realtime/client_secrets", client_secrets, methods=["POST"]),
             Route("/v1/models", health.models),
             Route("/v1/models/{id:path}", health.model),

@@ -96,5 +96,6 @@ def _on_wire(card: ModelCard, alias: str | None = None) -> dict[str, Any]:
         "parameters": card.parameters,
         "abilities": card.abilities,
         "toy": card.toy,
+        **({"parent": card.parent} if card.parent else {}),
         **chosen,
     }

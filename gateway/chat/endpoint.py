@@ -56,7 +56,7 @@ async def _prepared(request: Request, gateway: Services, dialect: Dialect) -> _P
 
     def parse() -> Asked:
         """In a thread: a body may be a hundred megabytes of base64."""
-        return dialect.parse(_object(body, most), max_media, owner)
+        return dialect.parse(read_object(body, most), max_media, owner)
 
     asked = await gateway.in_thread(parse)
     needed = {pointer.kind for pointer in pointers(asked.lines)} - {"audio"}  # which becomes text
@@ -127,7 +127,8 @@ async def _all(answers: Answers) -> list[Any]:
     return [event async for event in answers.events()]
 
 
-def _object(body: Data, most: int) -> dict[str, Any]:
+def read_object(body: Data, most: int) -> dict[str, Any]:
+    """The JSON object that a body is. most: bytes of it, but for long strings. Raises ApiError."""
     try:
         data = parse_json(body, most)
     except RecursionError:

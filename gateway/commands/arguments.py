@@ -139,6 +139,9 @@ def serve_parser() -> argparse.ArgumentParser:
         "always allowed")  # fmt: skip
     add("--media-folder", type=Path, metavar="FOLDER",
         help="file: URLs may name files below it (default: none may)")  # fmt: skip
+    add("--adapters", type=Path, metavar="FOLDER", dest="adapter_folder",
+        help="adapters (LoRA) below it may be loaded while the server runs, by POST "
+        "/v1/load_lora_adapter (default: none may)")  # fmt: skip
     _number(add, gateway, "--fetch-timeout-seconds", "S", "of one URL, redirects included")
     _number(add, gateway, "--fetch-wait-seconds", "S", "until a URL is fetched, while others are")
     _number(add, gateway, "--max-media-bytes", "N", "of one image, video or recording in a message")
@@ -180,6 +183,8 @@ def serve_parser() -> argparse.ArgumentParser:
         help="how answers go on is guessed from what was said before, and checked in one pass: "
         "where that pays, always, or never; or by a smaller model of the same vocabulary, where "
         "that pays; answers stay the same (default: %(default)s)")  # fmt: skip
+    _number(add, engine, "--max-adapters", "N", "loaded at once for a model; 0: none may be")
+    _number(add, engine, "--max-adapter-rank", "N", "of each adapter")
     _number(add, engine, "--max-segment-seconds", "S",
         "an open segment is cut beyond this; 0: what suits the model")  # fmt: skip
     add("--kv-cache-gigabytes", type=float, default=engine.kv_cache_gigabytes, metavar="GIB",

@@ -12,19 +12,8 @@ from typing import Any, Protocol, TypeVar, cast
 
 from starlette.requests import HTTPConnection
 
-from lookhear.engine.client.client import EngineState, Recovery
 from lookhear.engine.messages import (
-    DiariseFile,
-    Event,
-    FileDiarised,
-    FileProgress,
-    FileTranscribed,
-    LiveLoad,
-    Message,
     ModelCard,
-    Pong,
-    RequestDone,
-    TranscribeFile,
 )
 from lookhear.gateway.checks.models import choose, with_names
 from lookhear.gateway.config import GatewayConfig
@@ -33,6 +22,7 @@ from lookhear.gateway.fetching.fetcher import Fetcher
 from lookhear.gateway.fetching.pictures import Pictures
 from lookhear.gateway.http.access import Access
 from lookhear.gateway.http.errors import ApiError, wrong
+from lookhear.gateway.services.engine import Engine
 from lookhear.gateway.services.siblings import Siblings
 from lookhear.gateway.services.turn_ends import TurnEnds
 from lookhear.gateway.services.under_way import UnderWay
@@ -60,62 +50,6 @@ LAST_WORDS_SECONDS = 5.0
 SESSION_BYTES = 256 * 1024  # about what one takes
 GRACE = 5.0  # seconds for a session's first message while others want its place
 LAG_INTERVAL = 0.05  # seconds between two looks at the event loop
-
-
-class Engine(Protocol):
-    """What the gateway needs of `engine.client.client.EngineClient`."""
-
-    @property
-    def states(self) -> list[EngineState]:
-        """Tells how each engine is, in the order of the models and their replicas."""
-
-    @property
-    def models(self) -> list[ModelCard]:
-        """Lists the cards of the models that were loaded, the default first."""
-
-    @property
-    def stats(self) -> dict[str, Pong]:
-        """Holds what each engine last said of its work, by `EngineState.label`."""
-
-    @property
-    def recovery(self) -> Recovery:
-        """Counts what came of engines that died."""
-
-    def watch(self, on_request: Callable[[str, RequestDone], None]) -> None:
-        """on_request hears on the event loop of each request that an engine computed, and for which
-        model."""
-
-    def is_ready(self, model: str) -> bool:
-        """Whether that model can be asked now."""
-
-    def live_load(self, model: str) -> LiveLoad | None:
-        """Who speaks to that model, and how many more may. None: as many as like."""
-
-    def serves(self, session: str, model: str) -> bool:
-        """Whether that model's engine knows the session: it speaks, is to speak, or has asked."""
-
-    def open_session(self, session: str, on_event: Callable[[Event], None]) -> None:
-        """on_event hears on the event loop what the engine says to that session."""
-
-    def use_model(self, session: str, model: str) -> None:
-        """The engine of this model is the session's to lose from now on."""
-
-    def send(self, message: Message) -> None:
-        """To the engine of the message's session. Raises EngineUnavailable."""
-
-    def close_session(self, session: str) -> None:
-        """The engine forgets all that the session had."""
-
-    async def transcribe_file(
-        self, message: TranscribeFile, on_progress: Callable[[FileProgress], None] | None = None
-    ) -> FileTranscribed:
-        """Raises EngineRequestError and EngineUnavailable."""
-
-    async def diarise_file(self, message: DiariseFile) -> FileDiarised:
-        """Raises EngineRequestError and EngineUnavailable."""
-
-    async def close(self) -> None:
-        """Ends the engines."""
 
 
 class OpenSession(Protocol):

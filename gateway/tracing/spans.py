@@ -8,7 +8,7 @@ or were told is in a span.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,6 +20,7 @@ from opentelemetry.trace import Span, Status, StatusCode, Tracer, set_span_in_co
 from lookhear.engine.client.client import EngineState, Recovery
 from lookhear.engine.messages import (
     SAMPLE_RATE,
+    AdapterLoaded,
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,
@@ -32,20 +33,25 @@ from lookhear.engine.messages import (
     FileDiarised,
     FileProgress,
     FileTranscribed,
+    HoldPicture,
     LiveLoad,
+    LoadAdapter,
     Message,
     ModelCard,
     Pong,
+    Pooled,
     RequestDone,
     StartAnswer,
+    StartPooling,
     StartTurn,
     TextCommitted,
     TextProvisional,
     TranscribeFile,
     TurnCompleted,
     TurnFailed,
+    UnloadAdapter,
 )
-from lookhear.gateway.services.services import Engine
+from lookhear.gateway.services.engine import Engine
 
 _COMPUTED = {"turn": "tick", "answer": "generation", "file": "window"}  # by the span above it
 Told = bool | int | float | str
@@ -179,6 +185,27 @@ class TracedEngine:
         }
         with self._tracer.start_as_current_span("speakers", attributes=told):
             return await self._engine.diarise_file(message)
+
+    async def pool(
+        self, message: StartPooling, pictures: Sequence[HoldPicture] = ()
+    ) -> list[Pooled]:
+        """Raises InputRefused, EngineUnavailable."""
+        told: dict[str, Told] = {
+            "lookhear.model": message.settings.model,
+            "lookhear.inputs": len(message.documents),
+        }
+        with self._tracer.start_as_current_span(message.settings.kind, attributes=told) as span:
+            found = await self._engine.pool(message, pictures)
+            span.set_attribute("lookhear.tokens", sum(one.tokens for one in found))
+            return found
+
+    async def load_adapter(self, message: LoadAdapter) -> AdapterLoaded:
+        """Raises EngineRequestError, EngineUnavailable."""
+        return await self._engine.load_adapter(message)
+
+    async def unload_adapter(self, message: UnloadAdapter) -> None:
+        """Raises EngineRequestError, EngineUnavailable."""
+        await self._engine.unload_adapter(message)
 
     # --- spans -----------------------------------------------------------------------------------
 

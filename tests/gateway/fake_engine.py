@@ -22,6 +22,7 @@ from lookhear.engine.client.client import (
 from lookhear.engine.client.state import Availability
 from lookhear.engine.messages import (
     SAMPLE_RATE,
+    AdapterLoaded,
     AppendAudio,
     CancelAnswer,
     CancelTurn,
@@ -36,14 +37,17 @@ from lookhear.engine.messages import (
     FileTranscribed,
     HoldPicture,
     LiveLoad,
+    LoadAdapter,
     Message,
     ModelCard,
     Pong,
+    Pooled,
     ReadAhead,
     RequestDone,
     Segment,
     SpeakerTurn,
     StartAnswer,
+    StartPooling,
     StartTurn,
     TextCommitted,
     TextProvisional,
@@ -51,9 +55,11 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TurnCompleted,
     TurnFailed,
+    UnloadAdapter,
     Word,
 )
 from tests.gateway.fake_chat import VISION, FakeChat
+from tests.gateway.pooling.fake_pooling import FakePooling
 
 OnProgress = Callable[[FileProgress], None]
 WORD_SAMPLES = SAMPLE_RATE // 10
@@ -99,6 +105,9 @@ class FakeEngine:
         self.on_request: Callable[[str, RequestDone], None] = lambda model, done: None
         self.models = [*CARDS, VISION] if sees else list(CARDS)
         self.chat = FakeChat(self._emit_to)
+        self.pooling = FakePooling()
+        self.adapters: list[LoadAdapter] = []
+        self.adapter_error: EngineRequestError | None = None
         self.stats: dict[str, Pong] = {}
         self.recovery = Recovery()
         self.loads: dict[str, LiveLoad] = {}  # of models that bound the lag
@@ -236,6 +245,30 @@ class FakeEngine:
         if self.diarise_error is not None:
             raise self.diarise_error
         return FileDiarised(message.request, self.speakers)
+
+    async def pool(
+        self, message: StartPooling, pictures: Sequence[HoldPicture] = ()
+    ) -> list[Pooled]:
+        try:
+            return await self.pooling.pool(message, pictures)
+        finally:
+            self._changed()
+
+    async def load_adapter(self, message: LoadAdapter) -> AdapterLoaded:
+        if self.adapter_error is not None:
+            raise self.adapter_error
+        (base,) = [card for card in self.models if card.id == message.model]
+        id = f"{message.model}:{message.name}"
+        self.models = [card for card in self.models if card.id != id]
+        self.models.append(dataclasses.replace(base, id=id, parent=base.id))
+        self.adapters.append(message)
+        return AdapterLoaded(message.request, message.name, 8, "v1")
+
+    async def unload_adapter(self, message: UnloadAdapter) -> None:
+        id = f"{message.model}:{message.name}"
+        if not any(card.id == id for card in self.models):
+            raise EngineRequestError("invalid_adapter", "expected one that is loaded")
+        self.models = [card for card in self.models if card.id != id]
 
     async def close(self) -> None:
         self.closed = True

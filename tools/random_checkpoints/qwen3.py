@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,23 +76,24 @@ SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|audio_start|>", "<|
 ADDED = (*SPECIAL, "<|audio_pad|>", "<tool_call>", "<asr_text>", "<timestamp>")
 
 
-def write_qwen_tokenizer(folder: Path, *tags: str) -> dict[str, int]:
+def write_qwen_tokenizer(folder: Path, *tags: str, merges: Sequence[str] = ()) -> dict[str, int]:
     """vocab.json, merges.txt and tokenizer_config.json, as the original checkpoints have them.
 
-    tags: added tokens besides the usual ones. Returns the ids of all added tokens.
+    tags, merges: besides the usual ones. Returns the ids of all added tokens.
     """
+    merges = (*MERGES, *merges)
     from tokenizers import pre_tokenizers
 
     folder.mkdir(parents=True, exist_ok=True)
     vocab = {symbol: i for i, symbol in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
-    for merge in MERGES:
+    for merge in merges:
         vocab[merge.replace(" ", "")] = len(vocab)
     added = {
         str(len(vocab) + i): {"content": text, "special": text in (*SPECIAL, "<|audio_pad|>")}
         for i, text in enumerate((*ADDED, *tags))
     }
     (folder / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
-    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(MERGES), encoding="utf-8")
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges), encoding="utf-8")
     config = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": added}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     return {str(entry["content"]): int(index) for index, entry in added.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,19 +80,22 @@ VL_SPECIAL = (
 )  # fmt: skip
 
 
-def write_vl_tokenizer(folder: Path) -> None:
-    """vocab.json, merges.txt and tokenizer_config.json with the tokens of Qwen3-VL."""
-    write_qwen_tokenizer(folder)
+def write_vl_tokenizer(folder: Path, merges: Sequence[str] = ()) -> None:
+    """vocab.json, merges.txt and tokenizer_config.json with the tokens of Qwen3-VL. merges: besides
+    the usual ones."""
+    write_qwen_tokenizer(folder, merges=merges)
     size = len(json.loads((folder / "vocab.json").read_text(encoding="utf-8")))
     added = {str(size + i): {"content": text, "special": True} for i, text in enumerate(VL_SPECIAL)}
     config = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": added}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
 
 
-def build_served_qwen3_vl(folder: Path, *, seed: int = 0, **vision: Any) -> Any:
+def build_served_qwen3_vl(
+    folder: Path, *, seed: int = 0, merges: Sequence[str] = (), **vision: Any
+) -> Any:
     """A random Qwen3-VL with a tokenizer that its ids fit, and rules for pixels, as an engine can
-    serve it: 8 x 8 pixels a token, images of 4 to 64 tokens."""
-    write_vl_tokenizer(folder)
+    serve it: 8 x 8 pixels a token, images of 4 to 64 tokens. merges: see `write_vl_tokenizer`."""
+    write_vl_tokenizer(folder, merges)
     added = json.loads((folder / "tokenizer_config.json").read_text())["added_tokens_decoder"]
     ids = {entry["content"]: int(index) for index, entry in added.items()}
     from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration

@@ -39,7 +39,7 @@ def parse_messages(messages: object, max_media: int) -> list[Line]:
     lines: list[Line] = []
     called: set[str] = set()
     for index, message in enumerate(messages):
-        line = _line(message, f"messages[{index}]")
+        line = parse_message(message, f"messages[{index}]")
         if line.call is not None and line.call not in called:
             expected = "the id of a tool call in a message before"
             raise wrong(f"messages[{index}].tool_call_id", expected, shown(line.call))
@@ -49,7 +49,8 @@ def parse_messages(messages: object, max_media: int) -> list[Line]:
     return lines
 
 
-def _line(message: object, path: str) -> Line:
+def parse_message(message: object, path: str) -> Line:
+    """Check one message, which stands at that path. Raises ApiError."""
     if not isinstance(message, dict):
         raise wrong_type(path, "an object with role and content", message)
     given = message.get("role")

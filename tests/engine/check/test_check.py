@@ -23,6 +23,7 @@ from lookhear.engine.messages import FileTranscribed
 from lookhear.engine.whisper.model import WhisperModel
 from tests.engine.checkpoints.ctranslate2_folders import write
 from tools.random_checkpoints.diarisation import build_random_diariser
+from tools.random_checkpoints.pooling import build_embedder, build_reranker
 from tools.random_checkpoints.qwen3 import build_served_qwen3_asr
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 from tools.random_checkpoints.whisper import build_random_whisper
@@ -221,3 +222,17 @@ def test_capacity_is_where_the_line_meets_the_second() -> None:
     assert capacity(Lived(1, [0.1]), Lived(4, [0.1])) == 40
     assert capacity(Lived(1, [1.2]), Lived(4, [4.2])) == 0
     assert capacity(Lived(1, [1.0, 9.0, 1.0]), Lived(4, [4.0])) == 1
+
+
+def test_what_makes_vectors_and_scores(
+    tmp_path: Path, sound: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build_embedder(tmp_path / "vectors", seed=1)
+    options = ["--audio", str(sound), "--threads", "1"]
+    assert check([str(tmp_path / "vectors"), *options]) == 0
+    out = capsys.readouterr().out
+    assert "of 32 numbers" in out and "scores" in out and "agrees" in out
+    build_reranker(tmp_path / "scores", seed=1, labels=1)
+    assert check([str(tmp_path / "scores"), *options]) == command.NOT_COMPARED
+    out = capsys.readouterr().out
+    assert "not compared: it has no head that writes" in out and "scores" in out

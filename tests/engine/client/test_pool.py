@@ -14,12 +14,20 @@ from hypothesis import strategies as st
 
 from lookhear.engine.client import client as client_module
 from lookhear.engine.client import journal, seat, supervisor
-from lookhear.engine.client.client import EngineClient, EngineUnavailable, Recovery
+from lookhear.engine.client.client import (
+    EngineClient,
+    EngineRequestError,
+    EngineUnavailable,
+    InputRefused,
+    Recovery,
+)
 from lookhear.engine.client.pool import Pool
 from lookhear.engine.client.replica import PATIENCE_SECONDS
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import (
     SAMPLE_RATE,
+    AdapterFailed,
+    AdapterLoaded,
     AnswerSettings,
     AnswerStarted,
     AnswerText,
@@ -35,16 +43,23 @@ from lookhear.engine.messages import (
     FileTranscribed,
     HoldPicture,
     LiveLoad,
+    LoadAdapter,
     Message,
     ModelCard,
     Pong,
+    Pooled,
+    PoolingFailed,
+    PoolingInput,
+    PoolingSettings,
     Ready,
     Segment,
     StartAnswer,
+    StartPooling,
     StartTurn,
     TextCommitted,
     TranscribeFile,
     TranscriptionSettings,
+    UnloadAdapter,
 )
 from tests.engine.client.listening import Listening, until
 
@@ -387,4 +402,99 @@ async def test_a_file_is_asked_for_once_more() -> None:
     await fleet.kill(rest)
     with pytest.raises(EngineUnavailable, match="ended unexpectedly"):
         await waiting  # it may be what kills them
+    await fleet.client.close()
+
+
+async def test_vectors_are_asked_for_once_more_with_their_pictures() -> None:
+    fleet = Fleet(60.0)
+    await fleet.load()
+    picture = HoldPicture("s", "m", "p", np.ones((2, 2, 3), np.uint8))
+    asked = StartPooling("s", PoolingSettings("m"), [PoolingInput(), PoolingInput()])
+    waiting = asyncio.create_task(fleet.client.pool(asked, [picture]))
+    dead, other = fleet.engines
+    await until(lambda: dead.got == [picture, asked])
+    vectors = [Pooled("s", i, np.full((1, 2), i, np.float32), 3, 0) for i in range(2)]
+    dead.tell(vectors[1])
+    await fleet.kill(dead)
+    await until(lambda: other.got == [picture, asked])
+    for one in reversed(vectors):  # in any order
+        other.tell(one)
+    assert await waiting == vectors
+    assert other.got[-1] == CloseSession("s")
+    await fleet.client.close()
+
+
+@pytest.mark.parametrize("how", ["refused", "given up"])
+async def test_vectors_that_are_not_to_be(how: str) -> None:
+    fleet = Fleet(60.0)
+    await fleet.load()
+    asked = StartPooling("s", PoolingSettings("m"), [PoolingInput()])
+    waiting = asyncio.create_task(fleet.client.pool(asked))
+    engine, other = fleet.engines
+    await until(lambda: engine.got == [asked])
+    if how == "refused":
+        engine.tell(PoolingFailed("s", "invalid_value", "no", "document", 0))
+        with pytest.raises(InputRefused, match="no") as raised:
+            await waiting
+        assert (raised.value.code, raised.value.side, raised.value.index) == (
+            "invalid_value",
+            "document",
+            0,
+        )
+    else:
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    assert engine.got == [asked, CloseSession("s")] and not other.got
+    engine.tell(Pooled("s", 0, np.zeros((1, 2), np.float32), 1, 0))  # nobody waits: no harm
+    await fleet.client.close()
+
+
+async def test_adapters_are_with_all_engines_or_with_none() -> None:
+    fleet = Fleet(60.0)
+    await fleet.load()
+    one, other = fleet.engines
+    asked = LoadAdapter("r", "m", "a", "/a")
+    loading = asyncio.create_task(fleet.client.load_adapter(asked))
+    await until(lambda: one.got == [asked] and other.got == [asked])
+    one.tell(AdapterLoaded("r", "a", 4, "v"))
+    assert not loading.done()
+    other.tell(AdapterLoaded("r", "a", 4, "v"))
+    assert (await loading).version == "v"
+    assert [card.id for card in fleet.client.models] == ["m", "m:a"]
+    assert fleet.client.is_ready("m:a") and not fleet.client.is_ready("m:b")
+    # A session that asks for it is the model's, and outlives its engine with it.
+    fleet.client.open_session("s", lambda event: None)
+    fleet.client.use_model("s", "m:a")
+    question = StartAnswer("s", "q", AnswerSettings("m:a", seed=7), [])
+    fleet.client.send(question)
+    owner, rest = (one, other) if question in one.got else (other, one)
+    await fleet.kill(owner)
+    await until(lambda: question in rest.got)
+    # Who comes back is given it before anything else.
+    owner.got.clear()
+    owner.come_up()
+    await until(lambda: bool(owner.got))
+    assert owner.got[0] == LoadAdapter("again", "m", "a", "/a")
+    # One that cannot load another one: nobody has it, and all have what they had.
+    for engine in fleet.engines:
+        engine.got.clear()
+    again = dataclasses.replace(asked, request="s", folder="/b")
+    loading = asyncio.create_task(fleet.client.load_adapter(again))
+    await until(lambda: again in one.got and again in other.got)
+    one.tell(AdapterLoaded("s", "a", 4, "w"))
+    other.tell(AdapterFailed("s", "invalid_adapter", "no"))
+    back = LoadAdapter("s/back", "m", "a", "/a")
+    await until(lambda: back in one.got and back in other.got)
+    for engine in fleet.engines:
+        engine.tell(AdapterLoaded("s/back", "a", 4, "v"))
+    with pytest.raises(EngineRequestError, match="no"):
+        await loading
+    leaving = asyncio.create_task(fleet.client.unload_adapter(UnloadAdapter("u", "m", "a")))
+    await until(lambda: UnloadAdapter("u", "m", "a") in one.got)
+    await until(lambda: UnloadAdapter("u", "m", "a") in other.got)
+    for engine in fleet.engines:
+        engine.tell(AdapterLoaded("u", "a"))
+    await leaving
+    assert [card.id for card in fleet.client.models] == ["m"]
     await fleet.client.close()

@@ -153,14 +153,14 @@ def test_a_second_look_reads_less_and_hears_the_same(folder: Path, model: Whispe
     alone = [run(WhisperRunner(model, tokenizer, 4, pads=True), [r])[0] for r in requests]
     assert [runner.passes.shape_of(r)[0] for r in requests] == [r.window_samples for r in requests]
     first = run(runner, requests)
-    assert [runner.passes.shape_of(r) for r in requests] == [(16_000, True)] * 3
+    assert [runner.passes.shape_of(r) for r in requests] == [(16_000, True, None)] * 3
     second = run(runner, requests)
     for one, two, three in zip(alone, first, second, strict=True):
         assert one.tokens == two.tokens == three.tokens
         np.testing.assert_allclose(one.logprobs, three.logprobs, atol=1e-3)
     # A shorter beginning is not what was kept.
     shorter = ask(tokenizer, "b", 1, 1.0)
-    assert runner.passes.shape_of(shorter) == (shorter.window_samples, False)
+    assert runner.passes.shape_of(shorter) == (shorter.window_samples, False, None)
     runner.check(0)
 
 

@@ -80,22 +80,7 @@ class Files:
         return found
 
     async def _answer(self, pool: Pool, message: TranscribeFile | DiariseFile, job: _Job) -> Any:
-        replica = pool.choose()
-        if replica is None:
-            raise EngineUnavailable(f"the engine of {pool.name} is not running")
-        try:
-            return await self._ask(replica, message, job)
-        except EngineUnavailable:
-            if replica.is_running or not pool.recover_seconds:
-                raise
-            try:
-                async with asyncio.timeout(pool.recover_seconds):
-                    replica = await pool.answering()
-            except TimeoutError:
-                pass
-            if not replica.is_running:
-                raise
-        return await self._ask(replica, message, job)
+        return await pool.asked(lambda replica: self._ask(replica, message, job))
 
     async def _ask(self, replica: Replica, message: TranscribeFile | DiariseFile, job: _Job) -> Any:
         future = job.begin(replica)

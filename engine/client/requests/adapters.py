@@ -1,0 +1,90 @@
+"""Adapters of the models of a gateway: each engine of a model has them all, and those that come
+later, or again, are given them before anybody else's work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from lookhear.engine.client.errors import EngineRequestError, EngineUnavailable
+from lookhear.engine.client.pool import Pool
+from lookhear.engine.client.replica import Replica
+from lookhear.engine.messages import AdapterFailed, AdapterLoaded, LoadAdapter, UnloadAdapter
+
+AdapterEvent = AdapterLoaded | AdapterFailed
+
+
+class AdapterRequests:
+    """Those under way. Every method belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[Replica, str], asyncio.Future[AdapterLoaded]] = {}
+        self._lock = asyncio.Lock()  # one after another: all engines end up with the same ones
+
+    async def load(self, pool: Pool, message: LoadAdapter) -> AdapterLoaded:
+        """By all engines of the model, or by none. Raises EngineRequestError, EngineUnavailable."""
+        async with self._lock:
+            before = pool.adapters.get(message.name)
+            asked = [replica for replica in pool.replicas if replica.is_running]
+            if not asked:
+                raise EngineUnavailable(f"the engine of {pool.name} is not running")
+            answers = await self._all(asked, message)
+            failures = [answer for answer in answers if isinstance(answer, Exception)]
+            if failures:
+                await self._undo(pool, asked, message, before)
+                raise failures[0]
+            pool.adapters[message.name] = message.folder
+            loaded = answers[0]
+            assert isinstance(loaded, AdapterLoaded)
+            return loaded
+
+    async def unload(self, pool: Pool, message: UnloadAdapter) -> None:
+        """By all engines of the model. Raises as `load`."""
+        async with self._lock:
+            if pool.adapters.pop(message.name, None) is None:
+                text = f"expected an adapter that is loaded, got {message.name!r}"
+                raise EngineRequestError("invalid_adapter", text)
+            await self._all([r for r in pool.replicas if r.is_running], message)
+
+    async def _undo(
+        self, pool: Pool, asked: Sequence[Replica], message: LoadAdapter, before: str | None
+    ) -> None:
+        """One could not: those that could get what they had again."""
+        running = [replica for replica in asked if replica.is_running]
+        if before is None:
+            back = UnloadAdapter(f"{message.request}/back", message.model, message.name)
+            await self._all(running, back)
+        else:
+            again = LoadAdapter(f"{message.request}/back", message.model, message.name, before)
+            await self._all(running, again)
+
+    async def _all(
+        self, replicas: Sequence[Replica], message: LoadAdapter | UnloadAdapter
+    ) -> list[AdapterLoaded | BaseException]:
+        asked = [self._ask(replica, message) for replica in replicas]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    async def _ask(self, replica: Replica, message: LoadAdapter | UnloadAdapter) -> AdapterLoaded:
+        future: asyncio.Future[AdapterLoaded] = asyncio.get_running_loop().create_future()
+        self._waiting[replica, message.request] = future
+        try:
+            replica.send(message)
+            return await future
+        finally:
+            del self._waiting[replica, message.request]
+
+    def take(self, replica: Replica, event: AdapterEvent) -> None:
+        """One that nobody waits for: ignored."""
+        future = self._waiting.get((replica, event.request))
+        if future is None or future.done():
+            return
+        if isinstance(event, AdapterLoaded):
+            future.set_result(event)
+        else:
+            future.set_exception(EngineRequestError(event.code, event.message))
+
+    def lose(self, replica: Replica, message: str) -> None:
+        """It died, and comes back with those that the model has. message: why."""
+        for (whose, _), future in self._waiting.items():
+            if whose is replica and not future.done():
+                future.set_exception(EngineUnavailable(message))

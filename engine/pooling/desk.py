@@ -1,0 +1,136 @@
+"""Takes the messages of a model that makes vectors, or scores. Pure.
+
+A `StartPooling` is a job of many units, each of which is an owner with one request: a document, a
+query, or a pair of them. So many of a job's are under way at once, and no more, for tokens are made
+of a text when it is its turn.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from lookhear.engine.adapters.adapters import Adapters
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.core.desks import refused
+from lookhear.engine.core.request import Priority, RequestError
+from lookhear.engine.messages import (
+    DropPicture,
+    Event,
+    HoldPicture,
+    Message,
+    PoolingFailed,
+    StartPooling,
+)
+from lookhear.engine.pooling.job import PoolingJob, Reading, Scoring, Unit
+from lookhear.engine.pooling.owner import PooledPrompt
+from lookhear.engine.pooling.prompt import PoolingPrompter
+
+MAX_WAITING = 65_536  # units of all jobs; the policy for more is to refuse the request
+
+KINDS = ("vector", "tokens", "score")
+
+
+class PoolingDesk:
+    """name: the model's on the wire. at_once: units of a job under way. adapters: that a request
+    may ask for with the model's name."""
+
+    def __init__(
+        self,
+        name: str,
+        prompter: PoolingPrompter,
+        reading: Reading,
+        *,
+        at_once: int,
+        adapters: Adapters | None = None,
+    ) -> None:
+        self._name = name
+        self._prompter = prompter
+        self._reading = reading
+        self._at_once = at_once
+        self._adapters = adapters
+        self._jobs: dict[str, PoolingJob] = {}  # by session
+
+    def take(self, message: Message, core: EngineCore) -> list[Event]:
+        """See `Desk`."""
+        pictures = self._prompter.prompter.pictures
+        match message:
+            case HoldPicture(session, _, picture, pixels):
+                if pictures is not None:
+                    pictures.hold(session, picture, pixels)
+            case DropPicture(session, _, picture):
+                if pictures is not None:
+                    pictures.forget(session, picture)
+            case StartPooling(session):
+                try:
+                    self._check(message)
+                    model = message.settings.model
+                    adapter = self._adapters.of(model) if self._adapters else None
+                except RequestError as error:
+                    return [PoolingFailed(session, error.code, str(error))]
+                self._jobs[session] = PoolingJob(message, self._reading, self._prompter, adapter)
+                return self._go_on(session, core)
+            case _:
+                return refused(message, f"{self._name} makes vectors or scores")
+        return []
+
+    def _check(self, message: StartPooling) -> None:
+        settings, documents, queries = message.settings, message.documents, message.queries
+        waiting = sum(job.num_waiting for job in self._jobs.values())
+        if message.session in self._jobs:
+            raise RequestError("duplicate_request", "session: it has a request already")
+        if settings.kind not in KINDS:
+            known = ", ".join(KINDS)
+            raise RequestError("invalid_value", f"kind: expected one of {known}")
+        if settings.kind == "vector" and self._reading.scoring is Scoring.MAX_SIMILARITY:
+            text = f"kind: expected tokens, of each of which {self._name} makes a vector"
+            raise RequestError("invalid_value", text)
+        if waiting + len(documents) + len(queries) > MAX_WAITING:
+            text = f"this engine has {waiting} texts waiting; try again later"
+            raise RequestError("too_many_inputs", text)
+        if not documents:
+            raise RequestError("invalid_value", "documents: expected one at least, got none")
+        if settings.kind == "score" and len(queries) not in (1, len(documents)):
+            raise RequestError(
+                "invalid_value",
+                f"queries: expected 1, or {len(documents)} as of documents, got {len(queries)}",
+            )
+        if settings.dimensions is not None and not 1 <= settings.dimensions <= self._reading.width:
+            raise RequestError(
+                "invalid_value",
+                f"dimensions: expected 1 to {self._reading.width}, got {settings.dimensions}",
+            )
+
+    def close(self, session: str) -> None:
+        """The session's request and pictures are forgotten."""
+        self._jobs.pop(session, None)
+        if self._prompter.prompter.pictures is not None:
+            self._prompter.prompter.pictures.forget(session)
+
+    def left(self, key: str, session: str, core: EngineCore) -> list[Event]:
+        """A unit is done: another one of its job begins."""
+        return self._go_on(session, core) if session in self._jobs else []
+
+    def stats(self, core: EngineCore) -> dict[str, int]:
+        """Texts under way."""
+        return {"pooled_prompts": core.count(PooledPrompt)}
+
+    def _go_on(self, session: str, core: EngineCore) -> list[Event]:
+        job = self._jobs[session]
+        while job.num_waiting and job.num_running < self._at_once:
+            unit = job.begin()
+            try:
+                prompt = job.prompt(unit)
+            except RequestError as error:
+                return self._failed(session, unit, error.code, str(error))
+            key = f"{session}/{unit.side}{unit.index}"
+            take, fail = partial(job.take, unit), partial(self._failed, session, unit)
+            owner = PooledPrompt(key, prompt, job.pooled, job.salt, take, fail, job.adapter)
+            core.add(key, Priority.BATCH, owner, session)
+        return []
+
+    def _failed(self, session: str, unit: Unit, code: str, message: str) -> list[Event]:
+        """The request's end; what is under way of it goes when the session does."""
+        if self._jobs.pop(session, None) is None:
+            return []
+        side = "document" if unit.side == "pair" else unit.side
+        return [PoolingFailed(session, code, message, side, unit.index)]
