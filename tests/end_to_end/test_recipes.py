@@ -84,7 +84,7 @@ SERVERS = [body for body in UNNAMED if body.startswith("lookhear serve")]
 SHELL = ["listen.sh", "ask.sh", "transcribe.sh", "chat.sh"]
 PYTHON = [
     *("camera.py", "blocking.py", "openai_file.py", "openai_chat.py", "openai_responses.py"),
-    *("openai_realtime.py", "anthropic_messages.py"),
+    *("openai_vectors.py", "openai_realtime.py", "anthropic_messages.py"),
 ]
 SOCKETS = ["bare.py", "vllm_live.py"]
 NODE = ["certificate.sh", "install.sh", "realtime.mjs", "chat.mjs", "node.sh"]
