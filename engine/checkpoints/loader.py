@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lookhear.engine.checkpoints.ctranslate2 import Ct2Whisper
 from lookhear.engine.checkpoints.openai_pt import OpenAiWhisper
+from lookhear.engine.checkpoints.quantised import Quantised, refusal
 
 # A precision in the name ("variant" in Hugging Face's words) is read where there is no other.
 _PRECISIONS = ("", ".fp32", ".bf16", ".fp16")
@@ -97,7 +98,7 @@ class CheckpointReader:
         self._dtype = loading.get("dtype", torch.float32)
         self._device = loading.get("device", "cpu")
         self._progress = loading.get("progress")
-        self._container = _container(folder)
+        self._container = _readable(_container(folder), folder)
         self._taken: set[str] = set()
         self._folder = folder
 
@@ -186,6 +187,15 @@ def _container(folder: Path) -> TensorContainer:
         f"{folder}: expected {SINGLE_FILES[0]} or {INDEX_FILES[0]}, "
         f"found {', '.join(there) or 'nothing'}"
     )
+
+
+def _readable(container: TensorContainer, folder: Path) -> TensorContainer:
+    """The container, or one that multiplies out what is stored in fewer bits."""
+    path = folder / "config.json"
+    config = read_json(path, required=False)
+    if (why := refusal(config)) is not None:
+        raise CheckpointError(f"{path}: {why}")
+    return Quantised(container, config) if config.get("quantization_config") else container
 
 
 def _sharded(folder: Path, index: Path) -> dict[str, Path]:

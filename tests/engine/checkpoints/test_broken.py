@@ -81,7 +81,8 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     "another architecture": (
         lambda folder: change_config(folder, architectures=["LlamaForCausalLM"]),
         r"config\.json: architectures: expected one of WhisperForConditionalGeneration, "
-        r"Qwen3ForCausalLM, Qwen3ASRForConditionalGeneration, Qwen3VLForConditionalGeneration, "
+        r"Qwen3ForCausalLM, Qwen3Model, Qwen3ForSequenceClassification, "
+        r"Qwen3ASRForConditionalGeneration, Qwen3VLForConditionalGeneration, "
         r"Nemotron3DiarizationForAudioFrameClassification, "
         r"got LlamaForCausalLM",
     ),
