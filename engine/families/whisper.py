@@ -77,8 +77,14 @@ def build(
     whole = window
     if pads:
         whole = WindowRule(step=longest, shortest=longest, longest=longest, margin=window.margin)
+    # Those who learned to hear full windows say timestamps, and hear again what was said before.
+    is_whole = pads or not is_short
     # An open segment may grow by the search for a quiet place before it is cut.
-    room = (window.longest - LiveConfig().search) / SAMPLE_RATE - 1
+    usual = LiveConfig()
+    room = (window.longest - usual.search) / SAMPLE_RATE - 1
+    if is_whole:  # the longest fits in front of the next one
+        half = (window.longest - window.margin) / 2 - usual.search - usual.lead_in
+        room = min(room, max(half / SAMPLE_RATE, 2 * ROLL_SECONDS))
     live = live_config(
         config,
         traits,
@@ -86,11 +92,9 @@ def build(
         cap=min(config.max_segment_seconds or 14.0, room),
         roll=0.0 if traits.short_windows else ROLL_SECONDS,
     )
-    # Timestamps are said by those who learned to hear full windows.
-    cap = window.longest - window.margin if is_short and not pads else None
-    # What was said before is heard again by those who learned to hear full windows.
+    cap = None if is_whole else window.longest - window.margin
     earlier = EarlierRule()
-    if cap is None:
+    if is_whole:
         behind = max(0, window.longest - window.margin - live.lead_in - live.cap - 2 * live.search)
         longest_before = min(EARLIER_SECONDS * SAMPLE_RATE, behind)
         earlier = EarlierRule(longest_before, longest_before // 2, SAMPLES_PER_POSITION)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lookhear.engine.core.request import Beginning
 from lookhear.engine.messages import SaidSegment
+from lookhear.engine.speech.live_config import LiveConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,16 @@ class EarlierSegment:
         """samples: of the turn, from its begin to its end."""
         led = np.concatenate([np.zeros(said.lead, np.float32), samples])
         return cls(led, said.lead, said.voiced, tuple(said.tokens), said.language, said.task)
+
+
+def said_place(
+    start: int, heard: int, voiced_until: int, config: LiveConfig
+) -> tuple[int, int, int, int]:
+    """`SaidSegment`'s start, end, lead and voiced, of one that was heard up to there: with a little
+    of the silence behind it."""
+    voiced, lead = min(voiced_until, heard), config.lead_in
+    end = max(start, min(heard, voiced + config.lead))
+    return start, end, lead, max(lead, voiced - start + lead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +71,8 @@ NOTHING = Earlier()
 class EarlierSpeech:
     """The last segments of a session, one language and task only. longest: samples that are kept at
     most, 0 for a model that hears every segment alone. Beyond it the oldest go until `kept` are
-    left: not one by one, since whatever goes, the rest must be encoded anew. step: samples that the
-    length of each segment is a multiple of."""
+    left, or the last one: not one by one, since whatever goes, the rest must be encoded anew. step:
+    samples that the length of each segment is a multiple of."""
 
     def __init__(self, longest: int = 0, kept: int = 0, step: int = 1) -> None:
         assert kept <= longest, (kept, longest)
@@ -95,9 +106,9 @@ class EarlierSpeech:
         sizes = [len(held.samples) for held in self._segments]
         if sum(sizes) > self._longest:
             count = 0
-            while sum(sizes[count:]) > self._kept:
+            while sum(sizes[count:]) > self._kept and count < len(sizes) - 1:
                 count += 1
-            self._drop(count)
+            self._drop(count if sizes[-1] <= self._longest else len(sizes))
         return True
 
     def before(self, language: str | None, task: str) -> Earlier:

@@ -39,11 +39,12 @@ from lookhear.engine.speech.earlier import (
     EarlierSegment,
     EarlierSpeech,
     SharedBeginning,
+    said_place,
 )
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer, Stretch, Tick
 from lookhear.engine.speech.session_language import SessionLanguage
-from lookhear.engine.speech.text.evidence import Looks, num_heard, num_sure
+from lookhear.engine.speech.text.evidence import Looks, num_heard, num_least, num_sure
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.pace import num_sayable
 from lookhear.engine.speech.text.sentences import without_signs
@@ -89,8 +90,7 @@ class LiveTurn:
         self._num_lost = config.most_lost if resume.is_alone else 0  # looks that this did harm to
         self._shared = SharedBeginning()
         self._text = TurnText(session, turn, settings, recognizer, resume)
-        # From _segment_start on. Speech that begins with the very first frame is misheard; silence
-        # in front is cheap.
+        # From segment_start on, behind some silence: speech in the very first frame is misheard.
         self._audio = AudioBuffer(config.lead_in)
         self.segment_start = self.num_samples = resume.start
         self.voiced_until = resume.voiced_until
@@ -99,8 +99,7 @@ class LiveTurn:
         self._in_flight: Tick | None = None
         self._tick_end = resume.start  # where the last tick's audio ended
         self._commit_end = resume.commit_end  # where the audio of the last committing tick ended
-        self._hypothesis = Hypothesis()  # what the last tick heard beyond the committed tokens
-        self._looks = Looks()
+        self._hypothesis, self._looks = Hypothesis(), Looks()  # beyond the committed tokens
         self._committed = list(resume.committed)  # tokens of the open segment
         self._spelt = recognizer.decode_bytes(self._committed)  # their UTF-8
         self._closed = list(resume.closed)  # latest tokens of closed segments, for the prompt
@@ -210,7 +209,7 @@ class LiveTurn:
             language=self._known_language() if before.segments else self._text.language,
             committed=tuple(self._committed),
             draft=self._hypothesis if self._config.draft and not asks_language else None,
-            carried=tuple(self._closed),
+            carried=() if self._is_alone else tuple(self._closed),
             languages=self._language.prior(),
             before=before,
             beginning=beginning,
@@ -218,9 +217,15 @@ class LiveTurn:
             voiced_until=min(self.voiced_until, end) - start,
             asks_language=asks_language,
             is_open=not self.is_urgent,
+            at_least=self._num_least(end),
         )
         self._in_flight = Tick(stretch, end, is_cut=end < self.num_samples)
         return self._recognizer.request(stretch)
+
+    def _num_least(self, end: int) -> int:
+        spell, told = self._recognizer.token_bytes, max(self._commit_end, self.segment_start)
+        voiced, long = min(self.voiced_until, end), self._config.stray
+        return num_least(self._looks, self._hypothesis, spell, told=told, voiced=voiced, long=long)
 
     # --- results ---------------------------------------------------------------------------------
 
@@ -251,15 +256,14 @@ class LiveTurn:
     def _is_lost(self, new: Hypothesis, stretch: Stretch, stop: StopReason) -> bool:
         """Whether what was said before did harm: the text was over with it, repeats itself, or is
         more than can be said. Of a few syllables that means nothing, while they become more."""
-        voiced = self.voiced_until - self.segment_start
-        if voiced < self._config.stray and not self.is_urgent:
+        if self.voiced_until - self.segment_start < self._config.stray and not self.is_urgent:
             return False
-        told = max(self._commit_end, self.segment_start)
         least = self._config.stray if self._committed else self._config.warm_up
-        is_over = not new.tokens and self.voiced_until - told > least
+        least += max(self._commit_end, self.segment_start)
+        is_over = not new.tokens and self.voiced_until > least
         spell, count = self._recognizer.token_bytes, len(stretch.samples)
-        is_said = num_sayable(self._spelt, new.tokens, count, spell) == len(new.tokens)
-        return is_over or not is_said or stop is StopReason.REPETITION
+        most = num_sayable(self._spelt, new.tokens, count, spell)
+        return is_over or most < len(new.tokens) or stop is StopReason.REPETITION
 
     def _check_language(self, new: Hypothesis, tick: Tick) -> None:
         """A turn was heard by itself once more."""
@@ -332,14 +336,10 @@ class LiveTurn:
         self._num_lost, self._is_alone = 0, False
         if not self._earlier.is_kept:
             return
-        lead, start = self._config.lead_in, self.segment_start - self._config.lead_in
-        voiced = min(self.voiced_until, self._tick_end)
-        end = max(self.segment_start, min(self._tick_end, voiced + self._config.lead))
-        voiced, tokens = max(lead, voiced - start), list(self._committed)
         language, task = self._text.language, self._settings.task
-        said = SaidSegment(self.segment_start, end, lead, voiced, tokens, language, task)
-        samples = self._audio.samples[: end - self.segment_start]
-        if self._earlier.add(EarlierSegment.of(said, samples)):
+        where = said_place(self.segment_start, self._tick_end, self.voiced_until, self._config)
+        said = SaidSegment(*where, list(self._committed), language, task)
+        if self._earlier.add(EarlierSegment.of(said, self._audio.samples[: said.end - said.begin])):
             self._said.append(said)
 
     def _start_segment(self, position: int) -> None:

@@ -102,4 +102,4 @@ class LiveConfig:
     @property
     def oldest_look(self) -> int:
         """Samples before now from which on looks still count."""
-        return max(self.letters, self.most_evidence)
+        return max(self.letters, self.most_evidence, self.stray)

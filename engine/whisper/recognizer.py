@@ -136,6 +136,7 @@ class WhisperRecognizer:
             expected=self._expected,
             is_open=stretch.is_open,
             adapter=self._adapter,
+            at_least=stretch.at_least,
         )
 
     @property

@@ -60,8 +60,9 @@ class WhisperRequest:
     stands in front, the longest last. num_earlier: tokens of the prefix that were said before the
     segment: with all in front of them, they may be taken as the last request of the same segment
     read them, though there is more audio now. segment: None: nothing may. expected: words that are
-    heard more readily. is_open: the audio may end in the midst of a word. adapter: what changes
-    the model for it; then nothing is settled, and no segment kept.
+    heard more readily. is_open: the audio may end in the midst of a word. at_least: text
+    tokens behind the prefix that there are, as is known: before, the text is not over. adapter:
+    what changes the model for it; then nothing is settled, and no segment kept.
     """
 
     key: str
@@ -88,6 +89,7 @@ class WhisperRequest:
     expected: ExpectedWords | None = None
     is_open: bool = False
     adapter: Adapter | None = None
+    at_least: int = 0
 
 
 class Purpose(Enum):
@@ -103,7 +105,7 @@ class LogitsRow:
     before it, unread ones included (0: the first one after the forced prefix); history: these
     tokens and the prefix, if timestamps are wanted, for nothing else depends on them. forced: the
     token there, whatever the model would say. looks: whether it matters how likely expected words
-    begin there."""
+    begin there. ends: whether the text may be over there."""
 
     index: int
     purpose: Purpose
@@ -111,6 +113,7 @@ class LogitsRow:
     num_said: int = 0
     forced: int | None = None
     looks: bool = False
+    ends: bool = True
 
 
 class AlignedText(NamedTuple):
@@ -255,8 +258,17 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         for i in range(len(draft) + 1):
             history = (*said, *draft[:i]) if is_stamped else ()
             num_said = len(self.generated.tokens) + i + self.unread
-            rows.append(LogitsRow(known - 1 + i, Purpose.TOKEN, history, num_said, looks=looks))
+            index, ends = known - 1 + i, self._may_end(draft[:i])
+            rows.append(LogitsRow(index, Purpose.TOKEN, history, num_said, looks=looks, ends=ends))
         return rows
+
+    def _may_end(self, guess: Sequence[int]) -> bool:
+        """Whether the text may be over behind what was written, times apart, and this guess."""
+        if not self.request.at_least:
+            return True
+        written = (*self.generated.tokens, *guess)
+        count = sum(token < self.end_token for token in written) + self.unread
+        return count >= self.request.at_least
 
     def _trial_rows(self, trials: Trials) -> list[LogitsRow]:
         guess, said = trials.guess, trials.context

@@ -190,7 +190,8 @@ class WhisperRunner:
         ]
         is_told = any(r.expected is not None for r in requests)
         goes_on = not any(
-            row.purpose is not Purpose.TOKEN or _is_first(group[i], row) for i, row in wanted
+            row.purpose is not Purpose.TOKEN or _is_first(group[i], row) or not row.ends
+            for i, row in wanted
         )
         is_plain = goes_on and not is_told and not any(r.timestamps for r in requests)
         if logits.text is not None and is_plain and not drawn:
@@ -286,6 +287,12 @@ class WhisperRunner:
 
     def _scores(self, group: Seq[WhisperSequence], wanted: Wanted, logits: Tensor) -> Tensor:
         """logits [n, vocab] under the rules of their rows."""
+        if any(not row.ends for _, row in wanted):
+            logits = logits.clone()
+            for n, (i, row) in enumerate(wanted):
+                if not row.ends:
+                    ends = group[i].request.end_tokens
+                    logits[n, [self._tokenizer.eot, *ends]] = -math.inf
         scores = self._rules.masked(logits, [_rule(group[i], row) for i, row in wanted])
         stamped = [
             n

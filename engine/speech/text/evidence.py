@@ -75,6 +75,14 @@ class Looks:
         looks = self._from(position)
         return looks if looks and looks[0].end <= position else []
 
+    def is_stuck(self, position: int, token_bytes: TokenBytes) -> bool:
+        """Whether looks at ever more audio, from a position on, heard not one letter more."""
+        looks = self.since(position)
+        if not looks or bool(looks[0].tokens) != bool(looks[-1].tokens):
+            return False  # mostly
+        text = Letters.of(looks[-1].tokens, token_bytes).text
+        return all(Letters.of(look.tokens, token_bytes).text == text for look in looks[:-1])
+
     def _from(self, position: int) -> list[Look]:
         first = 0
         for i, look in enumerate(self._looks):
@@ -110,6 +118,20 @@ def num_sure(
     if config.letters and most > sure:
         sure = max(sure, _num_alike(new, looks.since(end - config.letters), token_bytes, most))
     return sure
+
+
+def num_least(
+    looks: Looks, draft: Hypothesis, token_bytes: TokenBytes, *, told: int, voiced: int, long: int
+) -> int:
+    """Tokens that the next look must find behind the committed text, where looks have heard words.
+    More than a draft, if they heard no more while somebody spoke on for long: then the model takes
+    a sentence for all that there is. One, if nothing was told for long. told, voiced: up to where
+    it was, and there is speech."""
+    if not any(look.tokens for look in looks.last()):
+        return 0
+    if looks.is_stuck(voiced - long, token_bytes):
+        return len(draft.tokens) + 1
+    return int(voiced - told > long)
 
 
 def _num_alike(new: Hypothesis, older: Sequence[Look], token_bytes: TokenBytes, limit: int) -> int:

@@ -42,6 +42,7 @@ def test_the_last_segments_are_kept_and_a_key_names_its_beginning(lengths: list[
         speech.add(segment(length, number))
         before = speech.before("en", "transcribe")
         assert before.num_samples <= LONGEST
+        assert bool(before.segments) == (length <= LONGEST / SAMPLE_RATE), "the last one stays"
         tokens = [token for held in before.segments for token in held.tokens]
         assert tokens == list(range(number + 1))[len(lengths[: number + 1]) - len(tokens) :]
         if not before.segments:
@@ -276,6 +277,65 @@ def test_a_look_that_was_led_astray_is_no_verdict_on_all_others(stumbles: int) -
         assert alone[-1] == len(run.requests) - 1 and len(alone) > stumbles
     third = Speech([" k"], [(0.3, 0.9)], second)
     assert front(take_turn(third, earlier, language="en").requests[0]), "another segment"
+
+
+def test_what_is_heard_by_itself_has_no_text_in_front_either() -> None:
+    breath = [0.1 * (i > 21) for i in range(30)]  # where the second segment begins
+    times = [(0.3 + 0.6 * i + breath[i], 0.85 + 0.6 * i + breath[i]) for i in range(30)]
+    speech = Stuck([f" w{i}" for i in range(30)], times)
+    run = take_turn(speech, EarlierSpeech(LONGEST, KEPT, STEP), language="en")
+    assert run.finish().text == " ".join(f"w{i}" for i in range(30))
+    alone = [request for request in run.requests if not front(request)]
+    assert len(alone) < len(run.requests)
+    assert all(request.head == (998,) for request in alone)
+
+
+class Content(Speech):
+    """Takes the first words for all while somebody speaks, if it knows not that there is more."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        is_content = len(request.prefix) >= 2 and request.is_open and not request.at_least
+        return replace(result, tokens=(), logprobs=()) if is_content else result
+
+
+def test_words_that_were_heard_are_not_forgotten_while_somebody_speaks() -> None:
+    times = [(0.3 + 0.6 * i, 0.8 + 0.6 * i) for i in range(12)]
+    speech = Content([f" w{i}" for i in range(12)], times)
+    run = take_turn(speech, EarlierSpeech(), language="en")
+    assert run.finish().text == " ".join(f"w{i}" for i in range(12))
+    asked = [request.at_least for request in run.requests]
+    assert any(asked) and not asked[0]
+
+
+class Pausing(Speech):
+    """Takes the end of a sentence for the end of all, unless it is known that there is more."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        least = max(1, request.at_least)
+        words = [self.vocabulary.words[token] for token in result.tokens]
+        ends = [i + 1 for i, word in enumerate(words) if word.endswith(".") and i + 1 >= least]
+        count = ends[0] if ends else len(words)
+        return replace(result, tokens=result.tokens[:count], logprobs=result.logprobs[:count])
+
+
+def test_behind_a_sentence_somebody_may_speak_on() -> None:
+    times = [(0.3 + 0.5 * i, 0.7 + 0.5 * i) for i in range(24)]
+    words = [f" w{i}" + "." * (i % 4 == 3) for i in range(24)]
+    run = take_turn(Pausing(words, times), EarlierSpeech(), language="en")
+    assert run.finish().text == "".join(words).lstrip()
+
+
+def test_where_nothing_was_heard_nothing_has_to_be_said() -> None:
+    class Silent(Speech):
+        def hear(self, request: WhisperRequest, start: int) -> Result:
+            return replace(super().hear(request, start), tokens=(), logprobs=())
+
+    speech = Silent([" a"], [(0.3, 6.0)])
+    run = take_turn(speech, EarlierSpeech(), language="en")
+    assert run.finish().text == ""
+    assert not any(request.at_least for request in run.requests)
 
 
 def test_a_segment_does_not_end_with_speech_that_has_no_text() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.live_config import Evidence, LiveConfig
-from lookhear.engine.speech.text.evidence import Looks, num_heard, num_sure
+from lookhear.engine.speech.text.evidence import Looks, num_heard, num_least, num_sure
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 
 
@@ -109,6 +109,26 @@ def test_signs_that_change_hold_nothing_up_for_ever() -> None:
 def test_other_letters_are_waited_for() -> None:
     one, other = heard(" in", " order", " to"), heard(" in", " work", " to")
     assert sure(*[one, other] * 3, one) == 1
+
+
+def test_looks_that_hear_no_more_while_somebody_speaks_on_are_asked_for_more() -> None:
+    def least(looks: Looks, draft: Hypothesis, voiced: int, told: int = 0) -> int:
+        return num_least(looks, draft, piece, told=told, voiced=voiced, long=30)
+
+    one, other = heard(" in", " order", "."), heard(" In", " order")
+    stuck, growing, silent = Looks(), Looks(), Looks()
+    for number in range(1, 6):
+        stuck.add(10 * number, (one, other)[number % 2], 0)
+        growing.add(10 * number, heard(*[" in", " order", " to", " work", " sure"][:number]), 0)
+        silent.add(10 * number, heard(), 0)
+    assert least(stuck, one, voiced=50) == 4, "more than the draft, its signs included"
+    assert least(stuck, one, voiced=35) == 1, "nobody spoke on for so long"
+    assert least(growing, heard(" in"), voiced=50) == 1
+    assert least(growing, heard(" in"), voiced=50, told=20) == 0
+    assert least(silent, heard(), voiced=50) == 0, "nobody may have said anything"
+    stuck.commit(one.tokens, piece)
+    stuck.add(60, heard(), 0)
+    assert least(stuck, heard(), voiced=60) == 0, "all that was heard is told"
 
 
 def test_a_cut_commits_no_more_than_was_heard_beyond_it() -> None:
