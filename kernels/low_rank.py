@@ -108,8 +108,12 @@ class AdaptedWeights(LinearWeights):
         for part in self.parts:
             rank = part.last - part.first
             own = low if rank == size else each[..., part.first : part.last].flatten(-2)
-            change = own @ part.up[first * rank : last * rank]
-            y[..., part.start : part.stop] += change.to(y.dtype)
+            up = part.up[first * rank : last * rank]
+            outputs = y.view(-1, y.shape[-1])[:, part.start : part.stop]
+            if y.dtype == up.dtype:  # in one go: outputs of many rows are read once
+                outputs.addmm_(own.reshape(-1, own.shape[-1]), up)
+            else:
+                outputs += (own.reshape(-1, own.shape[-1]) @ up).to(y.dtype)
 
 
 def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tensor:

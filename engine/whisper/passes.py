@@ -146,7 +146,10 @@ class WhisperPasses:
             self._encode_with(group, self._silence)
             return
         with self._adapters.encoding(adapter.slot):
-            self._encode_with(group, self._silence_of(adapter), is_captured=False)
+            # Behind a full window nothing is heard.
+            is_full = group[0].request.window_samples >= self._model.dims.max_frames * HOP
+            silence = None if is_full else self._silence_of(adapter)
+            self._encode_with(group, silence, is_captured=False)
 
     def _silence_of(self, adapter: Adapter) -> EncodedSilence | None:
         """As that adapter hears it."""
