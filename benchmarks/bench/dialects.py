@@ -119,7 +119,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--skip", type=int, default=0, help="recordings before the first")
     parser.add_argument("--rounds", type=int, default=1)
     add_file_arguments(parser)
-    parser.set_defaults(server=None, api_key=None, wire="openai", no_provisional=True)
+    parser.set_defaults(server=None, api_key=None, wire="openai", no_provisional=False)
     parser.set_defaults(data=HUMAN, seed=0, json=False)
     options = parser.parse_args(argv)
     console, aside = consoles(options)
