@@ -119,7 +119,7 @@ class DeepgramDialect(ListenDialect):
                 return self._delta(event)
             case events.TranscriptWords(item, _, words):
                 turn = self._turn(item)
-                turn.words.extend(words)
+                turn.hear(words)
                 return self._interim(turn)
             case events.TranscriptProvisional(item, _, text):
                 turn = self._turn(item)

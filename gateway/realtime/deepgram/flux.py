@@ -176,7 +176,7 @@ class FluxDialect(ListenDialect):
                 return [] if self._has_words else self._update(turn)  # they come next
             case events.TranscriptWords(item, _, words):
                 turn = self._turn(item)
-                turn.words.extend(words)
+                turn.hear(words)
                 return self._update(turn)
             case events.TranscriptProvisional(item, _, text):
                 turn = self._turn(item)

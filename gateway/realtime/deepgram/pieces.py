@@ -16,6 +16,8 @@ from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.realtime.protocol.dialect import Json
 
 _MARKS = re.compile(r"[^\w\s]+")
+_JOINERS = "-‐‑'’"  # within a word, a part of which may be sure before the rest
+_GOES_ON = re.compile(rf"[{_JOINERS}]+\w")
 PIECE_SECONDS = 3.0  # from which on a piece is final once more text has come
 
 
@@ -34,6 +36,7 @@ class Turn:
     logprobs: list[float] = field(default_factory=list)  # of its tokens
     guess: str = ""  # what may still change behind it
     shown: tuple[str, int] = ("", 0)  # text and number of words of the last interim result
+    _is_joined: bool = False  # whether the next word is the rest of the last one
 
     def commit(self, start: float, seconds: float) -> None:
         """It is known where it begins, and that it ends."""
@@ -43,13 +46,29 @@ class Turn:
 
     def add(self, text: str, logprobs: Sequence[TokenLogprob] | None) -> None:
         """More of it is sure. The guess is what is left of it."""
+        is_cut = self.text[-1:] in tuple(_JOINERS) and text[:1].isalnum()
+        self._is_joined = bool(self.words) and (is_cut or _GOES_ON.match(text) is not None)
         marks = _MARKS.match(text)
-        if marks is not None and self.words:  # of a word that was told before them
+        if marks is not None and self.words and not self._is_joined:  # of a word told before them
             last = self.words[-1]
             self.words[-1] = replace(last, word=last.word + marks[0])
         self.text += text
         self.logprobs += [token.logprob for token in logprobs or ()]
         self.guess = self.guess[len(text) :] if self.guess.startswith(text) else ""
+
+    def hear(self, words: Sequence[Word]) -> None:
+        """Those of the text that was added last."""
+        new = list(words)
+        if self._is_joined and new:
+            last, rest = self.words[-1], new.pop(0)
+            self.words[-1] = replace(
+                last,
+                word=last.word + rest.word.strip(),
+                end=rest.end,
+                probability=min(last.probability, rest.probability),
+            )
+        self._is_joined = False
+        self.words += new
 
     @property
     def confidence(self) -> float | None:

@@ -1,0 +1,39 @@
+"""A word whose parts are sure at different times is one word, as in the text."""
+
+from __future__ import annotations
+
+import pytest
+
+from lookhear.engine.messages import Word
+from lookhear.gateway.realtime.deepgram.pieces import Turn
+
+
+def said(*parts: tuple[str, list[str]]) -> Turn:
+    """Deltas, each with the words that follow it."""
+    turn, end = Turn(0.0, 0.0), 0.0
+    for text, words in parts:
+        turn.add(text, None)
+        made = [Word(word, end + i, end + i + 1.0, 0.9 - i / 10) for i, word in enumerate(words)]
+        turn.hear(made)
+        end += len(made)
+    return turn
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ([("an inter", ["an", "inter"]), ("-asterisk call", ["-asterisk", "call"])],
+         ["an", "inter-asterisk", "call"]),
+        ([("an inter-", ["an", "inter-"]), ("asterisk", ["asterisk"])], ["an", "inter-asterisk"]),
+        ([("they", ["they"]), ("\u2019re here", ["\u2019re", "here"])], ["they\u2019re", "here"]),
+        ([("all", ["all"]), (". And", ["And"])], ["all.", "And"]),
+        ([("all", ["all"]), (" - and", ["and"])], ["all", "and"]),
+        ([("-five", ["-five"])], ["-five"]),
+    ],
+)  # fmt: skip
+def test_words_are_those_of_the_text(parts: list[tuple[str, list[str]]], words: list[str]) -> None:
+    turn = said(*parts)
+    assert [word.word for word in turn.words] == words
+    assert turn.words[-1].end == sum(len(told) for _, told in parts)
+    ends = [word.end for word in turn.words]
+    assert ends == sorted(ends)
