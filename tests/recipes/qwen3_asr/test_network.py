@@ -88,7 +88,7 @@ def test_processor_s_request_is_our_prompt(
         context=context or "",
         language=language,
     )
-    assert request["input_ids"][0].tolist() == prompt.tokens
+    assert tuple(request["input_ids"][0].tolist()) == prompt.tokens
 
 
 def test_state_of_a_run_is_loaded(tmp_path: Path) -> None:
