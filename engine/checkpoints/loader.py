@@ -131,7 +131,8 @@ class CheckpointReader:
         self._taken.add(name)
         if self._progress is not None:
             self._progress(len(self._taken) / len(names))
-        return tensor.to(device=self._device, dtype=self._dtype)
+        # A copy: one small tensor within a mapped file would keep all of that file in memory.
+        return tensor.to(device=self._device, dtype=self._dtype, copy=True)
 
     def finish(self, ignore: Iterable[str] = ()) -> None:
         """Raises if the checkpoint holds tensors that nobody took: it is not the model we think."""

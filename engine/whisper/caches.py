@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lookhear.engine.core.free_list import FreeList
 from lookhear.engine.core.request import Beginning
+from lookhear.engine.device.zeros import zeros
 
 TRASH_ROW = 0
 TRASH_SLOT = 0
@@ -48,7 +49,7 @@ class SelfCache(FreeList):
         assert min(layers, rows, heads, context, head_dim) >= 1
         super().__init__(rows, first=TRASH_ROW + 1, what="row")
         shape = (layers, 2, rows + 1, heads, context, head_dim)
-        self.data: Tensor = torch.zeros(shape, dtype=dtype, device=device)
+        self.data: Tensor = zeros(shape, dtype, device)
         self.num_rows = rows
         self._kept: WeakKeyDictionary[Beginning, KeptRow] = WeakKeyDictionary()
 
@@ -103,7 +104,7 @@ class CrossCache(FreeList):
         assert min(slots, layers, heads, positions, head_dim) >= 1
         super().__init__(slots, first=TRASH_SLOT + 1, what="slot")
         shape = (layers, slots + 1, 2, heads, positions, head_dim)
-        self.data: Tensor = torch.zeros(shape, dtype=dtype, device=device)
+        self.data: Tensor = zeros(shape, dtype, device)
         self.lengths: Tensor = torch.zeros(slots + 1, dtype=torch.int64, device=device)
         self.lengths[TRASH_SLOT] = 1  # a softmax over nothing would be NaN
         self.bias: Tensor | None = None
