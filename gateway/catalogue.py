@@ -17,6 +17,8 @@ SUPPORTED = {
     "qwen3": "Qwen3",
     "qwen3_asr": "Qwen3-ASR",
     "qwen3_vl": "Qwen3-VL",
+    "qwen3_moe": "Qwen3-MoE",
+    "qwen3_vl_moe": "Qwen3-VL-MoE",
     "nemotron3_diarization": "Nemotron-3-Diarization",
 }
 

@@ -15,6 +15,7 @@ from lookhear.kernels.cached_attention import (
     self_attention_cached,
 )
 from lookhear.kernels.embedding import embed_tokens
+from lookhear.kernels.experts import ExpertWeights, mixed_experts, pack_experts, route
 from lookhear.kernels.grammar_mask import allow_bits_
 from lookhear.kernels.linear import (
     LinearWeights,
@@ -41,6 +42,7 @@ from lookhear.kernels.self_attention_paged import self_attention_paged
 
 __all__ = [
     "AdaptedWeights",
+    "ExpertWeights",
     "LinearWeights",
     "RowAdapters",
     "Segment",
@@ -63,9 +65,11 @@ __all__ = [
     "log_mel",
     "log_mel_chunks",
     "mel_filters",
+    "mixed_experts",
     "norm_linear",
     "norm_rope_write",
     "pack_conv",
+    "pack_experts",
     "pack_linear",
     "paged_attention",
     "paged_write",
@@ -74,6 +78,7 @@ __all__ = [
     "rope_angles",
     "rope_factors",
     "rope_frequencies",
+    "route",
     "sample",
     "self_attention_cached",
     "self_attention_paged",

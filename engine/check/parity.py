@@ -41,6 +41,8 @@ _DECODERS: dict[str, Callable[[Path], Qwen3Model]] = {
     "Qwen3ForCausalLM": lambda folder: Qwen3Model.from_folder(folder),
     "Qwen3ASRForConditionalGeneration": lambda folder: Qwen3AsrModel.from_folder(folder).decoder,
     "Qwen3VLForConditionalGeneration": lambda folder: Qwen3VLModel.from_folder(folder).decoder,
+    "Qwen3MoeForCausalLM": lambda folder: Qwen3Model.from_folder(folder),
+    "Qwen3VLMoeForConditionalGeneration": lambda folder: Qwen3VLModel.from_folder(folder).decoder,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypedDict, Unpack
@@ -107,10 +108,15 @@ class CheckpointReader:
 
     def take(self, name: str, *shape: int) -> Tensor:
         """The tensor in the reader's dtype on its device, checked for its shape and for NaN."""
+        return self.take_either(name, shape)
+
+    def take_either(self, name: str, *shapes: tuple[int, ...]) -> Tensor:
+        """The same of one that may have several shapes."""
+        expected = " or ".join(str(list(shape)) for shape in shapes)
         names = self._container.names
         if name not in names:
             raise CheckpointError(
-                f"{self._folder}: expected a tensor {name} of shape {list(shape)}, found none "
+                f"{self._folder}: expected a tensor {name} of shape {expected}, found none "
                 f"among {len(names)} tensors"
             )
         path = self._container.path_of(name)
@@ -118,9 +124,9 @@ class CheckpointReader:
             tensor = self._container.read(name)
         except (SafetensorError, OSError, ValueError) as error:
             raise CheckpointError(f"{path}: tensor {name} cannot be read: {error}") from error
-        if tuple(tensor.shape) != shape:
+        if tuple(tensor.shape) not in shapes:
             raise CheckpointError(
-                f"{path}: tensor {name}: expected shape {list(shape)}, got {list(tensor.shape)}"
+                f"{path}: tensor {name}: expected shape {expected}, got {list(tensor.shape)}"
             )
         if not tensor.is_floating_point():
             raise CheckpointError(
@@ -158,11 +164,25 @@ class _Safetensors:
         return self._file_of[name]
 
     def read(self, name: str) -> Tensor:
+        tensor: Tensor = self._file(name).get_tensor(name)
+        return tensor
+
+    def num_elements(self) -> int:
+        """Of all tensors."""
+        return sum(math.prod(self._file(n).get_slice(n).get_shape()) for n in self._file_of)
+
+    def _file(self, name: str) -> Any:
         path = self._file_of[name]
         if path not in self._open:
             self._open[path] = safe_open(path, framework="pt", device="cpu")
-        tensor: Tensor = self._open[path].get_tensor(name)
-        return tensor
+        return self._open[path]
+
+
+def num_elements(folder: Path) -> int:
+    """Of all its tensors, by the headers of its safetensors files; 0 for other containers. Raises
+    `CheckpointError`."""
+    container = _container(folder) if has_safetensors(folder) else None
+    return container.num_elements() if isinstance(container, _Safetensors) else 0
 
 
 def has_safetensors(folder: Path) -> bool:

@@ -18,8 +18,8 @@ from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import AUTO_MODEL, EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.scheduler import Scheduler
-from lookhear.engine.families.capacity import card_memory, fitted
-from lookhear.engine.families.family import Family
+from lookhear.engine.families.capacity import card_memory, check_room, fitted
+from lookhear.engine.families.family import Family, weight_bytes
 from lookhear.engine.families.registry import family_of
 from lookhear.engine.messages import ModelCard
 
@@ -68,7 +68,10 @@ def build_core(
         log.warning("aligner: %s is a %s, which takes none", config.name, family.name)
     if config.draft_model:
         config = _with_drafts(config, family, progress)
-    config = fitted(config, card_memory(device), family.card_rows)
+    memory = card_memory(device)
+    weights = 0 if memory is None else weight_bytes(folder, config.dtype, device)
+    check_room(folder, weights, memory)
+    config = fitted(config, memory, family.card_rows, weights)
     parts = family.build(
         config, folder, device, lambda share: progress(f"loading {config.name}", share)
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 
+from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
@@ -13,6 +15,7 @@ from lookhear.engine.paged.blocks import BLOCK_TOKENS
 GIB = 2**30
 LARGE_CARD_GIB = 40
 KV_SHARE = 0.4  # of what is free on a card before the weights are there
+SPARE_SHARE = 0.8  # of what the weights leave: the rest is for graphs and to compute in
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +31,23 @@ def card_memory(device: str) -> CardMemory | None:
     return CardMemory(*torch.cuda.mem_get_info(device)) if device.startswith("cuda") else None
 
 
-def fitted(config: EngineConfig, card: CardMemory | None, card_rows: int) -> EngineConfig:
+def check_room(folder: Path, weights: int, card: CardMemory | None) -> None:
+    """weights: bytes that a checkpoint takes as it is served. Raises `CheckpointError` where a card
+    cannot hold them: loading would end in the middle, without a word of how much is missing."""
+    if card is not None and weights > card.free:
+        raise CheckpointError(
+            f"{folder}: its weights take {weights / GIB:.1f} GiB, "
+            f"{card.free / GIB:.1f} GiB are free on the card"
+        )
+
+
+def fitted(
+    config: EngineConfig, card: CardMemory | None, card_rows: int, weights: int = 0
+) -> EngineConfig:
     """The configuration with a number for all that was left open: what a few cores can do, or a
     card of so much memory. What was given stays, but for a token budget that all rows at once would
-    exceed. A card's memory is shared with other replicas. card_rows: the family's, see `Family`."""
+    exceed. A card's memory is shared with other replicas. card_rows: the family's, see `Family`.
+    weights: bytes of them, all experts included."""
     if card is None:
         rows, turns, tokens, kv, overlap = 16, 64, 512, 1.0, 0
     else:
@@ -41,7 +57,8 @@ def fitted(config: EngineConfig, card: CardMemory | None, card_rows: int) -> Eng
             rows //= 2
         # Bounded by what is useful, and by what the card has.
         turns, tokens, overlap = 1024, 2048, 1
-        kv = max(0.25, KV_SHARE * card.free / GIB / config.replicas)
+        room = min(KV_SHARE * card.free, SPARE_SHARE * (card.free - weights))
+        kv = max(0.25, room / GIB / config.replicas)
     rows = config.max_rows or rows
     return replace(
         config,

@@ -42,7 +42,8 @@ ENCODER_CACHE_BYTES = 128 * 2**20
 ENCODER_BUDGET_TOKENS = 2048
 
 
-DRAFTED_BY = ("Qwen3ForCausalLM", "Qwen3VLForConditionalGeneration")
+SEEING = ("Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration")
+DRAFTED_BY = ("Qwen3ForCausalLM", "Qwen3MoeForCausalLM", *SEEING)
 
 
 def draft_decoder(
@@ -54,7 +55,7 @@ def draft_decoder(
     loading: Loading = {"dtype": chosen_dtype(config.dtype, device, folder), "device": device}
     half = half_decoder(config.dtype, device, folder)
     named = read_json(folder / "config.json")["architectures"]
-    if "Qwen3VLForConditionalGeneration" in named:
+    if any(name in SEEING for name in named):
         small = Qwen3VLModel.from_folder(folder, half=half, **loading).decoder
     else:
         small = Qwen3Model.from_folder(folder, half=half, **loading)

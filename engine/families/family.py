@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 
 from lookhear.engine.admission.admission import Admission
-from lookhear.engine.checkpoints.loader import CheckpointError
+from lookhear.engine.checkpoints.loader import CheckpointError, num_elements
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import Desk
 from lookhear.engine.core.runner import Runner
@@ -122,6 +122,12 @@ def half_decoder(name: str, device: str, folder: Path) -> bool:
         return False
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return _bytes(folder) <= COPY_SHARE * memory
+
+
+def weight_bytes(folder: Path, dtype: str, device: str) -> int:
+    """Of a checkpoint as a card holds it, whatever it is stored in; dtype: as it is configured."""
+    element = torch.empty(0, dtype=chosen_dtype(dtype, device, folder)).element_size()
+    return num_elements(folder) * element
 
 
 def _bytes(folder: Path) -> int:

@@ -16,6 +16,8 @@ MODULES = (
     "qwen3_pooling",
     "qwen3_asr",
     "qwen3_vl",
+    "qwen3_moe",
+    "qwen3_vl_moe",
     "qwen3_aligner",
     "nemotron3_diarisation",
 )

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointReader
-from lookhear.kernels import LinearWeights, add_layer_norm_, layer_norm, linear, pack_linear
+from lookhear.kernels import (
+    ExpertWeights,
+    LinearWeights,
+    add_layer_norm_,
+    layer_norm,
+    linear,
+    pack_experts,
+    pack_linear,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +46,20 @@ class WeightSource:
 
     def take(self, name: str, *shape: int) -> Tensor:
         """The tensor of that name, checked for its shape."""
-        tensor = self._reader.take(name, *shape)
+        return self.take_either(name, shape)
+
+    def take_either(self, name: str, *shapes: tuple[int, ...]) -> Tensor:
+        """The same of one that may have several shapes."""
+        tensor = self._reader.take_either(name, *shapes)
         self.num_parameters += tensor.numel()
         return tensor if self._dtype is None else tensor.to(self._dtype)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._reader
+
+    def experts(self, pairs: Iterator[tuple[Tensor, Tensor]], count: int) -> ExpertWeights:
+        """See `pack_experts`; adapters cannot change them."""
+        return pack_experts(pairs, count, half=self._half)
 
     def linear(
         self, name: str, parts: Mapping[str, int], inside: int, *, bias: bool = False

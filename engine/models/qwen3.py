@@ -1,4 +1,4 @@
-"""Qwen3 (Qwen team, 2025), the dense decoder, on a paged cache.
+"""Qwen3 (Qwen team, 2025), the decoder, dense or of experts, on a paged cache.
 
 Nothing is remembered between calls: the cache, and where in it every token belongs, are arguments.
 """
@@ -137,8 +137,7 @@ class Qwen3Model:
                 known=known,
             )
             change = linear(y.flatten(1), layer.out)
-            y, x = norm_linear(x, change, layer.ffn_norm, dims.eps, layer.gate_up, gated=True)
-            change = linear(y, layer.down)
+            change, x = layer.ffn(x, change, layer.ffn_norm, dims.eps)
             if added is not None and index < len(parts):
                 change = change.index_add_(0, added[0], parts[index])
         assert change is not None

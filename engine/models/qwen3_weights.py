@@ -11,6 +11,13 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, whole_number
+from lookhear.engine.models.gated_ffn import (
+    DenseFeedForward,
+    ExpertDims,
+    SparseFeedForward,
+    read_dense,
+    read_sparse,
+)
 from lookhear.engine.models.layers import Placement, WeightSource
 from lookhear.kernels import LinearWeights, pack_linear
 
@@ -32,6 +39,7 @@ class Qwen3Dims:
     rope_sections: tuple[int, int, int] | None  # M-RoPE's pairs per axis
     attention_bias: bool
     tied_head: bool
+    experts: ExpertDims | None = None  # of those layers that have them, instead of ffn
 
     @classmethod
     def from_config(
@@ -60,9 +68,10 @@ class Qwen3Dims:
         theta, sections = _rope(config, source, head_dim)
         if tied_head is None:
             tied_head = bool(config.get("tie_word_embeddings", False))
+        layers = number("num_hidden_layers")
         return cls(
             width=width,
-            layers=number("num_hidden_layers"),
+            layers=layers,
             heads=heads,
             kv_heads=kv_heads,
             head_dim=head_dim,
@@ -74,6 +83,7 @@ class Qwen3Dims:
             rope_sections=sections,
             attention_bias=bool(config.get("attention_bias", False)),
             tied_head=tied_head,
+            experts=ExpertDims.from_config(config, source, layers),
         )
 
 
@@ -105,17 +115,16 @@ def _rope(
 
 @dataclass(frozen=True, slots=True)
 class Qwen3Layer:
-    """qkv: [(heads + 2 * kv_heads) * head_dim, width]. gate_up: [2 * ffn, width]. Norms: [width]
-    before attention and feed-forward; qk_norm, [heads + kv_heads, head_dim], is that of queries,
-    once per head, then that of keys."""
+    """qkv: [(heads + 2 * kv_heads) * head_dim, width]. Norms: [width] before attention and
+    feed-forward; qk_norm, [heads + kv_heads, head_dim], is that of queries, once per head, then
+    that of keys."""
 
     attention_norm: Tensor
     qkv: LinearWeights
     qk_norm: Tensor
     out: LinearWeights
     ffn_norm: Tensor
-    gate_up: LinearWeights
-    down: LinearWeights
+    ffn: DenseFeedForward | SparseFeedForward
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +180,7 @@ def read_weights(
         own_head = source.take(f"{head}.weight", dims.vocab, dims.width)
     return Qwen3Weights(
         tokens=tokens,
-        layers=[_layer(source, dims, f"{inside}layers.{i}") for i in range(dims.layers)],
+        layers=[_layer(source, dims, f"{inside}layers.{i}", i) for i in range(dims.layers)],
         norm=source.take(f"{inside}norm.weight", dims.width),
         head=_head(own_head, bias, is_read=head is not None, half=half_head),
         num_parameters=source.num_parameters,
@@ -200,7 +209,7 @@ def tied_copy(dims: Qwen3Dims, head: str = "lm_head") -> tuple[str, ...]:
     return (f"{head}.weight",) if dims.tied_head else ()
 
 
-def _layer(source: WeightSource, dims: Qwen3Dims, layer: str) -> Qwen3Layer:
+def _layer(source: WeightSource, dims: Qwen3Dims, layer: str, index: int) -> Qwen3Layer:
     attention, mlp = f"{layer}.self_attn", f"{layer}.mlp"
     queries, keys = dims.heads * dims.head_dim, dims.kv_heads * dims.head_dim
     bias = dims.attention_bias
@@ -214,6 +223,7 @@ def _layer(source: WeightSource, dims: Qwen3Dims, layer: str) -> Qwen3Layer:
         qk_norm=torch.stack([q_norm] * dims.heads + [k_norm] * dims.kv_heads),
         out=source.linear(attention, {"o_proj": dims.width}, queries, bias=bias),
         ffn_norm=source.take(f"{layer}.post_attention_layernorm.weight", dims.width),
-        gate_up=source.linear(mlp, {"gate_proj": dims.ffn, "up_proj": dims.ffn}, dims.width),
-        down=source.linear(mlp, {"down_proj": dims.width}, dims.ffn),
+        ffn=read_sparse(source, mlp, dims.width, dims.experts)
+        if dims.experts is not None and index in dims.experts.layers
+        else read_dense(source, mlp, dims.width, dims.ffn),
     )

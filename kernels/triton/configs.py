@@ -74,6 +74,10 @@ DEFAULTS: Table = {
         (8, Tile(1, 1)),
         (float("inf"), Tile(1, 1)),
     ),
+    # By pairs of a token and an expert, per expert; size: outputs of one program. Of a decode step
+    # few programs have anything to do, so they are small; a turn's inputs and weights of all stages
+    # lie in shared memory: stages * (rows + 2 * size) * 128 bytes.
+    "experts": ((16, Tile(32, 4, 4)), (float("inf"), Tile(64, 4, 3))),
     # Size: logits of one program, or of one turn of the loop.
     "vocabulary": ((float("inf"), Tile(4096, 8)),),
 }

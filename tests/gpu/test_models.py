@@ -23,7 +23,7 @@ from lookhear.kernels import log_mel, mel_filters
 from tests.engine import playing
 from tests.engine.batches import paged_batch
 from tests.engine.chat import asking
-from tools.random_checkpoints.qwen3 import TEXT, build_random_qwen3
+from tools.random_checkpoints.qwen3 import EXPERTS, TEXT, build_random_qwen3
 from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
 from tools.random_checkpoints.whisper import build_random_whisper
 
@@ -137,10 +137,16 @@ def test_whisper(
     compare(triton_is, errors, outcome)
 
 
+@pytest.mark.parametrize("experts", [{}, EXPERTS], ids=["dense", "experts"])
 def test_qwen3(
-    device: torch.device, sized: Sized, errors: Any, triton_is: Chooser, tmp_path: Path
+    experts: dict[str, Any],
+    device: torch.device,
+    sized: Sized,
+    errors: Any,
+    triton_is: Chooser,
+    tmp_path: Path,
 ) -> None:
-    build_random_qwen3(tmp_path / "model", num_hidden_layers=2)
+    build_random_qwen3(tmp_path / "model", num_hidden_layers=2, **experts)
     model = Qwen3Model.from_folder(tmp_path / "model", device=device)
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(TEXT["vocab_size"], (sized(123, 21),), generator=generator).to(device)

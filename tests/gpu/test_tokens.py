@@ -113,6 +113,31 @@ def test_attention_inputs(
     errors.close(caches[0][written], caches[1][written], limit)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("tokens", [1, 37, 600])
+def test_experts(
+    tokens: int, dtype: torch.dtype, device: torch.device, sized: Sized, errors: Any
+) -> None:
+    """Few and many pairs of an expert; of one that nobody chose nothing is read."""
+    tokens, experts, per_token = sized(tokens, min(tokens, 9)), sized(64, 6), sized(8, 2)
+    width, ffn = sized(1023, 70), sized(389, 33)
+    gate_up = (draw(device, 0, experts, 2 * ffn, width) / width**0.5).to(dtype)
+    down = (draw(device, 1, experts, width, ffn) / ffn**0.5).to(dtype)
+    gate_up[2], down[2] = torch.nan, torch.nan
+    likes = draw(device, 2, tokens, experts)
+    likes[:, 2] = -100.0
+    shares, chosen = likes.softmax(-1).topk(per_token)
+    x = draw(device, 3, tokens, width).to(dtype)
+    ours, theirs = both("mixed_experts")
+    exact = kernels.ExpertWeights(gate_up.float(), down.float())
+    limit = {torch.float32: 2e-5, torch.bfloat16: 4e-2, torch.float16: 6e-3}[dtype]
+    errors.close(
+        ours(x, chosen, shares, kernels.ExpertWeights(gate_up, down)),
+        theirs(x.float(), chosen, shares, exact),
+        limit,
+    )
+
+
 # Each is compiled anew, for every number of rows and what is in the product: seconds.
 @pytest.mark.parametrize(
     ("inner", "outs", "dtype"),

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from tools.random_checkpoints.qwen3 import TEXT, save_model, write_qwen_tokenizer
+from tools.random_checkpoints.qwen3 import TEXT, qwen3_model, save_model, write_qwen_tokenizer
 
 WORDS = ("y e", "ye s", "n o")  # merges that make "yes" and "no" tokens
 QUERY = "Instruct: Given a web search query, retrieve relevant passages\nQuery:"
@@ -47,16 +47,19 @@ def build_embedder(
 
 
 def build_reranker(folder: Path, *, seed: int = 0, labels: int | None = None, **text: Any) -> Any:
-    """A Qwen3-Reranker, which says yes or no; labels: one with a head of its own instead. Returns
-    transformers' model of it."""
-    from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
+    """A Qwen3-Reranker, which says yes or no, of experts where text names them; labels: one with a
+    head of its own instead. Returns transformers' model of it."""
+    from transformers import Qwen3Config, Qwen3ForSequenceClassification
 
     ids = write_qwen_tokenizer(folder, "<think>", "</think>", merges=WORDS)
-    values = {**TEXT, "vocab_size": max(ids.values()) + 1, "pad_token_id": ids["<|endoftext|>"]}
-    config: Any = Qwen3Config(**{**values, "eos_token_id": [ids["<|im_end|>"]], **text})
+    values: dict[str, Any] = {
+        "vocab_size": max(ids.values()) + 1,
+        "pad_token_id": ids["<|endoftext|>"],
+    }
+    values = {**values, "eos_token_id": [ids["<|im_end|>"]], **text}
     if labels is None:
-        return save_model(Qwen3ForCausalLM(config), folder, seed)
-    config.num_labels = labels
+        return save_model(qwen3_model(values), folder, seed)
+    config: Any = Qwen3Config(**{**TEXT, **values}, num_labels=labels)
     return save_model(Qwen3ForSequenceClassification(config), folder, seed)
 
 

@@ -24,6 +24,13 @@ TEXT: dict[str, Any] = {
     "tie_word_embeddings": True,
     "rope_parameters": {"rope_type": "default", "rope_theta": 5000.0},
 }
+# Beside TEXT, of one whose layers have experts.
+EXPERTS: dict[str, Any] = {
+    "num_experts": 8,
+    "num_experts_per_tok": 3,
+    "moe_intermediate_size": 24,
+    "norm_topk_prob": True,
+}
 AUDIO: dict[str, Any] = {
     "num_mel_bins": 20,
     "encoder_layers": 2,
@@ -40,11 +47,23 @@ END_TOKENS = (150, 151)
 
 
 def build_random_qwen3(folder: Path, *, seed: int = 0, **text: Any) -> Any:
-    """Writes a Qwen3 with random weights; returns transformers' model of it, in float32."""
-    from transformers import Qwen3Config, Qwen3ForCausalLM
+    """Writes a Qwen3 with random weights, of experts where text names them (EXPERTS); returns
+    transformers' model of it, in float32."""
+    return save_model(qwen3_model({"eos_token_id": list(END_TOKENS), **text}), folder, seed)
 
-    config = Qwen3Config(**{**TEXT, "eos_token_id": list(END_TOKENS), **text})
-    return save_model(Qwen3ForCausalLM(config), folder, seed)
+
+def qwen3_model(text: dict[str, Any]) -> Any:
+    """transformers' model, not yet drawn. text: differences from TEXT."""
+    from transformers import (
+        Qwen3Config,
+        Qwen3ForCausalLM,
+        Qwen3MoeConfig,
+        Qwen3MoeForCausalLM,
+    )
+
+    if "num_experts" in text:
+        return Qwen3MoeForCausalLM(Qwen3MoeConfig(**{**TEXT, **text}))
+    return Qwen3ForCausalLM(Qwen3Config(**{**TEXT, **text}))
 
 
 def build_random_qwen3_asr(

@@ -55,14 +55,11 @@ def build_random_qwen3_vl(
 ) -> Any:
     """Writes a Qwen3-VL with random weights; returns transformers' model of it, in float32.
 
-    text, vision: differences from VL_TEXT and VISION.
+    text, vision: differences from VL_TEXT and VISION; text may name experts, as EXPERTS does.
     """
-    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
-
-    make_config: Any = Qwen3VLConfig
-    config = make_config(
-        text_config={"model_type": "qwen3_vl_text", **VL_TEXT, **(text or {})},
-        vision_config={"model_type": "qwen3_vl_vision", **VISION, **(vision or {})},
+    model = _model(
+        text or {},
+        vision or {},
         image_token_id=IMAGE_TOKEN,
         video_token_id=VIDEO_TOKEN,
         vision_start_token_id=VISION_START,
@@ -71,7 +68,22 @@ def build_random_qwen3_vl(
         pad_token_id=END_TOKENS[0],
         tie_word_embeddings=tied_head,
     )
-    return save_model(Qwen3VLForConditionalGeneration(config), folder, seed)
+    return save_model(model, folder, seed)
+
+
+def _model(text: dict[str, Any], vision: dict[str, Any], **outer: Any) -> Any:
+    """transformers' model, not yet drawn."""
+    import transformers
+
+    kind = "Qwen3VLMoe" if "num_experts" in text else "Qwen3VL"
+    name = "qwen3_vl_moe" if "num_experts" in text else "qwen3_vl"
+    make_config: Any = getattr(transformers, f"{kind}Config")
+    config = make_config(
+        text_config={"model_type": f"{name}_text", **VL_TEXT, **text},
+        vision_config={"model_type": f"{name}_vision", **VISION, **vision},
+        **outer,
+    )
+    return getattr(transformers, f"{kind}ForConditionalGeneration")(config)
 
 
 VL_SPECIAL = (
@@ -91,20 +103,22 @@ def write_vl_tokenizer(folder: Path, merges: Sequence[str] = ()) -> None:
 
 
 def build_served_qwen3_vl(
-    folder: Path, *, seed: int = 0, merges: Sequence[str] = (), **vision: Any
+    folder: Path,
+    *,
+    seed: int = 0,
+    merges: Sequence[str] = (),
+    text: dict[str, Any] | None = None,
+    **vision: Any,
 ) -> Any:
     """A random Qwen3-VL with a tokenizer that its ids fit, and rules for pixels, as an engine can
-    serve it: 8 x 8 pixels a token, images of 4 to 64 tokens. merges: see `write_vl_tokenizer`."""
+    serve it: 8 x 8 pixels a token, images of 4 to 64 tokens. merges: see `write_vl_tokenizer`.
+    text: as `build_random_qwen3_vl`."""
     write_vl_tokenizer(folder, merges)
     added = json.loads((folder / "tokenizer_config.json").read_text())["added_tokens_decoder"]
     ids = {entry["content"]: int(index) for index, entry in added.items()}
-    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
-
-    text = {**VL_TEXT, "vocab_size": max(ids.values()) + 1}
-    make_config: Any = Qwen3VLConfig
-    config = make_config(
-        text_config={"model_type": "qwen3_vl_text", **text},
-        vision_config={"model_type": "qwen3_vl_vision", **VISION, **vision},
+    model = _model(
+        {"vocab_size": max(ids.values()) + 1, **(text or {})},
+        vision,
         image_token_id=ids["<|image_pad|>"],
         video_token_id=ids["<|video_pad|>"],
         vision_start_token_id=ids["<|vision_start|>"],
@@ -113,7 +127,7 @@ def build_served_qwen3_vl(
         pad_token_id=ids["<|endoftext|>"],
         tie_word_embeddings=True,
     )
-    model = save_model(Qwen3VLForConditionalGeneration(config), folder, seed)
+    save_model(model, folder, seed)
     for name in ("preprocessor_config.json", "video_preprocessor_config.json"):
         (folder / name).write_text(json.dumps(PIXELS), encoding="utf-8")
     return model

@@ -14,11 +14,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from lookhear.kernels.experts import ExpertWeights
 from lookhear.kernels.linear import LinearWeights
 from lookhear.kernels.triton import (
     activations,
     attention,
     cached_attention,
+    experts,
     linear,
     norms,
     paged_attention,
@@ -69,6 +71,26 @@ def few_rows_calls(rows: int) -> Calls:
             "head": partial(linear.linear, x, weights(151_936, 2048)),
             "Whisper's": partial(linear.linear, narrow, weights(5120, 1280, has_bias=True), "gelu"),
         }
+
+    return calls
+
+
+def expert_calls(share: int) -> Calls:
+    """Of a layer of Qwen3-30B-A3B, about so many pairs of a token and an expert for each."""
+
+    def calls(device: torch.device) -> dict[str, Call]:
+        num, per_token, width, ffn = 128, 8, 2048, 768
+        gate_up, down = drawn(device, num, 2 * ffn, width), drawn(device, num, width, ffn)
+        weights = ExpertWeights(gate_up.div_(width**0.5), down.div_(ffn**0.5))
+        made: dict[str, Call] = {}
+        for tokens in (1, 8, share * num // per_token):
+            # Each token's next to each other, all of them about as often.
+            first = torch.arange(tokens, device=device)[:, None] * 5
+            chosen = (first + torch.arange(per_token, device=device)) % num
+            shares = drawn(device, tokens, per_token, dtype=torch.float32).softmax(-1)
+            x = drawn(device, tokens, width)
+            made[f"{tokens} tokens"] = partial(experts.mixed_experts, x, chosen, shares, weights)
+        return made
 
     return calls
 

@@ -82,6 +82,10 @@ def cases() -> Iterator[Case]:
         sizes = (1, 2, 4, 8, 16) if limit <= 256 else (1, 2)
         tiles = _tiles(sizes, (1, 2, 4, 8, 16), (1,))
         yield Case("norm", limit, tiles, calls.norm_calls(width))
+    # The most rows at a time are the kernel's own: see `kernels.triton.experts`.
+    yield Case("experts", 16, _tiles((16, 32, 64), (2, 4, 8), (3, 4, 5)), calls.expert_calls(16))
+    tiles = _tiles((32, 64, 128), (4, 8), (2, 3, 4))
+    yield Case("experts", math.inf, tiles, calls.expert_calls(128))
     tiles = _tiles((512, 1024, 2048, 4096), (4, 8), (1,))
     yield Case("elementwise", math.inf, tiles, calls.activation_calls)
     tiles = _tiles((1024, 2048, 4096, 8192), (4, 8, 16), (1,))

@@ -14,6 +14,7 @@ from lookhear.engine.messages import AnswerCompleted, ChatMessage, TextPart, Vid
 from lookhear.engine.models.vision_encoder import patchify
 from lookhear.engine.paged.request import PagedSequence
 from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, user
+from tools.random_checkpoints.qwen3 import EXPERTS
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 
 NEW = 12
@@ -33,10 +34,12 @@ QUESTIONS: dict[str, list[ChatMessage]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+@pytest.fixture(scope="module", params=[{}, EXPERTS], ids=["dense", "experts"])
+def pair(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> tuple[Path, Any]:
     folder = tmp_path_factory.mktemp("vl")
-    return folder, build_served_qwen3_vl(folder, seed=3)
+    return folder, build_served_qwen3_vl(folder, seed=3, text=request.param)
 
 
 class Watched:

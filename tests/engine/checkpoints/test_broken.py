@@ -83,6 +83,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         r"config\.json: architectures: expected one of WhisperForConditionalGeneration, "
         r"Qwen3ForCausalLM, Qwen3Model, Qwen3ForSequenceClassification, "
         r"Qwen3ASRForConditionalGeneration, Qwen3VLForConditionalGeneration, "
+        r"Qwen3MoeForCausalLM, Qwen3VLMoeForConditionalGeneration, "
         r"Nemotron3DiarizationForAudioFrameClassification, "
         r"got LlamaForCausalLM",
     ),

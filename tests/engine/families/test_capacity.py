@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families import qwen3, qwen3_asr, qwen3_vl, whisper
-from lookhear.engine.families.capacity import GIB, CardMemory, card_memory, fitted
+from lookhear.engine.families.capacity import GIB, CardMemory, card_memory, check_room, fitted
+from lookhear.engine.families.family import weight_bytes
+from tools.random_checkpoints.qwen3 import EXPERTS, build_random_qwen3
 
 WHISPER, QWEN3 = whisper.FAMILY.card_rows, qwen3.FAMILY.card_rows
 QWEN3_ASR, QWEN3_VL = qwen3_asr.FAMILY.card_rows, qwen3_vl.FAMILY.card_rows
@@ -37,6 +42,28 @@ def test_a_card_gets_more_the_larger_it_is(total: int, card_rows: int, rows: int
 def test_a_card_that_is_nearly_full_keeps_a_cache_that_the_configuration_allows() -> None:
     config = fitted(EngineConfig(), CardMemory(free=0, total=80 * GIB), QWEN3)
     EngineConfig(kv_cache_gigabytes=config.kv_cache_gigabytes)
+
+
+def test_weights_of_many_experts_leave_less_for_a_cache(tmp_path: Path) -> None:
+    card = CardMemory(free=78 * GIB, total=80 * GIB)
+    few, many, most = (
+        fitted(EngineConfig(), card, QWEN3, gigabytes * GIB).kv_cache_gigabytes
+        for gigabytes in (7, 57, 78)
+    )
+    assert few == pytest.approx(0.4 * 78) and 10 < many < 78 - 57 and most == 0.25
+    check_room(tmp_path, 57 * GIB, card)
+    check_room(tmp_path, 57 * GIB, None)
+    with pytest.raises(CheckpointError, match=r"take 79.0 GiB, 78.0 GiB are free on the card"):
+        check_room(tmp_path, 79 * GIB, card)
+
+
+def test_weights_are_counted_as_they_are_served(tmp_path: Path) -> None:
+    """Not as they are stored, and whatever lies beside them."""
+    theirs = build_random_qwen3(tmp_path, **EXPERTS)
+    (tmp_path / "consolidated.safetensors").write_bytes(b"another form of the same")
+    numbers = sum(parameter.numel() for parameter in theirs.parameters())
+    assert weight_bytes(tmp_path, "auto", "cuda") == 2 * numbers
+    assert weight_bytes(tmp_path, "float32", "cuda") == 4 * numbers
 
 
 @pytest.mark.parametrize("card", [None, CardMemory(70 * GIB, 80 * GIB)])

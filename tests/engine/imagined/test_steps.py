@@ -29,6 +29,7 @@ from tests.engine.traces import (
     play,
     whisper_trace,
 )
+from tools.random_checkpoints.qwen3 import EXPERTS
 from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
 from tools.random_checkpoints.whisper import build_random_whisper
 
@@ -85,10 +86,10 @@ def test_speech_of_qwen3(device: Device, served_asr: Path, asr_on_a_cpu: Played)
 # --- Qwen3-VL ------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def vl_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=[{}, EXPERTS], ids=["dense", "experts"])
+def vl_folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     folder = tmp_path_factory.mktemp("vl")
-    build_random_qwen3_vl(folder, seed=5)
+    build_random_qwen3_vl(folder, seed=5, text=request.param)
     return folder
 
 

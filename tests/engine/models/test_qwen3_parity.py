@@ -17,7 +17,7 @@ from lookhear.engine.paged.digests import block_digests
 from lookhear.kernels import rope_angles, rope_frequencies
 from tests.engine.batches import paged_batch
 from tests.engine.models.driving import Decoder
-from tools.random_checkpoints.qwen3 import TEXT, build_random_qwen3
+from tools.random_checkpoints.qwen3 import EXPERTS, TEXT, build_random_qwen3
 
 TOLERANCE = 1e-4
 VOCAB = TEXT["vocab_size"]
@@ -30,12 +30,22 @@ SHAPES: dict[str, dict[str, Any]] = {
     "wide_heads": {"head_dim": 32, "num_hidden_layers": 3, "seed": 4},
     "attention_bias": {"attention_bias": True, "seed": 5},
     "packed": {"hidden_size": 640, "intermediate_size": 700, "num_hidden_layers": 1, "seed": 6},
+    "experts": {**EXPERTS, "seed": 8},
+    "experts_in_every_second_layer": {
+        **EXPERTS, "decoder_sparse_step": 2, "num_hidden_layers": 4, "norm_topk_prob": False,
+        "seed": 9,
+    },
+    "experts_but_for_a_layer": {
+        **EXPERTS, "mlp_only_layers": [1], "num_hidden_layers": 3, "num_experts_per_tok": 1,
+        "tie_word_embeddings": False, "seed": 10,
+    },
+    "all_experts": {**EXPERTS, "num_experts": 3, "num_hidden_layers": 1, "seed": 11},
     "other_base_and_eps": {
         "rope_parameters": {"rope_type": "default", "rope_theta": 1e6},
         "rms_norm_eps": 1e-3,
         "seed": 7,
     },
-}
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

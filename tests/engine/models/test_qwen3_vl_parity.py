@@ -28,7 +28,7 @@ from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.engine.batches import paged_batch
 from tests.engine.chat.asking import image, pixels, user
 from tests.engine.models.driving import Decoder
-from tools.random_checkpoints.qwen3 import END_TOKENS
+from tools.random_checkpoints.qwen3 import END_TOKENS, EXPERTS
 from tools.random_checkpoints.qwen3_vl import (
     IMAGE_TOKEN,
     VIDEO_TOKEN,
@@ -50,6 +50,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "seed": 1,
     },
     "no_deepstack": {"vision": {"deepstack_visual_indexes": []}, "seed": 2},
+    "experts": {"text": {**EXPERTS, "norm_topk_prob": False, "mlp_only_layers": [2]}, "seed": 3},
 }  # fmt: skip
 
 # Numbers are text tokens; sides of pictures are in tokens; a video's first number is its slices.

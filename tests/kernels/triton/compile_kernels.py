@@ -16,6 +16,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import get_ptxas
 from triton.runtime.jit import JITFunction
 
+from lookhear.kernels import ExpertWeights
 from lookhear.kernels.linear import LinearWeights
 from lookhear.kernels.triton import (
     activations,
@@ -33,6 +34,7 @@ from lookhear.kernels.triton import (
     sampling_stages,
     self_attention_paged,
 )
+from lookhear.kernels.triton.experts import mixed_experts
 from lookhear.kernels.triton.tuning.compilation import only_compile
 
 # Products of few rows as models have them: inputs; whether a norm is in front, and what is added
@@ -63,6 +65,9 @@ def compile_all() -> None:
     for width, heads, kv_heads, dim in ((2048, 16, 8, 128), (1, 1, 1, 2)):
         by_token(width, heads, kv_heads, dim)
         decoding(width, heads, kv_heads, dim)
+    for tokens in (1, 2048):
+        over_experts(tokens, experts=128, per_token=8, width=2048, ffn=768)
+    over_experts(1, experts=1, per_token=1, width=1, ffn=1)
     over_keys(tokens=4, heads=16, kv_heads=8, dim=128, blocks=300)
     over_keys(tokens=512, heads=16, kv_heads=8, dim=128, blocks=300)
     over_keys(tokens=1, heads=1, kv_heads=1, dim=2, blocks=1)
@@ -160,6 +165,12 @@ def few_rows(
         linear.norm_linear(x, change, x[0], 1e-6, weights, gated=activation == "swiglu")
     else:
         linear.linear(x, weights, activation)
+
+
+def over_experts(tokens: int, experts: int, per_token: int, width: int, ffn: int) -> None:
+    weights = ExpertWeights(zeros(experts, 2 * ffn, width), zeros(experts, width, ffn))
+    shares = zeros(tokens, per_token, dtype=torch.float32)
+    mixed_experts(zeros(tokens, width), index(tokens, per_token), shares, weights)
 
 
 def over_keys(tokens: int, heads: int, kv_heads: int, dim: int, blocks: int) -> None:

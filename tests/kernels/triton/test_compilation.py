@@ -44,8 +44,10 @@ def test_attention_of_many_queries_keeps_the_tensor_cores_of_a_hopper_busy(
     compiled: list[list[str]],
 ) -> None:
     by_warpgroups = [line for line in compiled if "wgmma" in line]
-    # Prefill, an encoder's attention over whole inputs and that inside windows.
-    assert {line[0] for line in by_warpgroups} == {"_attend_kernel", "_window_kernel"}
+    # Prefill, an encoder's attention over whole inputs and that inside windows; experts of many.
+    assert {line[0] for line in by_warpgroups} == {
+        "_attend_kernel", "_window_kernel", "_gate_up_kernel", "_down_kernel"
+    }  # fmt: skip
     assert {tuple(line[5:]) for line in by_warpgroups} == {("0", "parallel")}
     # The encoders': two programs on a multiprocessor, one multiplies while one has exponentials.
     registers = [32 * int(line[3]) * int(line[4]) for line in by_warpgroups[-4:]]

@@ -1,0 +1,15 @@
+"""Qwen3 of experts, text only: of each layer's, a token goes through a few."""
+
+from __future__ import annotations
+
+from lookhear.engine.families import qwen3
+from lookhear.engine.families.chat import DRAFTED_BY
+from lookhear.engine.families.family import Family
+
+FAMILY = Family(
+    name="Qwen3-MoE",
+    architectures=("Qwen3MoeForCausalLM",),
+    build=qwen3.build,
+    abilities=("chat", "embed", "score", "adapters"),
+    drafted_by=DRAFTED_BY,
+)

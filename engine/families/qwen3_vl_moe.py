@@ -1,0 +1,15 @@
+"""Qwen3-VL of experts: the vision encoder is a dense one's, of the decoder a token reads a few."""
+
+from __future__ import annotations
+
+from lookhear.engine.families import qwen3_vl
+from lookhear.engine.families.chat import DRAFTED_BY
+from lookhear.engine.families.family import Family
+
+FAMILY = Family(
+    name="Qwen3-VL-MoE",
+    architectures=("Qwen3VLMoeForConditionalGeneration",),
+    build=qwen3_vl.build,
+    abilities=("chat", "image", "video", "embed", "score", "adapters"),
+    drafted_by=DRAFTED_BY,
+)
