@@ -4,6 +4,9 @@ The same recordings of people through each wire of one server, at the same time,
 ended in the same way: by 500 ms of silence (OpenAI, Deepgram), by their sound (OpenAI, Flux), or by
 the client (OpenAI, vLLM, Wyoming through its bridge; the whole recording is one turn then). Text is
 compared with what was said and with OpenAI's; lags are of committed words.
+
+Beside Deepgram's wires, which tell when each word was said, OpenAI's is asked for that, too:
+finding it out takes the engine time in every tick, whoever asks.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ GROUPS: dict[Turns, tuple[str, ...]] = {
     "sound": ("openai", "flux"),
     "hand": ("openai", "vllm", "wyoming"),
 }
+TIMED = ("deepgram", "flux")  # wires that always tell when words were said
 WARM_UP_SECONDS = 6
 
 
@@ -46,8 +50,9 @@ def measured(
     with contextlib.ExitStack() as stack:
         for wire in GROUPS[turns]:
             addresses[wire] = stack.enter_context(live_address(subject.address, wire))
+        words = any(wire in TIMED for wire in addresses)
         targets = {
-            wire: replace(subject, url=url, wire=wire, turns=turns)
+            wire: replace(subject, url=url, wire=wire, turns=turns, words=words)
             for wire, url in addresses.items()
         }
         traces: dict[str, list[Trace]] = {wire: [] for wire in targets}

@@ -35,6 +35,7 @@ class Target:
     model: str | None = None
     api_key: str | None = field(default=None, repr=False)
     provisional: bool = True
+    words: bool = False
     turns: Turns = "silence"
     pid: int | None = None
     metrics_url: str | None = None
@@ -103,6 +104,7 @@ def generate(
             concurrency=concurrency,
             seed=seed,
             provisional=target.provisional,
+            words=target.words,
             wire=target.wire,
             model=target.model,
             packet_seconds=packet_seconds,

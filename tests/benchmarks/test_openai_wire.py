@@ -77,6 +77,14 @@ async def test_a_server_without_our_extension_is_asked_without_it() -> None:
     assert transcription == {"model": "whisper-1", "language": "en"}
 
 
+async def test_times_of_words_are_asked_for_first() -> None:
+    updates: list[dict[str, Any]] = []
+    async with served(strict(updates, refusals=0)) as url:
+        await stream(url, words=True)
+    asked = [update.get("lookhear") for update in updates]
+    assert asked == [{"provisional": True, "words": True}, {"provisional": True}, None]
+
+
 @pytest.mark.parametrize(
     ("turns", "detection"),
     [("silence", {"type": "server_vad"}), ("sound", {"type": "semantic_vad"}), ("hand", None)],

@@ -28,7 +28,8 @@ class Job:
     Each worker waits a random time up to phase_seconds before each of its sessions, so that
     sessions do not tick together. pace: 1.0 is the speed of speech. wire: a name in
     `wires.registry`. model: None for the server's own choice. provisional: ask for text
-    that may still change, where that has to be asked for. packet_seconds: audio per packet, for
+    that may still change, words: for the times of words, where that has to be asked for and may be
+    refused. packet_seconds: audio per packet, for
     the wires that leave it to the client. turns: on the wires that can be told.
     """
 
@@ -40,6 +41,7 @@ class Job:
     pace: float = 1.0
     seed: int = 0
     provisional: bool = True
+    words: bool = False
     wire: str = "openai"
     model: str | None = None
     packet_seconds: float = 0.02

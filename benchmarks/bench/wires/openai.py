@@ -1,7 +1,7 @@
 """OpenAI Realtime (GA), transcription sessions: the protocol whose events are the normal form.
 
-Ours, OpenAI's own, and whatever else speaks it. Text that may still change is an extension of
-ours; a server that does not know it is asked again without.
+Ours, OpenAI's own, and whatever else speaks it. Text that may still change and the times of words
+are extensions of ours; a server that does not know them is asked again without.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ async def converse(
             await receiver
 
 
-def session_update(job: Job, plan: SessionPlan, *, provisional: bool) -> dict[str, Any]:
-    """The session as a client asks for it."""
+def session_update(job: Job, plan: SessionPlan, extensions: dict[str, bool]) -> dict[str, Any]:
+    """The session as a client asks for it. extensions: of ours, wanted."""
     transcription = {"model": job.model, "language": plan.language}
     session: dict[str, Any] = {
         "type": "transcription",
@@ -94,23 +94,26 @@ def session_update(job: Job, plan: SessionPlan, *, provisional: bool) -> dict[st
             }
         },
     }
-    if provisional:
-        session["lookhear"] = {"provisional": True}
+    if extensions:
+        session["lookhear"] = extensions
     return {"type": "session.update", "session": session}
 
 
 async def _configure(socket: ClientConnection, job: Job, plan: SessionPlan) -> None:
     """Returns when the server has agreed. Refused."""
-    wishes = [True, False] if job.provisional else [False]
-    for provisional in wishes:
-        await socket.send(json.dumps(session_update(job, plan, provisional=provisional)))
+    shown = {"provisional": True} if job.provisional else {}
+    wishes: list[dict[str, bool]] = [shown, {}] if shown else [{}]
+    if job.words:
+        wishes.insert(0, {**shown, "words": True})
+    for extensions in wishes:
+        await socket.send(json.dumps(session_update(job, plan, extensions)))
         while True:
             event = json.loads(await socket.recv())
             if event["type"] in ("session.updated", "transcription_session.updated"):
                 return
             if event["type"] == "error":
                 break
-        if not provisional:
+        if not extensions:
             raise Refused(str(event["error"].get("message") or event["error"]))
 
 
