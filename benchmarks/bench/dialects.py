@@ -6,7 +6,8 @@ the client (OpenAI, vLLM, Wyoming through its bridge; the whole recording is one
 compared with what was said and with OpenAI's; lags are of committed words.
 
 Beside Deepgram's wires, which tell when each word was said, OpenAI's is asked for that, too:
-finding it out takes the engine time in every tick, whoever asks.
+finding it out takes the engine time in every tick, whoever asks. A word counts from its last letter
+on: of the sign behind the last sure word Flux does not say whether it is sure.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ GROUPS: dict[Turns, tuple[str, ...]] = {
 }
 TIMED = ("deepgram", "flux")  # wires that always tell when words were said
 WARM_UP_SECONDS = 6
+SIGNS = str.maketrans("", "", ".,;:!?…¡¿")  # that follow a word, or stand in front
 
 
 def measured(
@@ -76,7 +78,7 @@ def measured(
         {
             "turns_end_by": turns,
             "wire": wire,
-            **live_numbers(list(sessions) * rounds, traces[wire]),
+            **live_numbers(list(sessions) * rounds, [*map(unsigned, traces[wire])]),
             "texts_like_openai": sum(
                 a == b for a, b in zip(heard[wire], heard["openai"], strict=True)
             ),
@@ -84,6 +86,16 @@ def measured(
         }
         for wire in targets
     ]
+
+
+def unsigned(trace: Trace) -> Trace:
+    """The same without the signs of its texts."""
+    texts = ("delta", "text", "transcript")
+    events = [
+        (when, {k: v.translate(SIGNS) if k in texts else v for k, v in event.items()})
+        for when, event in trace.events
+    ]
+    return replace(trace, events=events)
 
 
 def tables(entries: Sequence[Json]) -> Table:

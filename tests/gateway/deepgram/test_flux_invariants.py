@@ -64,7 +64,10 @@ class Play(Flux):
                 for _ in range(count):
                     word = f"w{len(self.told)}"
                     self.told.append(word)
-                    self.says(item, f" {word}" if self.text[item] else word, 0.0, 0.1)
+                    told = self.says(item, f" {word}" if self.text[item] else word, 0.0, 0.1)
+                    # What is sure is told as such at once.
+                    sure = [w["word"] for w in told[-1]["words"] if w["confidence"]]
+                    assert sure == self.text[item].split()
             case "guess" if item is not None:
                 self.thinks(item, " maybe" * count, 0.9)
             case "complete" if item in self.ended:

@@ -42,6 +42,7 @@ class Play(Listen):
 
     def __init__(self, query: str) -> None:
         super().__init__(query)
+        self.shows = "interim_results" in query
         self.speaking = False
         self.told: list[str] = []  # all that the engine committed
         self.finalizes = 0
@@ -89,7 +90,11 @@ class Play(Listen):
         self.text[item] += text
         end = len(self.samples(item)) / 16_000
         words = [Word(text, max(0.0, end - 0.2), end, 0.5)]
-        self.engine(TextCommitted(SESSION, item, text, None, words))
+        frames = self.engine(TextCommitted(SESSION, item, text, None, words))
+        if self.shows:  # what is sure is told as such at once
+            settled = frames[-1]["channel"]["alternatives"][0]["words"]
+            final = " ".join(self.finals).split()
+            assert [*final, *(word["word"] for word in settled)] == self.told
 
     def finish(self) -> None:
         self.tell({"type": "CloseStream"})
