@@ -7,6 +7,7 @@ pass; nothing is generated. It loads in both forms, as Qwen3-ASR does.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from lookhear.engine.models.qwen3_asr import AsrShape
 from lookhear.engine.models.qwen3_weights import read_weights
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.cache import PagedBatch
+from lookhear.engine.paged.encoder_cache import EncoderCache
 
 Indices = NDArray[np.int64]
 STEP_MS = 80.0  # of a label, where the checkpoint says nothing
@@ -82,15 +84,21 @@ class Qwen3AlignerModel:
         )
 
     @torch.inference_mode()
-    def classify(self, texts: Sequence[Sequence[int]], audios: Sequence[Tensor]) -> list[Tensor]:
+    def classify(
+        self,
+        texts: Sequence[Sequence[int]],
+        audios: Sequence[Tensor],
+        known: EncoderCache | None = None,
+    ) -> list[Tensor]:
         """Reads several prompts in one pass, each of itself alone.
 
         texts: tokens of each prompt, `audio_token` where its audio belongs. audios: log-mel of
-        each, [mels, frames]. Returns for each [markers, labels] float32, logits of its markers in
+        each, [mels, frames]. known: windows that were encoded before, and will be again: of log-mel
+        on the host alone. Returns for each [markers, labels] float32, logits of its markers in
         their order.
         """
         assert len(texts) == len(audios) >= 1, (len(texts), len(audios))
-        rows = self._encode(audios)
+        rows = self._encode(audios, known)
         tokens = np.array([token for text in texts for token in text], np.int64)
         places = np.flatnonzero(tokens == self.audio_token)
         assert len(places) == len(rows), (len(places), len(rows))
@@ -106,11 +114,26 @@ class Qwen3AlignerModel:
         """Without waiting for the device, as nothing here does."""
         return to_device(numbers, torch.int64, self.decoder.device)
 
-    def _encode(self, audios: Sequence[Tensor]) -> Tensor:
+    def _encode(self, audios: Sequence[Tensor], known: EncoderCache | None) -> Tensor:
         """Embeddings of all windows of all audios, one after another: [tokens, width]."""
         device, dtype = self.decoder.device, self.encoder.dtype
         windows = [w for audio in audios for w in self.encoder.split(audio.to(device, dtype))]
-        return torch.cat(self.encoder.encode_windows(windows))
+        if known is None:
+            return torch.cat(self.encoder.encode_windows(windows))
+        # One that is not full will be another one when it is asked about next.
+        full = self.encoder.dims.window_frames
+        digests = [_digest(w) if w.shape[1] == full else None for w in windows]
+        held = [None if digest is None else known.find(digest) for digest in digests]
+        new = iter(
+            self.encoder.encode_windows(
+                [w for w, rows in zip(windows, held, strict=True) if rows is None]
+            )
+        )
+        found = [next(new) if rows is None else rows for rows in held]
+        for digest, rows in zip(digests, found, strict=True):
+            if digest is not None:
+                known.add(digest, rows.clone())
+        return torch.cat(found)
 
     def _batch(self, lengths: Sequence[int]) -> tuple[PagedBatch, int]:
         """Rows of so many tokens, each in blocks of its own, and how many blocks that makes."""
@@ -129,6 +152,11 @@ class Qwen3AlignerModel:
             query_lengths=self._on_device(np.array(lengths, np.int64)),
         )
         return batch, first
+
+
+def _digest(window: Tensor) -> bytes:
+    data = window.contiguous().view(torch.uint8).numpy().tobytes()
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def _labels(shape: AsrShape) -> int:

@@ -1,8 +1,10 @@
 """Runs Qwen3-ASR with its forced aligner: texts on the paged runner, then the times of their words.
 
 A second model in the same process: the text of one request is timed in the steps in which others
-are decoded, all texts that are complete in one pass, as far as a step's tokens reach. Nothing of it
-is kept between two requests.
+are decoded, all texts that are complete in one pass, as far as a step's tokens reach. Of a request
+nothing is kept for the next but, on a CPU, what the aligner's encoder made of full windows: a live
+segment is asked about in every tick, and grows only at its end. The encoder that the texts are of
+has other weights.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from lookhear.engine.core.request import Phase
 from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated
 from lookhear.engine.device.staging import Readback, to_device
 from lookhear.engine.models.qwen3_aligner import Qwen3AlignerModel
+from lookhear.engine.paged.encoder_cache import EncoderCache
 from lookhear.engine.paged.request import PagedRequest, PagedSequence
 from lookhear.engine.paged.runner import PagedRunner
 from lookhear.engine.qwen3_asr.timed import Aligner, Question, TimedRequest, TimedSequence
@@ -23,6 +26,7 @@ from lookhear.kernels import log_mel, mel_filters
 
 AnyWork = tuple[PagedSequence | TimedSequence, int]
 NO_LABEL = -1  # of a marker whose logits are not finite
+KNOWN_BYTES = 64 * 2**20  # of windows that were encoded before
 
 
 class TimedRunner:
@@ -34,6 +38,9 @@ class TimedRunner:
         self._aligner = aligner
         self._filters = mel_filters(aligner.dims.num_mels).to(model.decoder.device)
         self._num_timed = 0
+        # Elsewhere the host would have to wait for the log-mel to know it again.
+        is_here = model.decoder.device.type == "cpu"
+        self._known = EncoderCache(KNOWN_BYTES) if is_here else None
 
     @torch.inference_mode()
     def capture(self, progress: Callable[[float], None]) -> None:
@@ -93,7 +100,7 @@ class TimedRunner:
             log_mel(to_device(question.samples[None], torch.float32, device), self._filters)[0]
             for question in questions
         ]
-        logits = torch.cat(self._model.classify([q.tokens for q in questions], audios))
+        logits = torch.cat(self._model.classify([q.tokens for q in questions], audios, self._known))
         is_finite = logits.isfinite().all(-1)
         return Readback(torch.where(is_finite, logits.argmax(-1), NO_LABEL).double())
 
@@ -141,6 +148,8 @@ class TimedRunner:
     def check(self, num_running: int) -> None:
         """Raise AssertionError if anything leaked."""
         self._paged.check(num_running)
+        if self._known is not None:
+            self._known.check()
 
 
 def _decoding(sequence: PagedSequence | TimedSequence) -> PagedSequence:

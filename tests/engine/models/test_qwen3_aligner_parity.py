@@ -4,6 +4,7 @@ the same times of the same words."""
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.models.qwen3_aligner import STEP_MS, Qwen3AlignerModel
+from lookhear.engine.paged.encoder_cache import EncoderCache
 from lookhear.engine.qwen3_asr.alignment import (
     AlignedWord,
     aligned_words,
@@ -23,6 +25,7 @@ from lookhear.engine.qwen3_asr.alignment import (
 )
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from lookhear.kernels import log_mel, mel_filters
+from lookhear.kernels.log_mel import HOP
 from tools.random_checkpoints.qwen3 import AUDIO, build_random_qwen3_aligner
 
 TOLERANCE = 1e-4
@@ -119,6 +122,32 @@ def test_a_batch_reads_each_as_if_alone(pair: Pair) -> None:
         alone = pair.ours.classify([tokens], [mel])[0]
         assert (ours - alone).abs().max().item() <= TOLERANCE
         assert torch.equal(ours.argmax(-1), alone.argmax(-1))
+
+
+def test_full_windows_of_a_growing_audio_are_encoded_once(pair: Pair) -> None:
+    """What is known changes nothing, also where louder sound changes all that was before it."""
+    size = pair.ours.encoder.dims.window_frames * HOP
+    wave, known = noise(4 * size), EncoderCache(2**24)
+    encoded: list[int] = []
+    encode = pair.ours.encoder.encode_windows
+
+    def counted(windows: Sequence[Tensor]) -> list[Tensor]:
+        encoded.append(len(windows))
+        return encode(windows)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair.ours.encoder, "encode_windows", counted)
+        for count in (size // 2, 2 * size + size // 2, 3 * size, 3 * size + size // 2, 4 * size):
+            if count == 4 * size:
+                wave[-1000:] *= 1e5
+            tokens, mel = pair.prompt(SAID, wave[:count])
+            ours = pair.ours.classify([tokens], [mel], known)[0]
+            alone = pair.ours.classify([tokens], [mel])[0]
+            assert (ours - alone).abs().max().item() <= TOLERANCE
+    known.check()
+    # Each time with what is known, then all of it. The last frames of a window look beyond it.
+    assert encoded[1::2] == [1, 3, 3, 4, 4]
+    assert encoded[0] == 1 and encoded[4] < 3 and encoded[6] < 4 and encoded[8] == 4
 
 
 def test_the_original_form_of_a_checkpoint_loads_too(pair: Pair, tmp_path: Path) -> None:
