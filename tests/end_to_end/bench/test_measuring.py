@@ -27,7 +27,7 @@ def test_capacity_as_json(server: ServerProcess, tmp_path: Path) -> None:
     # How many it holds on a busy machine is not the matter here: bounds that nothing breaks.
     bounds = "--bound", "60", "--growth", "1000", "--wer-slack", "1", "--late", "60"
     where = "--server", server.address.base_url, "--out", str(tmp_path)
-    done = bench("capacity", "--seconds", "4", "--most", "2", "--json", *bounds, *where)
+    done = bench("capacity", "--seconds", "2.5", "--most", "2", "--json", *bounds, *where)
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     assert (result["sessions"], result["limited_by"]) == (2, "most")
