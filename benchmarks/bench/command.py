@@ -20,6 +20,7 @@ SUBCOMMANDS = {
     "overload": ("lookhear.bench.overload", "who is let in and who is not, when too many come"),
     "soak": ("lookhear.bench.soak.command", "what grows or gets lost in hours of steady load"),
     "human": ("lookhear.bench.human", "people's voices, by file and live, for real models"),
+    "sweep": ("lookhear.bench.sweep.command", "a grid of loads, the most that holds, on one page"),
     "dialects": ("lookhear.bench.dialects", "text and lag of every wire against OpenAI's"),
 }
 # Modules of benchmarks/ in the repository, that no wheel has.

@@ -37,7 +37,7 @@ def test_without_a_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "subcommand", ["live", "capacity", "offline", "human", "dialects", "compare"]
+    "subcommand", ["live", "capacity", "offline", "human", "dialects", "sweep", "compare"]
 )
 def test_every_subcommand_explains_itself(
     subcommand: str, capsys: pytest.CaptureFixture[str]

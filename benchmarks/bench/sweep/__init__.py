@@ -1,0 +1,1 @@
+"""`lookhear bench sweep`: a grid of loads, one page of results."""
