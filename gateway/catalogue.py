@@ -19,6 +19,7 @@ SUPPORTED = {
     "qwen3_vl": "Qwen3-VL",
     "qwen3_moe": "Qwen3-MoE",
     "qwen3_vl_moe": "Qwen3-VL-MoE",
+    "moonshine": "Moonshine",
     "nemotron3_diarization": "Nemotron-3-Diarization",
 }
 

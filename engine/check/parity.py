@@ -1,7 +1,7 @@
 """A checkpoint in float32 on the CPU, here and in transformers: the same logits, the same tokens.
 
-One of the two is in memory at a time. Whisper hears the sample; models of the other families read a
-line of text, so their encoders are not compared.
+One of the two is in memory at a time. Whisper and Moonshine hear the sample; models of the other
+families read a line of text, so their encoders are not compared.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.models.qwen3_aligner import Qwen3AlignerModel
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.moonshine.model import MoonshineModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.cache import PagedBatch
 from lookhear.engine.qwen3_asr.alignment import aligned_words, alignment_prompt
@@ -80,6 +81,8 @@ def compare(folder: Path, architecture: str, samples: NDArray[np.float32]) -> Pa
     if architecture in _READERS:
         raise NotCompared("it has no head that writes")
     with torch.inference_mode():
+        if architecture == "MoonshineForConditionalGeneration":
+            return _moonshine(folder, known, samples)
         if architecture not in _DECODERS:
             return _whisper(folder, known, samples)
         return _decoder(folder, known, _DECODERS[architecture])
@@ -205,6 +208,41 @@ def _our_logits(
         own,
         cross,
     )
+    return model.logits(hidden[0])
+
+
+def _moonshine(folder: Path, kind: Any, samples: NDArray[np.float32]) -> Parity:
+    heard = torch.from_numpy(samples[: SECONDS * SAMPLE_RATE])
+    generated, theirs = _their_moonshine_writes(folder, kind, heard)
+    return _parity(theirs, _our_moonshine_logits(folder, heard, generated), generated)
+
+
+def _their_moonshine_writes(folder: Path, kind: Any, heard: Tensor) -> tuple[list[int], Tensor]:
+    """What it wrote, and thought of every token. It is gone from memory then."""
+    model = kind.from_pretrained(folder, dtype=torch.float32).eval()
+    encoded = model.model.encoder(heard[None])
+
+    def step(tokens: list[int]) -> Tensor:
+        logits: Tensor = model(
+            encoder_outputs=encoded, decoder_input_ids=torch.tensor([tokens]), use_cache=False
+        ).logits[0]
+        return logits
+
+    config = model.config
+    end = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+    return _generate(step, [config.decoder_start_token_id], end)
+
+
+def _our_moonshine_logits(folder: Path, heard: Tensor, generated: Sequence[int]) -> Tensor:
+    model = MoonshineModel.from_folder(folder)
+    encoded = model.encode(heard)
+    own, cross = model.new_self_cache(1), model.new_cross_cache(1, len(encoded))
+    row, slot = own.allocate(), cross.allocate()
+    assert row is not None and slot is not None
+    cross.write([slot], model.project_cross(encoded), [len(encoded)])
+    tokens = [model.dims.start, *generated[:-1]]
+    at = torch.tensor([[row], [0], [len(tokens)], [slot]])
+    hidden = model.decode(torch.tensor([tokens]), at[0], at[1], at[2], at[3], own, cross)
     return model.logits(hidden[0])
 
 

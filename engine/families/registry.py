@@ -19,6 +19,7 @@ MODULES = (
     "qwen3_moe",
     "qwen3_vl_moe",
     "qwen3_aligner",
+    "moonshine",
     "nemotron3_diarisation",
 )
 

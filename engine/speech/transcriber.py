@@ -41,9 +41,10 @@ class Transcriber:
     """Of one checkpoint. live: how turns are heard, and how long one turn or file may be.
     languages: ISO codes it can be told to expect; empty: it has just one. recognizer: who is asked
     in a turn. start_file: who reads a file. translates: whether it can write English of other
-    languages. has_word_times: whether it can say when each word was spoken. earlier: how much of
-    what was said before is heard again in front of a segment. adapters: that may be asked for with
-    the model's name."""
+    languages. has_word_times: whether it can say when each word was spoken. takes_context: whether
+    it can be told what was said before, or what words to expect. earlier: how much of what was said
+    before is heard again in front of a segment. adapters: that may be asked for with the model's
+    name."""
 
     live: LiveConfig
     languages: list[str]
@@ -51,6 +52,7 @@ class Transcriber:
     start_file: StartFile
     translates: bool = False
     has_word_times: bool = False
+    takes_context: bool = True
     earlier: EarlierRule = EarlierRule()
     adapters: NamedAdapters | None = None
 
@@ -99,6 +101,9 @@ def settings_error(
         return "invalid_task", f"task: expected transcribe, {name} cannot translate; got translate"
     if settings.words and not family.has_word_times:
         return "invalid_words", f"words: expected false, {name} has no word times; got true"
+    if not family.takes_context and settings.context:
+        given = "keywords" if settings.keywords else "prompt"
+        return f"invalid_{given}", f"{given}: expected none, {name} hears without; got some"
     return None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from lookhear.engine.core.request import Phase
 from lookhear.engine.device.staging import Integers, Readback, Staging
-from lookhear.engine.whisper.caches import CrossCache
+from lookhear.engine.models.caches import CrossCache
 from lookhear.engine.whisper.model import Head, WhisperModel
 from lookhear.engine.whisper.request import WhisperSequence
 from lookhear.engine.whisper.token_times import token_times

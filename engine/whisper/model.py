@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
+from lookhear.engine.models.caches import CrossCache, SelfCache
 from lookhear.engine.models.layers import SelfAttention
-from lookhear.engine.whisper.caches import CrossCache, SelfCache
 from lookhear.engine.whisper.settled import OVERLAP, SettledAudio
 from lookhear.engine.whisper.silence import SILENT_LOG_MEL, EncodedSilence
 from lookhear.engine.whisper.weights import WhisperDims, WhisperWeights, read_weights

@@ -22,8 +22,8 @@ from lookhear.engine.core.request import UNREAD
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Fields, Shape, row_buckets
 from lookhear.engine.device.staging import Integers, to_device
+from lookhear.engine.models.caches import TRASH_ROW, TRASH_SLOT, CrossCache, SelfCache
 from lookhear.engine.whisper.alignment import SAMPLES_PER_POSITION
-from lookhear.engine.whisper.caches import TRASH_ROW, TRASH_SLOT, CrossCache, SelfCache
 from lookhear.engine.whisper.model import KeysValues, WhisperModel
 from lookhear.engine.whisper.request import LogitsRow, WhisperRequest, WhisperSequence
 from lookhear.engine.whisper.rules import Rule, TokenRules

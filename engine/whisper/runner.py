@@ -24,10 +24,10 @@ from lookhear.engine.core.request import Phase, Priority
 from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated, warm_up
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.staging import Readback, to_device
+from lookhear.engine.models.caches import KeptRow
 from lookhear.engine.sampling.expected import Told
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.alignment import ALIGNED_ROWS, WhisperAlignment
-from lookhear.engine.whisper.caches import KeptRow
 from lookhear.engine.whisper.drafting import Drafter
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.passes import Wanted, WhisperLogits, WhisperPasses

@@ -18,11 +18,13 @@ from lookhear.engine.messages import AppendAudio, EndTurn, StartTurn, Transcribe
 from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.moonshine.model import MoonshineModel
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.kernels import log_mel, mel_filters
 from tests.engine import playing
 from tests.engine.batches import paged_batch
 from tests.engine.chat import asking
+from tools.random_checkpoints.moonshine import build_random_moonshine
 from tools.random_checkpoints.qwen3 import EXPERTS, TEXT, build_random_qwen3
 from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
 from tools.random_checkpoints.whisper import build_random_whisper
@@ -200,6 +202,40 @@ def test_qwen3_vl(
         at = torch.from_numpy(model.positions(len(head), [(3, medium)]).read(0, len(head)))
         logits, tokens = continued(model.decoder, inputs, sized(24, 2), added, at.to(device))
         return [*rows, *logits], tokens
+
+    compare(triton_is, errors, outcome)
+
+
+def test_moonshine(
+    device: torch.device, sized: Sized, errors: Any, triton_is: Chooser, tmp_path: Path
+) -> None:
+    """Heads of 36, of which 32 are turned, as the published ones have them."""
+    width = sized(288, 72)
+    build_random_moonshine(
+        tmp_path,
+        hidden_size=width,
+        encoder_num_attention_heads=width // 36,
+        decoder_num_attention_heads=width // 36,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.9},
+    )
+    model = MoonshineModel.from_folder(tmp_path, device=device)
+    samples = torch.from_numpy(speech()[: sized(160_000, 12_000)]).to(device)
+
+    def outcome() -> tuple[list[Tensor], list[int]]:
+        encoded = model.encode(samples)
+        own, cross = model.new_self_cache(1), model.new_cross_cache(1, len(encoded))
+        row, slot = (torch.tensor([c.allocate() or 0], device=device) for c in (own, cross))
+        cross.write([int(slot)], model.project_cross(encoded), [len(encoded)])
+        tokens = torch.tensor([[model.dims.start, 9, 40]], device=device)
+        past, numbers, chosen = torch.zeros_like(row), [encoded], []
+        for _ in range(sized(24, 3)):
+            counts = torch.full_like(row, tokens.shape[1])
+            hidden = model.decode(tokens, row, past, counts, slot, own, cross)
+            numbers.append(model.logits(hidden[:, -1]))
+            past = past + counts
+            tokens = numbers[-1].argmax(-1)[:, None]
+            chosen.append(int(tokens))
+        return numbers, chosen
 
     compare(triton_is, errors, outcome)
 

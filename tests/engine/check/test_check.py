@@ -23,6 +23,7 @@ from lookhear.engine.messages import FileTranscribed
 from lookhear.engine.whisper.model import WhisperModel
 from tests.engine.checkpoints.ctranslate2_folders import write
 from tools.random_checkpoints.diarisation import build_random_diariser
+from tools.random_checkpoints.moonshine import build_random_moonshine
 from tools.random_checkpoints.pooling import build_embedder, build_reranker
 from tools.random_checkpoints.qwen3 import build_served_qwen3_asr
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
@@ -71,6 +72,17 @@ def test_one_command(whisper: Path, sound: Path, capsys: pytest.CaptureFixture[s
         "model", "loaded", "hears", "file", "live", "live", "sessions", "memory", "transformers",
     ]  # fmt: skip
     assert "2.0 s of audio" in out and "agrees: " in out and "DOES NOT" not in out
+
+
+def test_a_moonshine(tmp_path: Path, sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build_random_moonshine(tmp_path / "model", max_position_embeddings=300)
+    assert check([str(tmp_path / "model"), "--audio", str(sound), "--threads", "1"]) == 0
+    out = capsys.readouterr().out
+    heads = [line.split(maxsplit=1)[0] for line in out.splitlines()]
+    assert heads == [
+        "model", "loaded", "hears", "file", "live", "live", "sessions", "memory", "transformers",
+    ]  # fmt: skip
+    assert "(one language)" in out and "agrees: " in out and "DOES NOT" not in out
 
 
 @pytest.mark.parametrize("form", ["huggingface", "ct2"])

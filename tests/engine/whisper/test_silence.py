@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.whisper.caches import CrossCache
+from lookhear.engine.models.caches import CrossCache
 from lookhear.engine.whisper.silence import EncodedSilence
 from lookhear.kernels import attention, biased_cross_attention, cross_attention_cached
 

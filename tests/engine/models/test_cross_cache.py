@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.whisper.caches import TRASH_SLOT, CrossCache
+from lookhear.engine.models.caches import TRASH_SLOT, CrossCache
 
 
 def cache_of(slots: int) -> CrossCache:

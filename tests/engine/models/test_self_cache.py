@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookhear.engine.core.request import Beginning
-from lookhear.engine.whisper.caches import TRASH_ROW, KeptRow, SelfCache
+from lookhear.engine.models.caches import TRASH_ROW, KeptRow, SelfCache
 
 
 def test_shape_and_trash_row() -> None:

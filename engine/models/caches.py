@@ -1,5 +1,6 @@
-"""The fixed caches of a running Whisper request: a row of the decoder's own keys and values, and a
-slot of those of its encoded audio. Row 0 and slot 0 are for what nobody reads."""
+"""The fixed caches of a running request to an encoder and a decoder (Whisper's, Moonshine's): a row
+of the decoder's own keys and values, and a slot of those of its encoded audio. Row 0 and slot 0 are
+for what nobody reads."""
 
 from __future__ import annotations
 

@@ -1,0 +1,55 @@
+"""Text of tokenizers whose pieces mark the space in front of a word, and that spell what they have
+no piece for byte by byte (SentencePiece's, as `tokenizer.json`). They are decoded only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from lookhear.engine.checkpoints.loader import CheckpointError, read_json
+from lookhear.engine.tokenizers.byte_level import read_tokenizer
+
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # as SentencePiece writes it
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+
+
+class PieceTokenizer:
+    """Ids and text of one checkpoint; immutable."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = pieces
+
+    @classmethod
+    def from_folder(cls, folder: Path, vocab_size: int) -> PieceTokenizer:
+        """Reads tokenizer.json; raises `CheckpointError`. vocab_size: ids of the model."""
+        tokenizer, source = read_tokenizer(folder, _none)
+        special = {
+            int(token["id"])
+            for token in read_json(source).get("added_tokens") or ()
+            if token.get("special")
+        }
+        count = min(tokenizer.get_vocab_size(), vocab_size)
+        spelt = {i: tokenizer.id_to_token(i) for i in range(count)}
+        return cls([_bytes(spelt[i], is_special=i in special) for i in range(count)])
+
+    def token_bytes(self, token: int) -> bytes:
+        """UTF-8 bytes of one id, b"" for special and unknown ones."""
+        return self._pieces[token] if 0 <= token < len(self._pieces) else b""
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """UTF-8 bytes of ids, the space in front of the first word among them."""
+        return b"".join(map(self.token_bytes, ids))
+
+
+def _none(folder: Path) -> Tokenizer:
+    raise CheckpointError(f"{folder}: expected a file tokenizer.json, found none")
+
+
+def _bytes(piece: str | None, *, is_special: bool) -> bytes:
+    if piece is None or is_special:
+        return b""
+    found = _BYTE.fullmatch(piece)
+    return bytes([int(found[1], 16)]) if found else piece.replace(SPACE, " ").encode()

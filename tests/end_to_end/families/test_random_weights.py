@@ -1,0 +1,105 @@
+"""Families of random weights behind the sockets and routes that all have: a Moonshine hears, live
+and in files, and a Qwen3 of experts answers."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+
+from lookhear.client import AsyncClient
+from lookhear.commands.private_server import ServerProcess
+from lookhear.live.events import TextDelta, TurnCompleted, TurnFailed
+from tests.end_to_end.conftest import SERVE, Talk
+from tools.random_checkpoints.moonshine import build_random_moonshine
+from tools.random_checkpoints.pooling import build_reranker
+from tools.random_checkpoints.qwen3 import EXPERTS
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    folder: Path = tmp_path_factory.mktemp("families")
+    build_random_moonshine(folder / "moonshine", seed=2, max_position_embeddings=300)
+    build_reranker(folder / "experts", seed=3, **EXPERTS)
+    arguments = ["--model", f"moonshine={folder / 'moonshine'}"]
+    arguments += ["--model", f"experts={folder / 'experts'}", *SERVE]
+    with ServerProcess(arguments=arguments, start_seconds=180.0) as process:
+        yield process
+
+
+@pytest.fixture
+def http(server: ServerProcess) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.address.base_url, timeout=60.0) as client:
+        yield client
+
+
+def recording(samples: np.ndarray, rate: int) -> dict[str, tuple[str, bytes]]:
+    held = io.BytesIO()
+    soundfile.write(held, samples, rate, format="wav")
+    return {"file": ("a.wav", held.getvalue())}
+
+
+def test_both_are_listed(http: httpx.Client) -> None:
+    told = {one["id"]: one for one in http.get("/v1/models").json()["data"]}
+    assert told["moonshine"]["architecture"] == "MoonshineForConditionalGeneration"
+    assert told["experts"]["architecture"] == "Qwen3MoeForCausalLM"
+    assert {"chat", "embed", "score"} <= set(told["experts"]["abilities"])
+
+
+async def test_speech_is_heard_live(server: ServerProcess, talks: dict[str, Talk]) -> None:
+    client = AsyncClient(server.address.base_url)
+    stream = client.transcribe(talks["en"].samples, rate=24_000, pace=4.0, model="moonshine")
+    events = [event async for event in stream]
+    turns = [event for event in events if isinstance(event, TurnCompleted)]
+    assert turns and any(turn.text for turn in turns)
+    assert not any(isinstance(event, TurnFailed) for event in events)
+    said = "".join(event.text for event in events if isinstance(event, TextDelta))
+    assert said == "".join(turn.text for turn in turns)
+
+
+def test_a_file_is_heard(http: httpx.Client, talks: dict[str, Talk]) -> None:
+    files = recording(talks["en"].samples, 24_000)
+    data = {"model": "moonshine", "response_format": "verbose_json"}
+    answer = http.post("/v1/audio/transcriptions", files=files, data=data)
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    assert told["text"] and told["segments"]
+    assert told["text"] == "".join(segment["text"] for segment in told["segments"]).strip()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("timestamp_granularities[]", "word"), ("prompt", "before"), ("keywords[]", "Moon")],
+)
+def test_what_it_cannot_do_is_refused(
+    http: httpx.Client, talks: dict[str, Talk], field: str, value: str
+) -> None:
+    files = recording(talks["en"].samples, 24_000)
+    data = {"model": "moonshine", "response_format": "verbose_json", field: value}
+    answer = http.post("/v1/audio/transcriptions", files=files, data=data)
+    assert answer.status_code == 400, answer.text
+    assert field.split("[")[0] in answer.json()["error"]["message"]
+
+
+def test_experts_answer_alike_whole_and_streamed(http: httpx.Client) -> None:
+    body = {
+        "model": "experts",
+        "messages": [{"role": "user", "content": "Tell me about the red circle."}],
+        "max_tokens": 12,
+        "temperature": 0,
+    }
+    whole = http.post("/v1/chat/completions", json=body)
+    assert whole.status_code == 200, whole.text
+    text = whole.json()["choices"][0]["message"]["content"]
+    again = http.post("/v1/chat/completions", json=body).json()
+    assert text and again["choices"][0]["message"]["content"] == text
+    with http.stream("POST", "/v1/chat/completions", json={**body, "stream": True}) as stream:
+        lines = [line for line in stream.iter_lines() if line.startswith("data: ")]
+    assert lines[-1] == "data: [DONE]" and len(lines) > 2
+    vectors = http.post("/v1/embeddings", json={"model": "experts", "input": ["a", "b"]}).json()
+    assert len(vectors["data"]) == 2
