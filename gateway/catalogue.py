@@ -20,6 +20,7 @@ SUPPORTED = {
     "qwen3_moe": "Qwen3-MoE",
     "qwen3_vl_moe": "Qwen3-VL-MoE",
     "moonshine": "Moonshine",
+    "moonshine_streaming": "Moonshine-Streaming",
     "nemotron3_diarization": "Nemotron-3-Diarization",
 }
 

@@ -23,7 +23,9 @@ from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.models.qwen3_aligner import Qwen3AlignerModel
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.moonshine.decoder import MoonshineDecoder
 from lookhear.engine.moonshine.model import MoonshineModel
+from lookhear.engine.moonshine.streaming import FRAME, StreamingMoonshineModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.cache import PagedBatch
 from lookhear.engine.qwen3_asr.alignment import aligned_words, alignment_prompt
@@ -44,6 +46,12 @@ _DECODERS: dict[str, Callable[[Path], Qwen3Model]] = {
     "Qwen3VLForConditionalGeneration": lambda folder: Qwen3VLModel.from_folder(folder).decoder,
     "Qwen3MoeForCausalLM": lambda folder: Qwen3Model.from_folder(folder),
     "Qwen3VLMoeForConditionalGeneration": lambda folder: Qwen3VLModel.from_folder(folder).decoder,
+}
+_MOONSHINES: dict[str, Callable[[Path], MoonshineDecoder]] = {
+    "MoonshineForConditionalGeneration": lambda folder: MoonshineModel.from_folder(folder),
+    "MoonshineStreamingForConditionalGeneration": (
+        lambda folder: StreamingMoonshineModel.from_folder(folder)
+    ),
 }
 
 
@@ -81,8 +89,8 @@ def compare(folder: Path, architecture: str, samples: NDArray[np.float32]) -> Pa
     if architecture in _READERS:
         raise NotCompared("it has no head that writes")
     with torch.inference_mode():
-        if architecture == "MoonshineForConditionalGeneration":
-            return _moonshine(folder, known, samples)
+        if architecture in _MOONSHINES:
+            return _moonshine(folder, known, _MOONSHINES[architecture], samples)
         if architecture not in _DECODERS:
             return _whisper(folder, known, samples)
         return _decoder(folder, known, _DECODERS[architecture])
@@ -211,30 +219,40 @@ def _our_logits(
     return model.logits(hidden[0])
 
 
-def _moonshine(folder: Path, kind: Any, samples: NDArray[np.float32]) -> Parity:
-    heard = torch.from_numpy(samples[: SECONDS * SAMPLE_RATE])
+def _moonshine(
+    folder: Path, kind: Any, load: Callable[[Path], MoonshineDecoder], samples: NDArray[np.float32]
+) -> Parity:
+    # Whole frames: transformers hears a streaming one's last part as silence.
+    count = min(len(samples), SECONDS * SAMPLE_RATE) // FRAME * FRAME
+    heard = torch.from_numpy(samples[:count])
     generated, theirs = _their_moonshine_writes(folder, kind, heard)
-    return _parity(theirs, _our_moonshine_logits(folder, heard, generated), generated)
+    return _parity(theirs, _our_moonshine_logits(load(folder), heard, generated), generated)
 
 
 def _their_moonshine_writes(folder: Path, kind: Any, heard: Tensor) -> tuple[list[int], Tensor]:
     """What it wrote, and thought of every token. It is gone from memory then."""
     model = kind.from_pretrained(folder, dtype=torch.float32).eval()
-    encoded = model.model.encoder(heard[None])
+    ones = torch.ones(1, len(heard), dtype=torch.int64)  # without it, a streaming one sees all
+    outputs = model.model.encoder(heard[None], attention_mask=ones)
+    encoded = outputs.last_hidden_state.clone()
 
     def step(tokens: list[int]) -> Tensor:
+        outputs.last_hidden_state = encoded.clone()  # a streaming one's decoder writes on it
         logits: Tensor = model(
-            encoder_outputs=encoded, decoder_input_ids=torch.tensor([tokens]), use_cache=False
+            encoder_outputs=outputs, decoder_input_ids=torch.tensor([tokens]), use_cache=False
         ).logits[0]
         return logits
 
     config = model.config
+    start = config.decoder_start_token_id
+    start = config.bos_token_id if start is None else start
     end = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
-    return _generate(step, [config.decoder_start_token_id], end)
+    return _generate(step, [start], end)
 
 
-def _our_moonshine_logits(folder: Path, heard: Tensor, generated: Sequence[int]) -> Tensor:
-    model = MoonshineModel.from_folder(folder)
+def _our_moonshine_logits(
+    model: MoonshineDecoder, heard: Tensor, generated: Sequence[int]
+) -> Tensor:
     encoded = model.encode(heard)
     own, cross = model.new_self_cache(1), model.new_cross_cache(1, len(encoded))
     row, slot = own.allocate(), cross.allocate()

@@ -20,6 +20,7 @@ MODULES = (
     "qwen3_vl_moe",
     "qwen3_aligner",
     "moonshine",
+    "moonshine_streaming",
     "nemotron3_diarisation",
 )
 

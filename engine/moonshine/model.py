@@ -1,8 +1,4 @@
-"""Moonshine (Jeffries et al., 2024): an encoder over raw samples, as long as the audio is, and a
-decoder that attends to it.
-
-Nothing is remembered between calls: caches, rows, slots and lengths are arguments.
-"""
+"""Moonshine (Jeffries et al., 2024): an encoder over raw samples, as long as the audio is."""
 
 from __future__ import annotations
 
@@ -13,32 +9,36 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lookhear.engine.checkpoints.loader import CheckpointReader, Loading, read_json
-from lookhear.engine.models.caches import CrossCache, SelfCache
-from lookhear.engine.moonshine.weights import STEM, MoonshineDims, MoonshineWeights, read_weights
-from lookhear.kernels import (
-    attention,
-    cross_attention_cached,
-    linear,
-    rope,
-    rope_angles,
-    self_attention_cached,
-    swiglu,
+from lookhear.engine.checkpoints.loader import (
+    CheckpointReader,
+    Loading,
+    read_json,
+    whole_number,
 )
+from lookhear.engine.moonshine.decoder import MoonshineDecoder
+from lookhear.engine.moonshine.weights import (
+    STEM,
+    DecoderWeights,
+    EncoderWeights,
+    MoonshineDims,
+    MoonshineSource,
+    read_decoder,
+    read_encoder,
+    tied_copy,
+)
+from lookhear.kernels import attention, linear
 
 SHORTEST = 1600  # samples: fewer have no position, and a tenth of a second no word
 
 
-class MoonshineModel:
-    """The weights of one checkpoint and the passes over them: encode, project, decode."""
+class MoonshineModel(MoonshineDecoder):
+    """All weights of one checkpoint."""
 
-    def __init__(self, dims: MoonshineDims, weights: MoonshineWeights) -> None:
-        self.dims = dims
-        self.weights = weights
-        self.dtype = weights.tokens.dtype
-        self.device = weights.tokens.device
-        self.num_parameters = weights.num_parameters
-        self._frequencies = dims.frequencies().to(self.device)
+    def __init__(
+        self, dims: MoonshineDims, encoder: EncoderWeights, decoder: DecoderWeights
+    ) -> None:
+        super().__init__(dims, decoder)
+        self._encoder = encoder
 
     @classmethod
     def from_folder(
@@ -47,31 +47,29 @@ class MoonshineModel:
         """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`. half:
         the decoder's matrices are in float16, on a CPU; see `kernels.linear`."""
         path = folder / "config.json"
-        dims = MoonshineDims.from_config(read_json(path), path)
+        config = read_json(path)
+        dims = MoonshineDims.from_config(config, path)
+        layers = whole_number(config, path, "encoder_num_hidden_layers")
+        reader = CheckpointReader(folder, **loading)
         with torch.inference_mode():
-            return cls(dims, read_weights(CheckpointReader(folder, **loading), dims, half=half))
+            source = MoonshineSource(reader, dims)
+            encoder = read_encoder(source, layers)
+            decoder = read_decoder(MoonshineSource(reader, dims, half=half), source.num_parameters)
+        reader.finish(ignore=tied_copy(dims))
+        return cls(dims, encoder, decoder)
 
-    def new_self_cache(self, rows: int) -> SelfCache:
-        """A decoder cache of this model's shape."""
-        dims = self.dims
-        return SelfCache(
-            dims.decoder_layers, rows, dims.heads, dims.context, dims.head_dim, self.dtype,
-            self.device,
-        )  # fmt: skip
-
-    def new_cross_cache(self, slots: int, positions: int) -> CrossCache:
-        """Slots for audio of so many positions at most."""
-        dims = self.dims
-        return CrossCache(
-            slots, dims.decoder_layers, dims.heads, positions, dims.head_dim, self.dtype,
-            self.device,
-        )  # fmt: skip
+    def num_positions(self, num_samples: int) -> int:
+        """See `MoonshineDecoder`."""
+        length = max(num_samples, SHORTEST)
+        for kernel, stride in STEM:
+            length = (length - kernel) // stride + 1
+        return length
 
     @torch.inference_mode()
     def encode(self, samples: Tensor) -> Tensor:
         """samples: [n] float32 at 16 kHz on the model's device, one recording: its loudness is
         measured over all of it, so nothing stands beside it. Returns [positions, width]."""
-        weights = self.weights
+        weights = self._encoder
         if len(samples) < SHORTEST:
             samples = F.pad(samples, (0, SHORTEST - len(samples)))
         x = samples[None, None]
@@ -84,8 +82,8 @@ class MoonshineModel:
                 x = F.group_norm(x.tanh_(), 1, norm.weight, norm.bias, norm.eps)
         x = x[0].t().to(self.dtype).contiguous()
         angles = self._angles(torch.arange(len(x), device=self.device))
-        layers = weights.encoder_layers
-        nexts = [*(layer.attention.norm for layer in layers[1:]), weights.encoder_norm]
+        layers = weights.layers
+        nexts = [*(layer.attention.norm for layer in layers[1:]), weights.norm]
         normed = layers[0].attention.norm(x)
         for layer, next_norm in zip(layers, nexts, strict=True):
             q, k, v = self._heads(linear(normed, layer.attention.qkv), *angles)
@@ -93,79 +91,3 @@ class MoonshineModel:
             normed = layer.ffn.norm.add_(linear(y.flatten(1), layer.attention.out), x)
             normed = next_norm.add_(layer.ffn(normed), x)
         return normed
-
-    @torch.inference_mode()
-    def project_cross(self, encoded: Tensor) -> list[Tensor]:
-        """encoded: [positions, width]. Keys and values of each decoder layer, as
-        `CrossCache.write` takes them: [1, 2, heads, positions, head_dim]."""
-        dims, projected = self.dims, []
-        for layer in self.weights.decoder_layers:
-            both = linear(encoded, layer.cross.keys_values)
-            both = both.view(1, len(encoded), 2, dims.heads, dims.head_dim)
-            projected.append(both.permute(0, 2, 3, 1, 4))
-        return projected
-
-    @torch.inference_mode()
-    def decode(
-        self,
-        tokens: Tensor,
-        rows: Tensor,
-        row_lengths: Tensor,
-        query_lengths: Tensor,
-        slots: Tensor,
-        self_cache: SelfCache,
-        cross_cache: CrossCache,
-    ) -> Tensor:
-        """One step: reads new tokens of several rows, each continuing its own cached text.
-
-        tokens: [batch, queries] int64, of which query_lengths[b] are real. rows: [batch] of
-        self_cache, holding row_lengths[b] tokens so far; slots: [batch] of cross_cache. Padded
-        queries write nothing, and their output means nothing. Returns hidden [batch, queries,
-        width].
-        """
-        dims, weights = self.dims, self.weights
-        batch, queries = tokens.shape
-        places = row_lengths[:, None] + torch.arange(queries, device=self.device)
-        angles = self._angles(places.flatten())
-        audio_lengths = cross_cache.lengths[slots]
-        x = weights.tokens[tokens.flatten()]
-        layers = weights.decoder_layers
-        nexts = [*(layer.attention.norm for layer in layers[1:]), weights.decoder_norm]
-        normed = layers[0].attention.norm(x)
-        for index, (layer, next_norm) in enumerate(zip(layers, nexts, strict=True)):
-            heads = self._heads(linear(normed, layer.attention.qkv), *angles)
-            q, k, v = (part.view(batch, queries, *part.shape[1:]) for part in heads)
-            own = self_cache.data[index]
-            y = self_attention_cached(q, k, v, own, rows, row_lengths, query_lengths)
-            out = linear(y.reshape(len(x), -1), layer.attention.out)
-            normed = layer.cross.norm.add_(out, x)
-
-            q = linear(normed, layer.cross.query).view(batch, queries, dims.heads, -1)
-            y = cross_attention_cached(q, cross_cache.data[index], slots, audio_lengths)
-            normed = layer.ffn.norm.add_(linear(y.reshape(len(x), -1), layer.cross.out), x)
-            change = linear(swiglu(linear(normed, layer.ffn.up)), layer.ffn.down)
-            normed = next_norm.add_(change, x)
-        return normed.view(batch, queries, -1)
-
-    @torch.inference_mode()
-    def logits(self, hidden: Tensor) -> Tensor:
-        """hidden: [n, width] of the queries whose next token is wanted. [n, vocab] float32."""
-        return linear(hidden, self.weights.head).float()
-
-    def _angles(self, places: Tensor) -> tuple[Tensor, Tensor]:
-        return rope_angles(places, self._frequencies, self.dtype)
-
-    def _heads(self, qkv: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """qkv: [tokens, 3 * width]. Queries and keys turned, values: [tokens, heads, head_dim]."""
-        heads = self.dims.heads
-        parts = qkv.view(len(qkv), 3 * heads, -1)
-        turned = rope(parts[:, : 2 * heads], cos, sin)
-        return turned[:, :heads], turned[:, heads:], parts[:, 2 * heads :]
-
-
-def num_positions(num_samples: int) -> int:
-    """Of the encoder, for so many samples."""
-    length = max(num_samples, SHORTEST)
-    for kernel, stride in STEM:
-        length = (length - kernel) // stride + 1
-    return length

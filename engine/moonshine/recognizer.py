@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from lookhear.engine.core.request import Cost, Result
 from lookhear.engine.messages import TranscribeFile, TranscriptionSettings
-from lookhear.engine.moonshine.model import num_positions
+from lookhear.engine.moonshine.decoder import MoonshineDecoder
 from lookhear.engine.moonshine.request import MoonshineRequest
 from lookhear.engine.speech.file import Section
 from lookhear.engine.speech.live_config import LiveConfig
@@ -26,7 +26,12 @@ class MoonshineRecognizer:
     joins_with_space = False
     max_carried = 0
 
-    def __init__(self, tokenizer: PieceTokenizer, temperature: float = 0.0) -> None:
+    def __init__(
+        self, tokenizer: PieceTokenizer, temperature: float = 0.0, reach: int | None = None
+    ) -> None:
+        """reach: samples of what was heard before that are encoded again when there are more; None:
+        all of them."""
+        self._reach = reach
         self.token_bytes = tokenizer.token_bytes
         self.decode_bytes = tokenizer.decode_bytes
         self._temperature = temperature
@@ -39,8 +44,9 @@ class MoonshineRecognizer:
         num_before: int = 0,
         num_heard: int = 0,
     ) -> Cost:
-        """All of it is encoded."""
-        return Cost(num_samples)
+        """What is encoded of it."""
+        known = 0 if self._reach is None else max(0, num_heard - self._reach)
+        return Cost(max(0, num_samples - known))
 
     def request(self, stretch: Stretch) -> MoonshineRequest:
         """The whole segment, committed tokens forced, the last hypothesis as draft."""
@@ -53,6 +59,7 @@ class MoonshineRecognizer:
             max_new_tokens=max_answer(len(stretch.samples)),
             temperature=self._temperature,
             at_least=stretch.at_least,
+            beginning=stretch.beginning,
         )
 
     def hypothesis(self, result: Result, stretch: Stretch) -> Hypothesis:
@@ -63,19 +70,36 @@ class MoonshineRecognizer:
 class MoonshineFile(SentenceFile):
     """See `SentenceFile`."""
 
+    def __init__(
+        self,
+        model: MoonshineDecoder,
+        message: TranscribeFile,
+        recognizer: MoonshineRecognizer,
+        cap: int,
+        section: Section | None = None,
+    ) -> None:
+        super().__init__(message, recognizer, cap, section)
+        self._model = model
+
     def _size(self, request: MoonshineRequest) -> tuple[int, int]:
-        return num_positions(len(request.samples)), 1 + len(request.prefix)
+        return self._model.num_positions(len(request.samples)), 1 + len(request.prefix)
 
 
-def moonshine_transcriber(tokenizer: PieceTokenizer, live: LiveConfig, cap: int) -> Transcriber:
-    """Of one language, which nobody has to tell. cap: longest piece of a file, samples."""
+def moonshine_transcriber(
+    model: MoonshineDecoder,
+    tokenizer: PieceTokenizer,
+    live: LiveConfig,
+    cap: int,
+    reach: int | None = None,
+) -> Transcriber:
+    """Of one language, which nobody has to tell. cap: longest piece of a file, samples. reach: see
+    `MoonshineRecognizer`."""
 
     def recognizer(settings: TranscriptionSettings) -> MoonshineRecognizer:
-        return MoonshineRecognizer(tokenizer)
+        return MoonshineRecognizer(tokenizer, reach=reach)
 
     def start_file(message: TranscribeFile, section: Section | None = None) -> MoonshineFile:
-        return MoonshineFile(
-            message, MoonshineRecognizer(tokenizer, message.temperature), cap, section
-        )
+        asked = MoonshineRecognizer(tokenizer, message.temperature)
+        return MoonshineFile(model, message, asked, cap, section)
 
     return Transcriber(live, [], recognizer, start_file, takes_context=False)

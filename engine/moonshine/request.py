@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lookhear.engine.core.request import (
     UNREAD,
+    Beginning,
     Demand,
     GeneratedTokens,
     Phase,
@@ -23,7 +24,8 @@ from lookhear.engine.core.request import (
 @dataclass(frozen=True, slots=True)
 class MoonshineRequest:
     """What to encode and what to decode. samples: mono float32 at 16 kHz. at_least: tokens behind
-    the prefix that there are, as is known: before, the text is not over."""
+    the prefix that there are, as is known: before, the text is not over. beginning: of the samples;
+    those of requests that have the same one begin alike."""
 
     key: str
     priority: Priority
@@ -33,6 +35,7 @@ class MoonshineRequest:
     max_new_tokens: int = 224
     temperature: float = 0.0
     at_least: int = 0
+    beginning: Beginning | None = None
 
 
 @dataclass(slots=True)

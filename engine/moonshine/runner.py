@@ -10,16 +10,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from lookhear import kernels
-from lookhear.engine.core.request import UNREAD, Phase, Priority
+from lookhear.engine.core.request import UNREAD, Beginning, Phase, Priority
 from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated, warm_up
 from lookhear.engine.device.staging import Readback, to_device
-from lookhear.engine.moonshine.model import MoonshineModel, num_positions
+from lookhear.engine.moonshine.decoder import MoonshineDecoder
 from lookhear.engine.moonshine.request import MoonshineRequest, MoonshineSequence
 
 Group = Sequence[MoonshineSequence]
@@ -41,13 +42,15 @@ class MoonshineRunner:
 
     free_tokens = 0  # rows are fixed: nothing is reserved by length
 
-    def __init__(self, model: MoonshineModel, max_rows: int, longest: int) -> None:
+    def __init__(self, model: MoonshineDecoder, max_rows: int, longest: int) -> None:
         self._model = model
         self._max_rows = max_rows
         self._self_cache = model.new_self_cache(max_rows)
-        self._cross_cache = model.new_cross_cache(max_rows, num_positions(longest))
+        self._cross_cache = model.new_cross_cache(max_rows, model.num_positions(longest))
         # The token that each row sampled last, for steps that are launched before it is read.
         self._last = torch.zeros(max_rows + 1, dtype=torch.int64, device=model.device)
+        # Of segments that somebody still speaks.
+        self._settled: WeakKeyDictionary[Beginning, Tensor] = WeakKeyDictionary()
         self._num_passes = 0
 
     def capture(self, progress: Callable[[float], None]) -> None:
@@ -67,7 +70,7 @@ class MoonshineRunner:
         assert row is not None and slot is not None, "the scheduler admitted more than fits"
         dims = self._model.dims
         return MoonshineSequence(
-            request, dims.start, dims.end_tokens, dims.context, row=row, slot=slot
+            request, dims.start, dims.end_tokens, self._model.context, row=row, slot=slot
         )
 
     @torch.inference_mode()
@@ -93,7 +96,11 @@ class MoonshineRunner:
     def _encode(self, group: Group) -> None:
         (sequence,) = group
         samples = to_device(sequence.request.samples, torch.float32, self._model.device)
-        encoded = self._model.encode(samples)
+        beginning = sequence.request.beginning
+        settled = None if beginning is None else self._settled.get(beginning)
+        encoded, known = self._model.encode_more(samples, settled)
+        if beginning is not None and known is not None:
+            self._settled[beginning] = known
         projected = self._model.project_cross(encoded)
         self._cross_cache.write([sequence.slot], projected, [len(encoded)])
         sequence.is_encoded = True

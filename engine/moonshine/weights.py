@@ -32,11 +32,11 @@ STEM = ((127, 64), (7, 3), (3, 2))
 
 @dataclass(frozen=True, slots=True)
 class MoonshineDims:
-    """The numbers of config.json that fix every shape. rotary: dims of a head that are turned."""
+    """The numbers of config.json that fix every shape of a decoder, and of an encoder but for its
+    depth. rotary: dims of a head that are turned."""
 
     width: int
     ffn: int
-    encoder_layers: int
     decoder_layers: int
     heads: int
     rotary: int
@@ -54,13 +54,18 @@ class MoonshineDims:
         return self.width // self.heads
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], source: Path) -> MoonshineDims:
-        """Reads a parsed config.json; `source` is named in errors."""
+    def from_config(
+        cls, config: Mapping[str, Any], source: Path, *, turned: float = 0.9, tied: bool = True
+    ) -> MoonshineDims:
+        """Reads a parsed config.json; `source` is named in errors. turned, tied: what holds where
+        it says nothing of the part of a head that is turned, and of the head."""
 
         def number(key: str) -> int:
-            return whole_number(config, source, key)
+            return whole_number(config, source, key, key.removeprefix("decoder_"))
 
-        for key, act in (("encoder_hidden_act", "gelu"), ("decoder_hidden_act", "silu")):
+        for key, act in (
+            ("encoder_hidden_act", "gelu"), ("decoder_hidden_act", "silu"), ("hidden_act", "silu"),
+        ):  # fmt: skip
             if config.get(key, act) != act:
                 raise CheckpointError.of(source, key, repr(act), config[key])
         width, heads = number("hidden_size"), number("decoder_num_attention_heads")
@@ -69,28 +74,32 @@ class MoonshineDims:
             "encoder_num_attention_heads",
             "encoder_num_key_value_heads",
             "decoder_num_key_value_heads",
+            "num_key_value_heads",
         ):
             if (found := config.get(key) or heads) != heads:
                 raise CheckpointError.of(source, key, f"as many as of the decoder ({heads})", found)
         if width % (2 * heads):
             raise CheckpointError.of(source, "hidden_size", f"a multiple of {2 * heads}", width)
+        if (found := config.get("head_dim") or width // heads) != width // heads:
+            raise CheckpointError.of(source, "head_dim", f"{width // heads}", found)
         rope = {**config, **(config.get("rope_parameters") or config.get("rope_scaling") or {})}
         if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
             raise CheckpointError.of(source, "rope_type", "'default'", kind)
-        rotary = int(width // heads * float(rope.get("partial_rotary_factor", 0.9)))
+        rotary = int(width // heads * float(rope.get("partial_rotary_factor", turned)))
         if rotary % 2 or rotary < 2:
             raise CheckpointError.of(source, "partial_rotary_factor", "an even part", rotary)
         named = config.get("eos_token_id")
         ends = named if isinstance(named, list) else [named]
         if not ends or not all(isinstance(token, int) for token in ends):
             raise CheckpointError.of(source, "eos_token_id", "token ids", named)
-        start = config.get("decoder_start_token_id", config.get("bos_token_id"))
+        start = config.get("decoder_start_token_id")
+        if start is None:
+            start = config.get("bos_token_id")
         if type(start) is not int:
             raise CheckpointError.of(source, "decoder_start_token_id", "a token id", start)
         return cls(
             width=width,
             ffn=number("intermediate_size"),
-            encoder_layers=number("encoder_num_hidden_layers"),
             decoder_layers=number("decoder_num_hidden_layers"),
             heads=heads,
             rotary=rotary,
@@ -100,7 +109,7 @@ class MoonshineDims:
             start=start,
             end_tokens=frozenset(int(token) for token in ends if token is not None),
             attention_bias=bool(config.get("attention_bias", False)),
-            tied_head=bool(config.get("tie_word_embeddings", True)),
+            tied_head=bool(config.get("tie_word_embeddings", tied)),
         )
 
     def frequencies(self) -> Tensor:
@@ -136,67 +145,78 @@ class DecoderLayer:
 
 
 @dataclass(frozen=True, slots=True)
-class MoonshineWeights:
-    """convs: (weight, bias or None) of `STEM`, float32 as the group norm between them."""
+class DecoderWeights:
+    """tokens: [vocab, width]. num_parameters: of the whole checkpoint."""
 
-    convs: list[tuple[Tensor, Tensor | None]]
-    group_norm: Norm
-    encoder_layers: list[EncoderLayer]
-    encoder_norm: Norm
-    tokens: Tensor  # [vocab, width]
+    tokens: Tensor
     decoder_layers: list[DecoderLayer]
     decoder_norm: Norm
     head: LinearWeights
     num_parameters: int
 
 
-def read_weights(
-    reader: CheckpointReader, dims: MoonshineDims, *, half: bool = False
-) -> MoonshineWeights:
-    """Takes all tensors and finishes the reader. half: see `pack_linear`, of the decoder."""
-    encoder, decoder = _Source(reader, dims), _Source(reader, dims, half=half)
-    width = dims.width
+@dataclass(frozen=True, slots=True)
+class EncoderWeights:
+    """convs: (weight, bias or None) of `STEM`, float32 as the group norm between them."""
+
+    convs: list[tuple[Tensor, Tensor | None]]
+    group_norm: Norm
+    layers: list[EncoderLayer]
+    norm: Norm
+
+
+def read_encoder(source: MoonshineSource, layers: int) -> EncoderWeights:
+    """Takes the encoder's tensors."""
+    width = source.dims.width
     convs: list[tuple[Tensor, Tensor | None]] = []
     for index, (inside, out) in enumerate(((1, width), (width, 2 * width), (2 * width, width))):
         name = f"model.encoder.conv{index + 1}"
-        weight = encoder.take(f"{name}.weight", out, inside, STEM[index][0]).float()
-        bias = encoder.take(f"{name}.bias", out).float() if index else None
+        weight = source.take(f"{name}.weight", out, inside, STEM[index][0]).float()
+        bias = source.take(f"{name}.bias", out).float() if index else None
         convs.append((weight, bias))
-    group = Norm.read(encoder, "model.encoder.groupnorm", width)
-    group_norm = Norm(group.weight.float(), group.bias.float())
-    tokens = decoder.take("model.decoder.embed_tokens.weight", dims.vocab, width)
-    head = tokens if dims.tied_head else decoder.take("proj_out.weight", dims.vocab, width)
-    weights = MoonshineWeights(
+    group = Norm.read(source, "model.encoder.groupnorm", width)
+    return EncoderWeights(
         convs=convs,
-        group_norm=group_norm,
-        encoder_layers=[
-            encoder.encoder_layer(f"model.encoder.layers.{i}") for i in range(dims.encoder_layers)
-        ],
-        encoder_norm=encoder.norm("model.encoder.layer_norm"),
-        tokens=tokens,
-        decoder_layers=[
-            decoder.decoder_layer(f"model.decoder.layers.{i}") for i in range(dims.decoder_layers)
-        ],
-        decoder_norm=decoder.norm("model.decoder.norm"),
-        head=pack_linear(head, half=half),
-        num_parameters=encoder.num_parameters + decoder.num_parameters,
+        group_norm=Norm(group.weight.float(), group.bias.float()),
+        layers=[source.encoder_layer(f"model.encoder.layers.{i}") for i in range(layers)],
+        norm=source.norm("model.encoder.layer_norm"),
     )
-    reader.finish(ignore=("proj_out.weight",) if dims.tied_head else ())
-    return weights
 
 
-class _Source(WeightSource):
+def read_decoder(source: MoonshineSource, num_others: int) -> DecoderWeights:
+    """Takes the decoder's tensors. num_others: parameters of the rest."""
+    dims = source.dims
+    tokens = source.take("model.decoder.embed_tokens.weight", dims.vocab, dims.width)
+    head = tokens
+    if not dims.tied_head:
+        head = source.take("proj_out.weight", dims.vocab, dims.width)
+    names = (f"model.decoder.layers.{i}" for i in range(dims.decoder_layers))
+    return DecoderWeights(
+        tokens=tokens,
+        decoder_layers=[source.decoder_layer(name) for name in names],
+        decoder_norm=source.norm("model.decoder.norm"),
+        head=source.packed((head, None), pack=None),
+        num_parameters=source.num_parameters + num_others,
+    )
+
+
+def tied_copy(dims: MoonshineDims) -> tuple[str, ...]:
+    """Names that may be in a checkpoint though nobody needs them."""
+    return ("proj_out.weight",) if dims.tied_head else ()
+
+
+class MoonshineSource(WeightSource):
     """Hugging Face's tensor names, put together into our layers."""
 
     def __init__(
         self, reader: CheckpointReader, dims: MoonshineDims, *, half: bool = False
     ) -> None:
         super().__init__(reader, half=half)
-        self._dims = dims
+        self.dims = dims
 
     def norm(self, name: str) -> Norm:
         """Without a bias."""
-        weight = self.take(f"{name}.weight", self._dims.width)
+        weight = self.take(f"{name}.weight", self.dims.width)
         return Norm(weight, torch.zeros_like(weight))
 
     def encoder_layer(self, name: str) -> EncoderLayer:
@@ -210,8 +230,8 @@ class _Source(WeightSource):
         keys_values = self._projection(other, "k"), self._projection(other, "v")
         cross = CrossAttention(
             norm=self.norm(f"{name}.post_attention_layernorm"),
-            query=self._packed(self._projection(other, "q")),
-            keys_values=self._packed(*keys_values),
+            query=self.packed(self._projection(other, "q")),
+            keys_values=self.packed(*keys_values),
             out=self._output(other),
         )
         norm = self.norm(f"{name}.final_layernorm")
@@ -223,14 +243,14 @@ class _Source(WeightSource):
         qk = (self._projection(name, part, is_turned=True) for part in "qk")
         return SelfAttention(
             norm=self.norm(f"{layer}.input_layernorm"),
-            qkv=self._packed(*qk, self._projection(name, "v")),
+            qkv=self.packed(*qk, self._projection(name, "v")),
             out=self._output(name),
         )
 
     def _projection(
         self, name: str, part: str, *, is_turned: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        dims = self._dims
+        dims = self.dims
         weight = self.take(f"{name}.{part}_proj.weight", dims.width, dims.width)
         bias = None
         if dims.attention_bias:
@@ -244,22 +264,26 @@ class _Source(WeightSource):
 
         return turned(weight), None if bias is None else turned(bias)
 
-    def _packed(self, *parts: tuple[Tensor, Tensor | None]) -> LinearWeights:
+    def packed(
+        self, *parts: tuple[Tensor, Tensor | None], pack: bool | None = True
+    ) -> LinearWeights:
+        """Products over the same input as one: (weight, bias or None) of each. pack: see
+        `pack_linear`."""
         biases = [bias for _, bias in parts if bias is not None]
         weight = torch.cat([weight for weight, _ in parts])
         added = torch.cat(biases) if biases else None
-        return pack_linear(weight, added, pack=True, half=self._half)
+        return pack_linear(weight, added, pack=pack, half=self._half)
 
     def _output(self, name: str) -> LinearWeights:
-        width = self._dims.width
-        return self._packed((self.take(f"{name}.o_proj.weight", width, width), None))
+        width = self.dims.width
+        return self.packed((self.take(f"{name}.o_proj.weight", width, width), None))
 
     def _ffn(self, name: str, norm: Norm, *, is_gated: bool) -> FeedForward:
-        width, ffn = self._dims.width, self._dims.ffn
+        width, ffn = self.dims.width, self.dims.ffn
         outs = 2 * ffn if is_gated else ffn
         weight = self.take(f"{name}.fc1.weight", outs, width)
         bias = self.take(f"{name}.fc1.bias", outs)
         if is_gated:  # the checkpoint has the gate's half last
             weight, bias = weight.roll(ffn, 0), bias.roll(ffn, 0)
         down = self.take(f"{name}.fc2.weight", width, ffn), self.take(f"{name}.fc2.bias", width)
-        return FeedForward(norm, self._packed((weight, bias)), self._packed(down))
+        return FeedForward(norm, self.packed((weight, bias)), self.packed(down))

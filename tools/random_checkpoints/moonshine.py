@@ -41,6 +41,38 @@ def build_random_moonshine(folder: Path, *, seed: int = 0, **config: Any) -> Any
     return model
 
 
+STREAMING: dict[str, Any] = {
+    "vocab_size": 300,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 700,
+    "decoder_start_token_id": 1,
+}
+LISTENING: dict[str, Any] = {
+    "hidden_size": 40,
+    "intermediate_size": 56,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "sliding_windows": [[5, 3], [6, 0], [4, 2]],
+}
+
+
+def build_random_streaming_moonshine(
+    folder: Path, *, seed: int = 0, encoder: dict[str, Any] | None = None, **config: Any
+) -> Any:
+    """The same of a streaming Moonshine. encoder, config: differences from LISTENING, STREAMING."""
+    from transformers import MoonshineStreamingConfig, MoonshineStreamingForConditionalGeneration
+
+    write_moonshine_tokenizer(folder)
+    values: Any = {**STREAMING, "encoder_config": {**LISTENING, **(encoder or {})}, **config}
+    model = MoonshineStreamingForConditionalGeneration(MoonshineStreamingConfig(**values))
+    return save_model(model, folder, seed)
+
+
 def write_moonshine_tokenizer(folder: Path) -> None:
     """tokenizer.json as Moonshine has it: pieces with a mark for the space in front of words, bytes
     for all else; ids 0 to 2 are special, 3 to 258 bytes."""

@@ -161,6 +161,8 @@ def save_model(model: Any, folder: Path, seed: int) -> Any:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             values = torch.randn(weight.shape, generator=generator)
+            if weight.dim() == 0:
+                continue
             if name.endswith("bias"):
                 weight.copy_(values * 0.1)
             elif weight.dim() == 1:  # norms

@@ -16,7 +16,10 @@ from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess
 from lookhear.live.events import TextDelta, TurnCompleted, TurnFailed
 from tests.end_to_end.conftest import SERVE, Talk
-from tools.random_checkpoints.moonshine import build_random_moonshine
+from tools.random_checkpoints.moonshine import (
+    build_random_moonshine,
+    build_random_streaming_moonshine,
+)
 from tools.random_checkpoints.pooling import build_reranker
 from tools.random_checkpoints.qwen3 import EXPERTS
 
@@ -25,8 +28,10 @@ from tools.random_checkpoints.qwen3 import EXPERTS
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder: Path = tmp_path_factory.mktemp("families")
     build_random_moonshine(folder / "moonshine", seed=2, max_position_embeddings=300)
+    build_random_streaming_moonshine(folder / "streaming", seed=7)
     build_reranker(folder / "experts", seed=3, **EXPERTS)
     arguments = ["--model", f"moonshine={folder / 'moonshine'}"]
+    arguments += ["--model", f"streaming={folder / 'streaming'}"]
     arguments += ["--model", f"experts={folder / 'experts'}", *SERVE]
     with ServerProcess(arguments=arguments, start_seconds=180.0) as process:
         yield process
@@ -51,9 +56,12 @@ def test_both_are_listed(http: httpx.Client) -> None:
     assert {"chat", "embed", "score"} <= set(told["experts"]["abilities"])
 
 
-async def test_speech_is_heard_live(server: ServerProcess, talks: dict[str, Talk]) -> None:
+@pytest.mark.parametrize("model", ["moonshine", "streaming"])
+async def test_speech_is_heard_live(
+    server: ServerProcess, talks: dict[str, Talk], model: str
+) -> None:
     client = AsyncClient(server.address.base_url)
-    stream = client.transcribe(talks["en"].samples, rate=24_000, pace=4.0, model="moonshine")
+    stream = client.transcribe(talks["en"].samples, rate=24_000, pace=4.0, model=model)
     events = [event async for event in stream]
     turns = [event for event in events if isinstance(event, TurnCompleted)]
     assert turns and any(turn.text for turn in turns)
@@ -62,9 +70,10 @@ async def test_speech_is_heard_live(server: ServerProcess, talks: dict[str, Talk
     assert said == "".join(turn.text for turn in turns)
 
 
-def test_a_file_is_heard(http: httpx.Client, talks: dict[str, Talk]) -> None:
+@pytest.mark.parametrize("model", ["moonshine", "streaming"])
+def test_a_file_is_heard(http: httpx.Client, talks: dict[str, Talk], model: str) -> None:
     files = recording(talks["en"].samples, 24_000)
-    data = {"model": "moonshine", "response_format": "verbose_json"}
+    data = {"model": model, "response_format": "verbose_json"}
     answer = http.post("/v1/audio/transcriptions", files=files, data=data)
     assert answer.status_code == 200, answer.text
     told = answer.json()

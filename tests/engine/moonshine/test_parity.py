@@ -14,16 +14,13 @@ from torch import Tensor
 
 from lookhear.engine.check.parity import compare
 from lookhear.engine.checkpoints.loader import CheckpointError
-from lookhear.engine.core.request import Phase, Priority, Result, StopReason, is_looping
-from lookhear.engine.core.runner import Finish
-from lookhear.engine.moonshine.model import SHORTEST, MoonshineModel, num_positions
-from lookhear.engine.moonshine.request import MoonshineRequest, MoonshineSequence
+from lookhear.engine.core.request import StopReason, is_looping
+from lookhear.engine.moonshine.model import SHORTEST, MoonshineModel
 from lookhear.engine.moonshine.runner import MoonshineRunner
+from tests.engine.moonshine.driving import NEW, asked, close, run, sound
 from tools.random_checkpoints.moonshine import MOONSHINE, build_random_moonshine
 
-TOLERANCE = 1e-4
 VOCAB = MOONSHINE["vocab_size"]
-NEW = 12
 LENGTHS = (1600, 5000, 16_000, 40_321)
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -87,20 +84,11 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return Pair(MoonshineModel.from_folder(folder), theirs)
 
 
-def sound(seed: int, count: int) -> Tensor:
-    return torch.randn(count, generator=torch.Generator().manual_seed(seed)) * 0.1
-
-
-def close(ours: Tensor, theirs: Tensor) -> None:
-    assert ours.shape == theirs.shape
-    assert (ours - theirs).abs().max().item() <= TOLERANCE
-
-
 @pytest.mark.parametrize("count", LENGTHS)
 def test_encoder(pair: Pair, count: int) -> None:
     samples = sound(0, count)
     ours = pair.ours.encode(samples)
-    assert len(ours) == num_positions(count)
+    assert len(ours) == pair.ours.num_positions(count)
     close(ours, pair.encoded(samples))
 
 
@@ -108,7 +96,11 @@ def test_what_is_too_short_is_padded(pair: Pair) -> None:
     samples = sound(1, 300)
     padded = torch.nn.functional.pad(samples, (0, SHORTEST - 300))
     close(pair.ours.encode(samples), pair.encoded(padded))
-    assert num_positions(300) == num_positions(SHORTEST) == len(pair.ours.encode(samples))
+    assert (
+        pair.ours.num_positions(300)
+        == pair.ours.num_positions(SHORTEST)
+        == len(pair.ours.encode(samples))
+    )
 
 
 @pytest.mark.parametrize("cut", [1, 7, 20])
@@ -121,7 +113,7 @@ def test_logits_whole_and_in_pieces(pair: Pair, cut: int) -> None:
         for n in (20, 5, 1, 11)
     ]
     own = model.new_self_cache(4)
-    cross = model.new_cross_cache(4, num_positions(max(LENGTHS)))
+    cross = model.new_cross_cache(4, model.num_positions(max(LENGTHS)))
     own.data.fill_(torch.nan)
     cross.data.fill_(torch.nan)
     rows = [own.allocate() or 0 for _ in audio]
@@ -150,33 +142,6 @@ def test_logits_whole_and_in_pieces(pair: Pair, cut: int) -> None:
 
 
 # --- through the runner --------------------------------------------------------------------------
-
-
-def asked(key: str, samples: Tensor, **changes: Any) -> MoonshineRequest:
-    values: dict[str, Any] = {"max_new_tokens": NEW, **changes}
-    return MoonshineRequest(key, Priority.LIVE, samples.numpy(), **values)
-
-
-def run(runner: MoonshineRunner, *requests: MoonshineRequest, ahead: bool = False) -> list[Result]:
-    """All side by side, each coming a step after the one before it. ahead: steps are launched
-    before the last one was read."""
-    waiting, running, done = list(requests), list[MoonshineSequence](), list[MoonshineSequence]()
-    finishes: list[Finish] = []
-    while waiting or running or finishes:
-        if waiting:
-            running.append(runner.place(waiting.pop(0)))
-        demands = {sequence.key: sequence.demand() for sequence in running}
-        work = [(s, 1) for s in running if not demands[s.key].waiting]
-        if work:
-            finishes.append(runner.launch(work))
-        if not ahead or len(finishes) > 1 or not work:
-            assert finishes.pop(0)() == []
-        done += [s for s in running if s.phase is Phase.DONE]
-        running = [s for s in running if s.phase is not Phase.DONE]
-    for sequence in done:
-        runner.release(sequence)
-    runner.check(0)
-    return sorted((s.result() for s in done), key=lambda result: result.key)
 
 
 def test_greedy_tokens_batched_and_alone(pair: Pair) -> None:
@@ -255,7 +220,10 @@ def test_other_precisions_stay_close(tmp_path: Path) -> None:
         ({"rope_parameters": {"rope_type": "yarn"}}, "rope_type: expected 'default'"),
         ({"rope_parameters": {"partial_rotary_factor": 0.4}}, "partial_rotary_factor: expected"),
         ({"eos_token_id": "x"}, "eos_token_id: expected token ids"),
-        ({"decoder_start_token_id": None}, "decoder_start_token_id: expected a token id"),
+        (
+            {"decoder_start_token_id": None, "bos_token_id": None},
+            "decoder_start_token_id: expected a token id",
+        ),
         ({"hidden_size": 34}, "hidden_size: expected a multiple of 8"),
         ({"vocab_size": 301}, "embed_tokens.weight: expected shape"),
     ],
