@@ -139,8 +139,9 @@ class RandomWeights(CheckpointReader):
     def __contains__(self, name: str) -> bool:
         return True
 
-    def take(self, name: str, *shape: int) -> Tensor:
-        """A random weight of this shape; biases are 0, norms 1."""
+    def take_either(self, name: str, *shapes: tuple[int, ...]) -> Tensor:
+        """A random weight of the first of these shapes; biases are 0, norms 1."""
+        shape = shapes[0]
         weight = torch.empty(shape, dtype=self._dtype, device=self._device)
         if len(shape) > 1:
             return weight.normal_(0.0, 0.02)
