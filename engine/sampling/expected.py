@@ -20,16 +20,14 @@ BytesOf = Callable[[int], bytes]
 class Strength:
     """How readily words are heard. behind: nats by which a word's first token may be less likely
     than the likeliest. sure: probability of the model's own token from which on no word is tried in
-    its place. gain: nats in favour of a word, for each of its tokens; doubt: against it; live:
-    more of that where text is told as it is heard, and not taken back. most: of words tried in one
-    text, the likeliest. stray: tokens that the model may write behind a word until its
-    text is the one without the word again."""
+    its place. gain: nats in favour of a word that was not said before, for each of its tokens;
+    doubt: against any. most: of words tried in one text, the likeliest. stray: tokens that the
+    model may write behind a word until its text is the one without the word again."""
 
     behind: float = 7.0
     sure: float = 0.95
     gain: float = 3.0
     doubt: float = 3.5
-    live: float = 4.0
     most: int = 24
     stray: int = 8
 

@@ -3,8 +3,8 @@
 Each candidate takes the place of what the model wrote. The model says how likely it finds the word
 there, token by token, and writes on behind it. What it finds less likely, over all of the text from
 there on, is what the word costs; with a few nats for each of its tokens, in whose favour no reading
-has spoken, that has to come out at a gain. So not only does a word have to sound right: speech that
-it does not cover, or that it covers twice, costs what stands behind it.
+has spoken (unless it was said before), that has to come out at a gain. So not only does a word have
+to sound right: speech that it does not cover, or that it covers twice, costs what stands behind it.
 
 What keeps it honest besides: a word is followed by no letter, it stands for about as many letters
 as it has, and a few tokens behind it the text is again the one without it. Of words that want the
@@ -45,8 +45,7 @@ class _Heard(NamedTuple):
 class Trials:
     """Of one text, one candidate after the other. before: tokens in front of it, which stay. ends:
     tokens that end a text. room: most tokens of the text.
-    is_open: speech may go on behind it, in the midst of a word. is_live: what is told is not taken
-    back.
+    is_open: speech may go on behind it, in the midst of a word.
 
     Who decodes feeds `context` and `guess`, tells of each guessed token and of the one behind them,
     and goes on until it `is_over`.
@@ -61,10 +60,9 @@ class Trials:
         room: int,
         *,
         is_open: bool = False,
-        is_live: bool = False,
     ) -> None:
-        self._doubt = words.strength.doubt + (words.strength.live if is_live else 0.0)
         self._words, self._text, self._ends, self._is_open = words, text, ends, is_open
+        self._before = tuple(before)
         said = (*before, *text.tokens)
         self._candidates = [
             Candidate(at - len(before), word)
@@ -84,6 +82,11 @@ class Trials:
         if not self.is_over:
             self._at, self._word = self._candidates.pop(0)
             self.guess = self._word
+            # What stands there already the model expects by itself, and would write it once more
+            # wherever a name is said: nothing more speaks for it.
+            said = (*self._before, *self._text.tokens[: self._at])
+            is_known = _contains(said, self._word)
+            self._favour = 0.0 if is_known else self._words.strength.gain * len(self._word)
 
     @property
     def is_forced(self) -> bool:
@@ -124,10 +127,10 @@ class Trials:
 
     def _gain(self) -> float:
         """Of what was written so far, over all that the text without it says from there on."""
-        strength = self._words.strength
         own = sum(here.own for here in self._text.told[self._at :])
-        favour = strength.gain * len(self._word) - self._doubt
-        return sum(here.own for here in self._told) - own + favour
+        return (
+            sum(here.own for here in self._told) - own + self._favour - self._words.strength.doubt
+        )
 
     def _rest(self) -> tuple[int, ...]:
         """What follows in the text behind the token that was written last, if it is there."""
@@ -166,3 +169,11 @@ class Trials:
             tokens[heard.start : heard.end] = heard.tokens
             sure[heard.start : heard.end] = heard.sure
         return tokens, sure
+
+
+def _contains(tokens: Sequence[int], word: Sequence[int]) -> bool:
+    """Whether the tokens of a word stand there, one behind the other."""
+    count = len(word)
+    return any(
+        tuple(tokens[at : at + count]) == tuple(word) for at in range(len(tokens) - count + 1)
+    )

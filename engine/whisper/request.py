@@ -345,10 +345,8 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
             self._num_asked = len(self.context) - len(generated.tokens)
             room = self.context_limit - self._num_asked
             prefix, end_tokens = self.request.prefix, generated.end_tokens
-            is_open, is_live = self.request.is_open, self.request.priority is Priority.LIVE
-            self.trials = Trials(
-                expected, written, prefix, end_tokens, room, is_open=is_open, is_live=is_live
-            )
+            is_open = self.request.is_open
+            self.trials = Trials(expected, written, prefix, end_tokens, room, is_open=is_open)
             self._go_on_trial(self.trials)
         elif generated.stop:
             self._complete()

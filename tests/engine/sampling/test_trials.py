@@ -41,12 +41,12 @@ class Model:
         return max(range(END + 1), key=lambda token: (self.nats(before, token), token == END))
 
 
-def heard(text: str, model: Model, *names: str, is_open: bool = False) -> str:
-    """The text when all trials are over."""
+def heard(text: str, model: Model, *names: str, is_open: bool = False, said: str = "") -> str:
+    """The text when all trials are over. said: what stands in front of it."""
     words = ExpectedWords(names, lambda w: list(tokens(w)) or [END], _piece, STRENGTH)
     own = (*tokens(text), END)
     told = [model.told(own[:at], token, words.firsts) for at, token in enumerate(own)]
-    trials = Trials(words, WrittenText(own, tuple(told)), (), {END}, 40, is_open=is_open)
+    trials = Trials(words, WrittenText(own, tuple(told)), tokens(said), {END}, 40, is_open=is_open)
     while not trials.is_over:
         chosen, context = [], list(trials.context)
         is_forced, guess = trials.is_forced, trials.guess
@@ -113,3 +113,14 @@ def test_where_speech_goes_on_the_last_word_stays() -> None:
     assert heard("I met an owner", model, "Anna", is_open=True) == "I met an owner"
     model = Model({"I met an owner to": -7.0, "I met Anna to": -7.0})
     assert heard("I met an owner to", model, "Anna", is_open=True) == "I met Anna to"
+
+
+def test_a_word_that_was_said_before_is_expected_by_the_model_alone() -> None:
+    """Once it stands there, the model finds it likely wherever a name may be."""
+    texts = {"I met an owner to day": -7.0, "I met Anna to day": -9.0}
+    model = Model(texts)
+    own = "I met an owner to day"
+    assert heard(own, model, "Anna", said="I met Owen") == "I met Anna to day"
+    assert heard(own, model, "Anna", said="I met Anna to day") == own
+    likely = Model({**texts, "I met Anna to day": -5.0})  # by more than what speaks against it
+    assert heard(own, likely, "Anna", said="I met Anna to day") == "I met Anna to day"

@@ -30,7 +30,7 @@ from lookhear.engine.whisper.request import Purpose, WhisperRequest, WhisperSequ
 DATA = Path(__file__).parents[2] / "data"
 END = 9
 WORDS = {"Abc": [1, 2, 3], "Ad": [1, 4], "E": [5], "Fgh": [6, 7, 8]}
-STRENGTH = Strength(behind=4.0, sure=1.0, gain=3.0, doubt=1.0, live=0.0)
+STRENGTH = Strength(behind=4.0, sure=1.0, gain=3.0, doubt=1.0)
 # Every token begins with a space, so a word is over whatever follows it.
 EXPECTED = ExpectedWords(
     [*WORDS],
