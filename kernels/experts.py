@@ -53,7 +53,8 @@ def pack_experts(
 
 
 def _packed(pair: tuple[Tensor, Tensor], half: bool) -> tuple[LinearWeights, LinearWeights]:
-    gate_up, down = (pack_linear(matrix, pack=True, half=half) for matrix in pair)
+    # In one layout: an expert has few rows, and of small ones there would be a second copy.
+    gate_up, down = (pack_linear(matrix, half=half) for matrix in pair)
     return gate_up, down
 
 

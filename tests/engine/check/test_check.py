@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from tests.engine.checkpoints.ctranslate2_folders import write
 from tools.random_checkpoints.diarisation import build_random_diariser
 from tools.random_checkpoints.moonshine import build_random_moonshine
 from tools.random_checkpoints.pooling import build_embedder, build_reranker
-from tools.random_checkpoints.qwen3 import build_served_qwen3_asr
+from tools.random_checkpoints.qwen3 import EXPERTS, build_served_qwen3_asr
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 from tools.random_checkpoints.whisper import build_random_whisper
 
@@ -94,7 +95,16 @@ def test_every_format_is_compared(whisper: Path, tmp_path: Path, form: str) -> N
     assert found.agrees and found.same == found.tokens > 0
 
 
-@pytest.mark.parametrize("build", [build_served_qwen3_asr, build_served_qwen3_vl])
+@pytest.mark.parametrize(
+    "build",
+    [
+        build_served_qwen3_asr,
+        build_served_qwen3_vl,
+        partial(build_served_qwen3_vl, text=EXPERTS),
+        partial(build_reranker, **EXPERTS),
+    ],
+    ids=["asr", "vl", "vl of experts", "experts"],
+)
 def test_decoders_are_compared_by_text(tmp_path: Path, build: Callable[[Path], object]) -> None:
     folder = tmp_path / "model"
     build(folder)
