@@ -55,6 +55,9 @@ class LiveConfig:
     # New audio during which a word must have had the same letters to be said for good, whatever
     # signs stood before it; 0: they matter for ever.
     letters: int = SAMPLE_RATE * 3 // 2
+    # Share of the looks within that audio, the newest among them, that must have had them. Who
+    # writes "ha sido" and "hacido" by turns for so long knows no more about it later.
+    letters_share: float = 0.6
     held_words: int = 1  # words at the edge of the audio that wait all the same
     # Audio of a segment after which, where nobody told the language, a turn that has others before
     # it is heard by itself again, for its language alone.

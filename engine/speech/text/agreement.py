@@ -8,6 +8,7 @@ begin with alike is stable. Only whole words count.
 from __future__ import annotations
 
 import codecs
+import math
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -156,25 +157,35 @@ def agreed_letters(
     *,
     unspaced: bool = False,
     limit: int,
+    share: float = 1.0,
 ) -> int:
-    """Number of leading tokens of new that are whole words of the same letters in all older.
+    """Number of leading tokens of new that are whole words of the same letters in all older, or in
+    such a share of new and older.
 
     A model that cannot make up its mind about a comma goes on so for seconds, while everything
     behind it is clear. limit: no more tokens than this. Signs at the end are kept back.
     """
     letters = Letters.of(new, token_bytes, unspaced)
     olds = [Letters.of(old, token_bytes, unspaced) for old in older]
-    alike = min((letters.num_alike(old) for old in olds), default=0)
+    needed = math.ceil(share * (len(olds) + 1)) - 1  # beside new
+    if needed < 1:
+        return 0
+    alike = [letters.num_alike(old) for old in olds]
+    reach = sorted(alike)[-needed]  # so many letters enough of them begin with
     n = limit
     while n > 0:
         end = letters.ends[n]
         if (
-            end <= alike
+            end <= reach
             and is_boundary(new, n, token_bytes, unspaced)
             and not is_punctuation(token_bytes(new[n - 1]))
-            and all(end in old.word_ends for old in olds)
         ):
-            break
+            having = sum(
+                end <= count and end in old.word_ends
+                for old, count in zip(olds, alike, strict=True)
+            )
+            if having >= needed:
+                break
         n -= 1
     return n
 

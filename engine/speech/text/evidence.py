@@ -116,7 +116,8 @@ def num_sure(
             older = looks.since(end - evidence.samples)
             sure = max(sure, _num_agreed(new, older, token_bytes, limit))
     if config.letters and most > sure:
-        sure = max(sure, _num_alike(new, looks.since(end - config.letters), token_bytes, most))
+        older = looks.since(end - config.letters)
+        sure = max(sure, _num_alike(new, older, token_bytes, most, config.letters_share))
     return sure
 
 
@@ -134,7 +135,9 @@ def num_least(
     return int(voiced - told > long)
 
 
-def _num_alike(new: Hypothesis, older: Sequence[Look], token_bytes: TokenBytes, limit: int) -> int:
+def _num_alike(
+    new: Hypothesis, older: Sequence[Look], token_bytes: TokenBytes, limit: int, share: float
+) -> int:
     # Of the oldest look there is mostly nothing left that was not committed.
     if not older or not older[0].tokens or any(look.language != new.language for look in older):
         return 0
@@ -144,6 +147,7 @@ def _num_alike(new: Hypothesis, older: Sequence[Look], token_bytes: TokenBytes, 
         token_bytes,
         unspaced=new.language in UNSPACED_LANGUAGES,
         limit=limit,
+        share=share,
     )
 
 

@@ -55,6 +55,23 @@ def test_same_letters_are_at_least_what_is_the_same(
     assert agreed_letters(older, new, piece, unspaced=unspaced, limit=n) == n
 
 
+@given(st.lists(tokens, min_size=1, max_size=5), tokens, st.booleans())
+def test_a_share_of_the_looks_begins_with_what_it_agrees_on(
+    older: list[list[int]], new: list[int], unspaced: bool
+) -> None:
+    def agreed_by(share: float) -> int:
+        return agreed_letters(older, new, piece, unspaced=unspaced, limit=len(new), share=share)
+
+    def letters(ids: list[int]) -> str:
+        return Letters.of(ids, piece).text
+
+    counts = [agreed_by(share) for share in (0.6, 0.8, 1.0)]
+    assert counts == sorted(counts, reverse=True), "the more have to agree, the less is agreed on"
+    said = letters(new[: counts[0]])
+    having = 1 + sum(letters(old).startswith(said) for old in older)
+    assert not said or having >= 0.6 * (len(older) + 1)
+
+
 def test_letters_are_counted_by_whole_words() -> None:
     old, new = ids(" on", ",", " six", "ty"), ids(" on", ".", " six")
     assert agreed_letters([old], new, piece, limit=3) == 1

@@ -111,6 +111,14 @@ def test_other_letters_are_waited_for() -> None:
     assert sure(*[one, other] * 3, one) == 1
 
 
+def test_what_most_looks_heard_is_not_waited_for_longer_than_that() -> None:
+    one, other = heard(" in", " order", " to"), heard(" in", " work", " to")
+    looks = [one, other, one, one, other, one]
+    assert sure(*looks) == 1  # not for long enough
+    assert sure(*looks, one) == 2  # five of seven
+    assert sure(*looks, other) == 1  # what few heard waits, also if it is the last
+
+
 def test_looks_that_hear_no_more_while_somebody_speaks_on_are_asked_for_more() -> None:
     def least(looks: Looks, draft: Hypothesis, voiced: int, told: int = 0) -> int:
         return num_least(looks, draft, piece, told=told, voiced=voiced, long=30)
