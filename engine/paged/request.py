@@ -45,6 +45,7 @@ from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.digests import DIGEST_BYTES, MediaSpan, block_digests
 from lookhear.engine.paged.mrope import Grid, PromptPositions
 from lookhear.engine.paged.sound import Sound, new_digest
+from lookhear.engine.sampling.expected import ExpectedWords
 from lookhear.engine.sampling.grammar import GrammarMatcher, JsonGrammar
 from lookhear.engine.sampling.params import GREEDY, SamplingParams
 
@@ -93,6 +94,17 @@ class Pooled(Enum):
     ALL = 2  # then nothing of the prompt is taken from the cache: that has keys and values only
 
 
+class Expectation(NamedTuple):
+    """Words that an answer is expected to hold. before: its text in front of the answer, which the
+    prompt ends with. header_end: the token behind which the text of the answer begins; None: it
+    does at once. is_open: speech may go on behind it, in the midst of a word."""
+
+    words: ExpectedWords
+    before: tuple[int, ...] = ()
+    header_end: int | None = None
+    is_open: bool = False
+
+
 class PagedRequest(NamedTuple):
     """What to read and what to decode. Immutable; see the module docstring for the layout.
 
@@ -102,7 +114,8 @@ class PagedRequest(NamedTuple):
     it too, besides those of sampling. grammar: what the answer keeps to; then there is no
     draft of its beginning. is_to_end: it is ended before max_new_tokens are used up, where its
     grammar can. pooled: what is wanted if it is no answer; max_new_tokens are 0 then.
-    adapter: what changes the model for it; None: nothing does.
+    adapter: what changes the model for it; None: nothing does. expectation: words that are heard
+    more readily; of such a request no block is shared that trials of its answer may write to.
     """
 
     key: str
@@ -120,6 +133,7 @@ class PagedRequest(NamedTuple):
     is_to_end: bool = False
     pooled: Pooled = Pooled.NONE
     adapter: Adapter | None = None
+    expectation: Expectation | None = None
 
     @property
     def version(self) -> str:
@@ -129,7 +143,9 @@ class PagedRequest(NamedTuple):
     @property
     def lasting_tokens(self) -> float:
         """How many of its tokens, and then of its answer's, somebody may ask for again."""
-        return next((start for start, medium in self.media if not medium.is_final), math.inf)
+        lasting = next((start for start, medium in self.media if not medium.is_final), math.inf)
+        # The prompt's last token is read again with each word that is tried.
+        return lasting if self.expectation is None else min(lasting, len(self.tokens) - 1)
 
     @property
     def reserved_tokens(self) -> int:

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from itertools import islice
 
 import numpy as np
 import torch
@@ -26,14 +25,16 @@ from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Graphs
 from lookhear.engine.device.staging import Readback
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool
+from lookhear.engine.paged.choosing import PagedPass, Share, sampling_rows, telling
 from lookhear.engine.paged.digests import MediaSpan, OwnersDigests, block_digests
 from lookhear.engine.paged.drafter import Drafter
+from lookhear.engine.paged.expecting import ExpectingSequence
 from lookhear.engine.paged.media import MediaEmbeddings, MediaEncoder, PagedModel
 from lookhear.engine.paged.passes import PagedPasses
 from lookhear.engine.paged.request import PagedRequest, PagedSequence, Pooled
 from lookhear.engine.paged.rows import Rows
 from lookhear.engine.paged.warm_up import paged_requests, warm_up_mask
-from lookhear.engine.sampling.sampler import PLAIN, Choice, Sampler, SamplingRow
+from lookhear.engine.sampling.sampler import Sampler, SamplingRow
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +133,8 @@ class PagedRunner:
             raise RequestError("out_of_memory", f"no room for {size} tokens; try again later")
         row = self.rows.allocate()
         cached = len(found) * BLOCK_TOKENS
-        sequence = PagedSequence(
+        kind = PagedSequence if request.expectation is None else ExpectingSequence
+        sequence = kind(
             request,
             self._end_tokens,
             row,
@@ -248,7 +250,7 @@ class PagedRunner:
         logits = self.passes.run(work, wanted, self._media.held, pooled)
         rows: list[SamplingRow] = []
         for (sequence, count), number in zip(work, wanted, strict=True):
-            rows += _sampling_rows(sequence, count, number)
+            rows += sampling_rows(sequence, count, number)
         choice = self._sampler.launch(logits.values, rows, logits.greedy)
         self.passes.keep(choice.tokens)
         shares = []
@@ -258,9 +260,11 @@ class PagedRunner:
             if is_prompt:
                 self.num_read += known
             shares.append(Share(sequence, number, is_prompt, sequence.fed + known, states))
+        told = telling(shares, logits.values, choice.tokens)
+        for sequence, count in work:
             sequence.launch(count)
         found = None if logits.pooled is None else Readback(logits.pooled)
-        return PagedPass(shares, choice, found)
+        return PagedPass(shares, choice, found, told)
 
     @torch.inference_mode()
     def _finish(
@@ -278,12 +282,14 @@ class PagedRunner:
             sampled = done.choice.read()
             bad = set(sampled.bad)
             hidden = None if done.pooled is None else done.pooled.array()
+            told = iter(() if done.told is None else done.told.read())
             at = behind = 0
             for share in done.shares:
                 part = slice(at, at + share.wanted)
                 at += share.wanted
                 states = slice(behind, behind + share.pooled)
                 behind += share.pooled
+                mine = list(islice(told, share.wanted)) if share.is_told else []
                 sequence = share.sequence
                 if sequence.phase is Phase.DONE:
                     continue  # it ended while this step was on its way
@@ -302,7 +308,11 @@ class PagedRunner:
                     tops = None
                     if sampled.top is not None and sequence.request.sampling.logprobs:
                         tops = sampled.top[part]
-                    sequence.absorb(sampled.tokens[part], sampled.logprobs[part], tops)
+                    chosen = sampled.tokens[part], sampled.logprobs[part]
+                    if isinstance(sequence, ExpectingSequence):
+                        sequence.absorb_told(*chosen, mine)
+                    else:
+                        sequence.absorb(*chosen, tops)
                     if share.is_prompt:
                         self.num_found += sequence.num_cached
                     if share.wanted > 1:
@@ -356,45 +366,3 @@ class PagedRunner:
         assert self.rows.max_rows - self.rows.num_free == num_running
         if num_running == 0:
             assert not self._computing and not self._media.held and not self._waiting
-
-
-class Share(NamedTuple):
-    """One request's part of a launched pass. wanted: logits of it. is_prompt: whether the prompt
-    was being read. written: tokens, guesses apart, that are in the cache when the pass is done.
-    pooled: hidden states of it."""
-
-    sequence: PagedSequence
-    wanted: int
-    is_prompt: bool
-    written: int
-    pooled: int
-
-
-@dataclass(frozen=True, slots=True)
-class PagedPass:
-    """One launched decoder pass, and what was chosen behind it. pooled: hidden states that are
-    wanted, on their way to the host."""
-
-    shares: list[Share]
-    choice: Choice
-    pooled: Readback | None
-
-
-def _sampling_rows(sequence: PagedSequence, count: int, wanted: int) -> list[SamplingRow]:
-    """One per position that wants a successor; histories include the draft before it, and the place
-    in a grammar is the one behind it."""
-    if sequence.is_plain:
-        return [PLAIN] * wanted
-    request, answer, matcher = sequence.request, sequence.generated, sequence.matcher
-    params = request.sampling
-    said = len(answer.tokens) + sequence.unread
-    place = len(request.tokens) + said
-    draft = sequence.queries(count)[count - wanted + 1 :] if wanted > 1 else []
-    history = (*request.tokens, *answer.tokens) if params.penalises else ()
-    rows: list[SamplingRow] = []
-    for i in range(wanted):
-        if i and matcher is not None:
-            matcher = matcher.behind(draft[i - 1])
-        before = (*history, *draft[:i]) if params.penalises else ()
-        rows.append(SamplingRow(params, place + i, before, said + i, matcher))
-    return rows

@@ -22,7 +22,7 @@ from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import TranscriptionSettings
 from lookhear.engine.models.audio_encoder import AudioDims
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
-from lookhear.engine.paged.request import Medium, PagedRequest
+from lookhear.engine.paged.request import Expectation, Medium, PagedRequest
 from lookhear.engine.paged.sound import HOP
 from lookhear.engine.qwen3_asr.prompt import (
     ASR_TEXT,
@@ -41,6 +41,7 @@ from lookhear.engine.qwen3_asr.windows import (
     filled,
     num_final,
 )
+from lookhear.engine.sampling.expected import ExpectedWords
 from lookhear.engine.sampling.params import SamplingParams
 from lookhear.engine.speech.recognizer import Stretch, max_answer
 from lookhear.engine.speech.text.hypothesis import Hypothesis
@@ -90,6 +91,10 @@ class AsrRecognizer:
         self._adapter = None if config.adapters is None else config.adapters.of(settings.model)
         self._asr_text = config.tokenizer.token(ASR_TEXT)
         self._spell = config.tokenizer.token_bytes
+        words = tuple(filter(None, map(config.tokenizer.without_added, settings.keywords)))
+        self._expected: ExpectedWords | None = None
+        if words:
+            self._expected = ExpectedWords(words, config.tokenizer.encode, self.token_bytes)
         self._start: int | None = None  # of the segment that the features are of
         self._windows = config.new_windows()
         self._is_padded = False  # the features go beyond the samples: not for long
@@ -153,6 +158,11 @@ class AsrRecognizer:
         draft: tuple[int, ...] = ()
         if stretch.draft is not None:
             draft = (*(() if is_settled else header), *stretch.draft.tokens)
+        expected = self._expected
+        expectation = None
+        if expected is not None:
+            ends = None if self._is_forced or is_settled else self._asr_text
+            expectation = Expectation(expected, stretch.committed, ends, stretch.is_open)
         final = sum(medium.num_tokens for medium in media[: self._windows.num_closed])
         return PagedRequest(
             key=stretch.key,
@@ -164,6 +174,7 @@ class AsrRecognizer:
             sampling=self._sampling,
             final_tokens=prompt.audio_start + final,
             adapter=self._adapter,
+            expectation=expectation,
         )
 
     def _frame(self, language: str | None) -> PromptFrame:

@@ -38,7 +38,8 @@ from lookhear.engine.core.request import (
     StopReason,
 )
 from lookhear.engine.sampling.expected import ExpectedWords, Told
-from lookhear.engine.sampling.trials import Trials, WrittenText
+from lookhear.engine.sampling.expecting import Expecting, rejoined
+from lookhear.engine.sampling.trials import Trials
 
 
 class Settled(NamedTuple):
@@ -104,15 +105,15 @@ class LogitsRow:
     """One position whose logits are wanted. index: offset in the fed queries. num_said: text tokens
     before it, unread ones included (0: the first one after the forced prefix); history: these
     tokens and the prefix, if timestamps are wanted, for nothing else depends on them. forced: the
-    token there, whatever the model would say. looks: whether it matters how likely expected words
-    begin there. ends: whether the text may be over there."""
+    token there, whatever the model would say. firsts: tokens with which expected words may begin
+    there. ends: whether the text may be over there."""
 
     index: int
     purpose: Purpose
     history: tuple[int, ...] = ()
     num_said: int = 0
     forced: int | None = None
-    looks: bool = False
+    firsts: tuple[int, ...] = ()
     ends: bool = True
 
 
@@ -139,14 +140,14 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
     no_speech_prob: float = 0.0
     token_times: tuple[tuple[float, float], ...] | None = None
     num_earlier: int = 0  # tokens of its context that were there before the segment
-    told: list[Told] = field(default_factory=list)  # of each token, if words are expected
-    trials: Trials | None = None  # of the complete text
-    _cached: list[int] = field(default_factory=list)  # tokens that its row holds, for trials
+    expecting: Expecting | None = None
     _guess: tuple[int, ...] = ()  # of what follows, to be verified
     _num_asked: int = 0  # of its context, those in front of what is on trial
     num_guessed: int = 0  # tokens of guesses, by a smaller model
 
     def __post_init__(self) -> None:
+        if self.request.expected is not None:
+            self.expecting = Expecting(self.request.expected)
         self.generated = GeneratedTokens(
             end_tokens=self.request.end_tokens | {self.end_token},
             max_tokens=self.request.max_new_tokens,
@@ -218,6 +219,11 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         self._guess, self._depends, self.phase = (), False, Phase.PREFILL
 
     @property
+    def trials(self) -> Trials | None:
+        """Of the complete text, if words are expected."""
+        return None if self.expecting is None else self.expecting.trials
+
+    @property
     def _draft(self) -> tuple[int, ...]:
         if self.trials is not None:
             return self.trials.guess
@@ -252,14 +258,15 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         if self.phase is Phase.DETECT:
             return rows
         draft, said = self._draft, (*self.request.prefix, *self.generated.tokens)
-        is_stamped, looks = self.request.timestamps, self.request.expected is not None
-        if self.trials is not None:
-            return self._trial_rows(self.trials)
+        expecting, is_stamped = self.expecting, self.request.timestamps
+        if expecting is not None and expecting.trials is not None:
+            return self._trial_rows(expecting, expecting.trials)
+        firsts = () if expecting is None else expecting.firsts
         for i in range(len(draft) + 1):
             history = (*said, *draft[:i]) if is_stamped else ()
             num_said = len(self.generated.tokens) + i + self.unread
             index, ends = known - 1 + i, self._may_end(draft[:i])
-            rows.append(LogitsRow(index, Purpose.TOKEN, history, num_said, looks=looks, ends=ends))
+            rows.append(LogitsRow(index, Purpose.TOKEN, history, num_said, None, firsts, ends))
         return rows
 
     def _may_end(self, guess: Sequence[int]) -> bool:
@@ -270,9 +277,8 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         count = sum(token < self.end_token for token in written) + self.unread
         return count >= self.request.at_least
 
-    def _trial_rows(self, trials: Trials) -> list[LogitsRow]:
-        guess, said = trials.guess, trials.context
-        forced = guess if trials.is_forced else ()
+    def _trial_rows(self, expecting: Expecting, trials: Trials) -> list[LogitsRow]:
+        guess, said, forced = trials.guess, trials.context, expecting.forced
         return [
             LogitsRow(
                 self.num_known - 1 + i,
@@ -327,43 +333,37 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         """Take the tokens sampled at the rows of `Purpose.TOKEN`, in the step that was launched
         first of those not read: the draft while it agrees, then one more. told: of each, if words
         are expected."""
-        expected, generated = self.request.expected, self.generated
-        if expected is not None:
-            self._cached[:] = [*self.context[: self.fed], *self.queries()]
-        if self.trials is not None:
-            self._depends = False
-            generated.num_passes += 1
-            self.trials.take(sampled, told)
-            self._go_on_trial(self.trials)
-            return
+        expecting, generated = self.expecting, self.generated
+        if expecting is not None:
+            expecting.read([*self.context[: self.fed], *self.queries()])
+            if expecting.trials is not None:
+                self._depends = False
+                generated.num_passes += 1
+                expecting.trials.take(sampled, told)
+                self._go_on_trial(expecting, expecting.trials)
+                return
+        draft = self.request.draft
         taken = self._take(sampled, logprobs, self._draft)
-        self.phase = Phase.DECODE
-        ends = generated.stop is StopReason.END
-        self.told += told[: len(taken) + ends]
-        if expected is not None and ends:
-            written = WrittenText((*generated.tokens, sampled[len(taken)]), tuple(self.told))
+        self.phase, ends = Phase.DECODE, generated.stop is StopReason.END
+        if expecting is not None:
+            expecting.tell(told[: len(taken) + ends])
+        if expecting is not None and ends:
             self._num_asked = len(self.context) - len(generated.tokens)
-            room = self.context_limit - self._num_asked
-            prefix, end_tokens = self.request.prefix, generated.end_tokens
-            is_open = self.request.is_open
-            self.trials = Trials(expected, written, prefix, end_tokens, room, is_open=is_open)
-            self._go_on_trial(self.trials)
+            trials = expecting.begin(
+                (*generated.tokens, sampled[len(taken)]),
+                self.request.prefix,
+                generated.end_tokens,
+                self.context_limit - self._num_asked,
+                is_open=self.request.is_open,
+            )
+            self._go_on_trial(expecting, trials)
         elif generated.stop:
             self._complete()
-        elif expected is not None and self._rejoin():
-            self.phase = Phase.PREFILL
+        elif expecting is not None:
+            self._guess = rejoined(draft, generated.tokens)
+            self.phase = Phase.PREFILL if self._guess else Phase.DECODE
 
-    def _rejoin(self) -> bool:
-        """Behind a word that was heard last time, and is written again only when all is decoded,
-        the draft is most probably right again: so it is verified from there on."""
-        draft, said = self.request.draft, self.generated.tokens
-        self._guess = ()
-        for place in range(1, len(draft) - 1):
-            if list(draft[place - 1 : place + 1]) == said[-2:]:
-                self._guess = draft[place + 1 :]
-        return bool(self._guess)
-
-    def _go_on_trial(self, trials: Trials) -> None:
+    def _go_on_trial(self, expecting: Expecting, trials: Trials) -> None:
         generated, prompt = self.generated, self.context[: self._num_asked]
         if trials.is_over:
             generated.tokens[:], generated.logprobs[:] = trials.result()
@@ -371,12 +371,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
             self._complete()
             return
         self.context = [*prompt, *trials.context]
-        same = 0
-        for token, cached in zip(self.context[:-1], self._cached, strict=False):
-            if token != cached:
-                break
-            same += 1
-        self.fed, self.phase = same, Phase.PREFILL
+        self.fed, self.phase = expecting.num_cached(self.context), Phase.PREFILL
 
     def _complete(self) -> None:
         self.phase = Phase.ALIGN if self.request.align else Phase.DONE

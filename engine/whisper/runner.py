@@ -26,6 +26,7 @@ from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.staging import Readback, to_device
 from lookhear.engine.models.caches import KeptRow
 from lookhear.engine.sampling.expected import Told
+from lookhear.engine.sampling.telling import Telling, with_forced
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.alignment import ALIGNED_ROWS, WhisperAlignment
 from lookhear.engine.whisper.drafting import Drafter
@@ -161,8 +162,7 @@ class WhisperRunner:
         for sequence in group:
             sequence.launch()
         choice = Readback(torch.stack([tokens.double(), logprobs.double()]))
-        expected = None if told is None else Readback(told.double())
-        return WhisperPass(list(group), wanted, choice, starts, expected)
+        return WhisperPass(list(group), wanted, choice, starts, told)
 
     def _starts(self, wanted: Wanted, logits: WhisperLogits) -> Readback | None:
         """[starts, 1 + languages] log probabilities behind start tokens: of no speech among all
@@ -177,9 +177,9 @@ class WhisperRunner:
 
     def _chosen(
         self, group: Seq[WhisperSequence], wanted: Wanted, logits: WhisperLogits
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
+    ) -> tuple[Tensor, Tensor, Telling | None]:
         """Tokens [wanted] under the rules of their rows, and their log probabilities; and what is
-        told where words are expected: see `_told`."""
+        told where words are expected."""
         requests = [group[i].request for i, _ in wanted]
         drawn = [
             n
@@ -212,26 +212,8 @@ class WhisperRunner:
             logprobs.index_copy_(0, index, theirs[1])
         if not is_told:
             return tokens, logprobs, None
-        forced = [(n, row.forced) for n, (_, row) in enumerate(wanted) if row.forced is not None]
-        if forced:
-            index = to_device([n for n, _ in forced], torch.int64, device)
-            tokens.index_copy_(0, index, to_device([t for _, t in forced], torch.int64, device))
-        return tokens, logprobs, self._told(group, wanted, scores, tokens)
-
-    def _told(
-        self, group: Seq[WhisperSequence], wanted: Wanted, scores: Tensor, tokens: Tensor
-    ) -> Tensor:
-        """[wanted, 2 + most first tokens] log probabilities: of the token, of the likeliest, and of
-        the tokens with which words begin that are expected there."""
-        logs = scores.log_softmax(-1)
-        of_rows = [_firsts(group[i], row) for i, row in wanted]
-        most = max(map(len, of_rows))
-        padded = np.array(
-            [[*firsts, *[0] * (most - len(firsts))] for firsts in of_rows], np.int64
-        ).reshape(len(of_rows), most)
-        index = to_device(padded, torch.int64, self._model.device)
-        own = logs.gather(1, tokens[:, None])
-        return torch.cat([own, logs.amax(-1, keepdim=True), logs.gather(1, index)], dim=1)
+        tokens = with_forced(tokens, [row.forced for _, row in wanted])
+        return tokens, logprobs, Telling(scores, tokens, [row.firsts for _, row in wanted])
 
     @torch.inference_mode()
     def _finish(
@@ -255,7 +237,7 @@ class WhisperRunner:
         """Read what was chosen, and move the sequences on."""
         group, choice = done.group, done.choice.array()
         starts = iter(() if done.starts is None else done.starts.array())
-        expected = None if done.expected is None else done.expected.array().tolist()
+        expected = None if done.told is None else done.told.read()
         chosen: list[list[int]] = [[] for _ in group]
         scored: list[list[float]] = [[] for _ in group]
         told: list[list[Told]] = [[] for _ in group]
@@ -276,8 +258,7 @@ class WhisperRunner:
                 chosen[i].append(int(token))
                 scored[i].append(logprob)
                 if expected is not None:
-                    own, best, *firsts = expected[n]
-                    told[i].append(Told(own, best, firsts[: len(_firsts(group[i], row))]))
+                    told[i].append(expected[n])
         for i, sequence in enumerate(group):
             if i in bad or sequence.phase in (Phase.ALIGN, Phase.DONE):
                 continue
@@ -362,12 +343,6 @@ def _is_first(sequence: WhisperSequence, row: LogitsRow) -> bool:
     return row.num_said == 0 and not sequence.request.prefix
 
 
-def _firsts(sequence: WhisperSequence, row: LogitsRow) -> tuple[int, ...]:
-    """Tokens with which expected words may begin there."""
-    expected = sequence.request.expected
-    return expected.firsts if expected is not None and row.looks else ()
-
-
 def _silences(start_token: int, windows: Seq[int]) -> list[WhisperRequest]:
     """Silence of every window's length in samples, drawn with a temperature, words timed."""
     return [
@@ -383,10 +358,10 @@ def _silences(start_token: int, windows: Seq[int]) -> list[WhisperRequest]:
 class WhisperPass:
     """One launched decoder pass. wanted: (index into group, position) of each row of logits.
     choice: [2, rows] a token for each, and its log probability. starts: see
-    `WhisperRunner._starts`; expected: `WhisperRunner._told`."""
+    `WhisperRunner._starts`. told: where words are expected."""
 
     group: list[WhisperSequence]
     wanted: list[tuple[int, LogitsRow]]
     choice: Readback
     starts: Readback | None
-    expected: Readback | None
+    told: Telling | None

@@ -93,7 +93,7 @@ def run(
             best = max(range(END + 1), key=lambda token: own[token])
             token = best if row.forced is None else row.forced
             sampled.append(token)
-            firsts = [own[first] for first in EXPECTED.firsts] if row.looks else []
+            firsts = [own[first] for first in row.firsts]
             told.append(Told(own[token], own[best], firsts))
         if len(sampled) < len(wanted):
             sequence.absorb_start(0.0, {})
