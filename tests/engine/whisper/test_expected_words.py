@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-import pytest
-import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.config import EngineConfig
-from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import Phase, Priority
-from lookhear.engine.families.build import build_core
-from lookhear.engine.messages import (
-    SAMPLE_RATE,
-    FileTranscribed,
-    TranscribeFile,
-    TranscriptionSettings,
-)
-from lookhear.engine.sampling import expected as expected_words
 from lookhear.engine.sampling.expected import ExpectedWords, Strength, Told
 from lookhear.engine.whisper.request import Purpose, WhisperRequest, WhisperSequence
 
-DATA = Path(__file__).parents[2] / "data"
 END = 9
 WORDS = {"Abc": [1, 2, 3], "Ad": [1, 4], "E": [5], "Fgh": [6, 7, 8]}
 STRENGTH = Strength(behind=4.0, sure=1.0, gain=3.0, doubt=1.0)
@@ -153,53 +138,3 @@ def test_a_word_is_heard_that_the_model_alone_would_not_say() -> None:
     said = {seed: run(REQUEST, seed)[0].result().tokens for seed in range(40)}
     changed = [seed for seed in said if said[seed] != run(alone, seed)[0].result().tokens]
     assert 0 < len(changed) < len(said)
-
-
-# --- through the engine --------------------------------------------------------------------------
-
-
-def heard(core: EngineCore, recordings: dict[str, TranscribeFile]) -> dict[str, FileTranscribed]:
-    """All at once, to their ends."""
-    for message in recordings.values():
-        core.submit(message)
-    found: dict[str, FileTranscribed] = {}
-    for _ in range(2000):
-        for event in core.step():
-            assert isinstance(event, FileTranscribed), event
-            found[event.request] = event
-        if len(found) == len(recordings):
-            core.check()
-            return found
-    raise AssertionError("they never came to an end")
-
-
-def test_expected_words_are_heard_in_a_batch_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside recordings of which nothing is expected."""
-    # So that words are heard that nobody said.
-    eager = Strength(behind=math.inf, sure=1.0, gain=12.0, doubt=0.0, most=8)
-    monkeypatch.setattr(expected_words, "STRENGTH", eager)
-    core = build_core(EngineConfig(model="demo-whisper", threads=1), lambda stage, share: None).core
-    entries = json.loads((DATA / "manifest.json").read_text("utf-8"))
-    some = [e for e in entries if e["language"] == "en" and e["seen_voice"]][:5]
-    samples, rate = soundfile.read(DATA / some[0]["file"], dtype="float32")
-
-    def ask(number: int, keywords: tuple[str, ...]) -> TranscribeFile:
-        entry = some[number]
-        part = samples[int(entry["start_s"] * rate) : int(entry["end_s"] * rate)]
-        part = np.ascontiguousarray(part[:: rate // SAMPLE_RATE])
-        wanted = TranscriptionSettings(
-            model="demo-whisper", language="en", keywords=keywords, words=number % 2 == 0
-        )
-        return TranscribeFile(str(number), wanted, part, speech=[(0, len(part))])
-
-    names = ("The", "Sieben", "Quiet")
-    asked = {str(n): ask(n, names if n < 3 else ()) for n in range(len(some))}
-    together = heard(core, asked)
-    for number, message in asked.items():
-        alone = heard(core, {number: message})[number]
-        assert together[number].text == alone.text
-        times = [(word.word, word.start, word.end) for word in together[number].words]
-        assert times == [(word.word, word.start, word.end) for word in alone.words]
-    plain = heard(core, {str(n): ask(n, ()) for n in range(len(some))})
-    changed = [number for number in asked if together[number].text != plain[number].text]
-    assert changed and set(changed) <= {"0", "1", "2"}
