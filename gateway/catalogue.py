@@ -22,6 +22,7 @@ SUPPORTED = {
     "moonshine": "Moonshine",
     "moonshine_streaming": "Moonshine-Streaming",
     "nemotron3_diarization": "Nemotron-3-Diarization",
+    "nemotron_asr_streaming": "Nemotron-ASR",
 }
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from lookhear.engine.check.parity import NotCompared, Parity, compare, compare_aligner
 from lookhear.engine.check.speakers import compare_diariser, diarise
+from lookhear.engine.check.transducers import compare_transducer
 from lookhear.engine.check.trial import (
     CROWD,
     UPDATE_SECONDS,
@@ -35,7 +36,7 @@ from lookhear.engine.checkpoints.hub import resolve_checkpoint
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import AUTO_MODEL, ConfigError, EngineConfig
-from lookhear.engine.families import nemotron3_diarisation
+from lookhear.engine.families import nemotron3_diarisation, transducer
 from lookhear.engine.families.build import Built, build_core
 from lookhear.engine.messages import SAMPLE_RATE
 
@@ -119,6 +120,8 @@ def _check(options: argparse.Namespace, given: NDArray[np.float32] | None) -> in
     def beside() -> Parity:
         if tells_speakers:
             return compare_diariser(folder, samples)
+        if architecture in transducer.FAMILY.architectures:
+            return compare_transducer(folder, architecture, samples)
         return compare(folder, architecture, samples)
 
     found = [_compared("transformers", beside)]

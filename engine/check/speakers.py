@@ -16,9 +16,8 @@ from lookhear.engine.check.parity import NotCompared, Parity
 from lookhear.engine.check.trial import TrialFailed
 from lookhear.engine.checkpoints.loader import read_json
 from lookhear.engine.core.core import EngineCore
-from lookhear.engine.diarisation import frames
 from lookhear.engine.diarisation.speaker_cache import SpeakerCache, read_rules
-from lookhear.engine.families.nemotron3_diarisation import read_sound
+from lookhear.engine.families.parts.sound import read_sound
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     DiariseFile,
@@ -26,6 +25,7 @@ from lookhear.engine.messages import (
     FileFailed,
     SpeakerTurn,
 )
+from lookhear.engine.models import frames
 from lookhear.engine.models.nemotron3_diarisation import DiarisationModel
 
 

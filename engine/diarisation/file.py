@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lookhear.engine.core.request import Cost, Result
-from lookhear.engine.diarisation import frames
 from lookhear.engine.diarisation.request import ChunkRequest, WhoSpeaks
 from lookhear.engine.diarisation.speaker_cache import Chunking
 from lookhear.engine.diarisation.turns import SpeakerTurns
 from lookhear.engine.messages import DiariseFile, Event, FileDiarised, FileFailed
+from lookhear.engine.models import frames
 
 
 class FileDiarisation:

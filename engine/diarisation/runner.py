@@ -9,9 +9,9 @@ import torch
 from lookhear.engine.core.request import Phase
 from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated
 from lookhear.engine.device.staging import Readback, to_device
-from lookhear.engine.diarisation.frames import FrameFilters, log_mel_frames
 from lookhear.engine.diarisation.request import ChunkRequest, ChunkSequence
 from lookhear.engine.diarisation.speaker_cache import CacheRules, SpeakerCache
+from lookhear.engine.models.frames import FrameFilters, log_mel_frames
 from lookhear.engine.models.nemotron3_diarisation import DiarisationModel
 
 Work = Sequence[tuple[ChunkSequence, int]]

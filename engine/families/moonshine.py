@@ -10,7 +10,7 @@ from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import Family, Parts, chosen_dtype, half_decoder
-from lookhear.engine.families.speech import Caution, live_config, speech_parts
+from lookhear.engine.families.parts.speech import Caution, live_config, speech_parts
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.moonshine.decoder import MoonshineDecoder
 from lookhear.engine.moonshine.model import MoonshineModel

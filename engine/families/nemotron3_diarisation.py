@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.diarisation import frames
 from lookhear.engine.diarisation.desk import DiarisationDesk
 from lookhear.engine.diarisation.runner import DiarisationRunner
 from lookhear.engine.diarisation.speaker_cache import read_rules
 from lookhear.engine.families.family import Family, Parts, chosen_dtype
-from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.families.parts.sound import read_sound
+from lookhear.engine.models import frames
 from lookhear.engine.models.nemotron3_diarisation import DiarisationModel
-
-# What these models' own processors say, where a folder says nothing.
-SOUND: dict[str, Any] = {
-    "sampling_rate": SAMPLE_RATE,
-    "hop_length": frames.HOP,
-    "n_fft": frames.FFT_SIZE,
-    "win_length": frames.WINDOW,
-}
-EMPHASIS = 0.97
 
 
 def build(
@@ -49,29 +39,6 @@ def build(
         dtype=dtype,
         encoder_budget=longest,
     )
-
-
-def read_sound(folder: Path) -> tuple[float, torch.dtype]:
-    """How it hears: emphasis of high pitches, and the precision of its filters. Raises
-    `CheckpointError`."""
-    sound: dict[str, Any] = {}
-    for name in ("processor_config.json", "preprocessor_config.json"):
-        path = folder / name
-        found = read_json(path, required=False)
-        found = found.get("feature_extractor", found)
-        if isinstance(found, dict) and found:
-            sound = found
-            break
-    for key, expected in SOUND.items():
-        if (got := sound.get(key, expected)) != expected:
-            raise CheckpointError.of(path, key, str(expected), got)
-    emphasis = sound.get("preemphasis", EMPHASIS)
-    if isinstance(emphasis, bool) or not isinstance(emphasis, int | float):
-        raise CheckpointError.of(path, "preemphasis", "a number", emphasis)
-    rounding = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-    if (name := sound.get("mel_filters_dtype", "float32")) not in rounding:
-        raise CheckpointError.of(path, "mel_filters_dtype", " or ".join(rounding), name)
-    return float(emphasis), rounding[name]
 
 
 FAMILY = Family(

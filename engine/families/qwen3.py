@@ -8,8 +8,6 @@ from pathlib import Path
 from lookhear.engine.checkpoints.end_tokens import end_tokens
 from lookhear.engine.checkpoints.loader import read_json
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.adapting import adapters_of
-from lookhear.engine.families.chat import DRAFTED_BY, chat_parts
 from lookhear.engine.families.family import (
     Family,
     Parts,
@@ -17,7 +15,9 @@ from lookhear.engine.families.family import (
     chosen_dtype,
     half_decoder,
 )
-from lookhear.engine.families.pooling import judging_words
+from lookhear.engine.families.parts.adapting import adapters_of
+from lookhear.engine.families.parts.chat import DRAFTED_BY, chat_parts
+from lookhear.engine.families.parts.pooling import judging_words
 from lookhear.engine.models.qwen3 import Qwen3ChatModel, Qwen3Model
 
 

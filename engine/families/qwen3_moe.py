@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lookhear.engine.families import qwen3
-from lookhear.engine.families.chat import DRAFTED_BY
 from lookhear.engine.families.family import Family
+from lookhear.engine.families.parts.chat import DRAFTED_BY
 
 FAMILY = Family(
     name="Qwen3-MoE",

@@ -9,8 +9,6 @@ from lookhear.engine.chat.pictures import PictureEncoder
 from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.adapting import adapters_of
-from lookhear.engine.families.chat import DRAFTED_BY, chat_parts
 from lookhear.engine.families.family import (
     Family,
     Parts,
@@ -18,7 +16,9 @@ from lookhear.engine.families.family import (
     chosen_dtype,
     half_decoder,
 )
-from lookhear.engine.families.pooling import judging_words
+from lookhear.engine.families.parts.adapting import adapters_of
+from lookhear.engine.families.parts.chat import DRAFTED_BY, chat_parts
+from lookhear.engine.families.parts.pooling import judging_words
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.models.vision_graphs import VisionGraphs
 

@@ -21,6 +21,7 @@ MODULES = (
     "qwen3_aligner",
     "moonshine",
     "moonshine_streaming",
+    "transducer",
     "nemotron3_diarisation",
 )
 

@@ -12,7 +12,6 @@ import torch
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.adapting import adapters_of_one, with_adapters
 from lookhear.engine.families.family import (
     Family,
     Parts,
@@ -20,7 +19,8 @@ from lookhear.engine.families.family import (
     chosen_dtype,
     int8_weights,
 )
-from lookhear.engine.families.speech import Caution, live_config, speech_parts
+from lookhear.engine.families.parts.adapting import adapters_of_one, with_adapters
+from lookhear.engine.families.parts.speech import Caution, live_config, speech_parts
 from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
 from lookhear.engine.speech.earlier import EarlierRule
 from lookhear.engine.speech.file import Section

@@ -23,11 +23,11 @@ from lookhear.engine.messages import (
     TurnFailed,
 )
 from lookhear.engine.speech.earlier import EarlierSegment
-from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.sections import SIDE_BY_SIDE, LongFile, sections_of
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.speaker import Speaker
 from lookhear.engine.speech.transcriber import Transcriber, settings_error, too_long
+from lookhear.engine.speech.turn import Turn
 
 
 class SpeechDesk:
@@ -96,7 +96,7 @@ class SpeechDesk:
 
     def stats(self, core: EngineCore) -> dict[str, int]:
         """Turns that are open."""
-        return {"live_turns": core.count(LiveTurn)}
+        return {"live_turns": core.count(Turn)}
 
     def _start_turn(self, message: StartTurn, core: EngineCore) -> list[Event]:
         session, turn = message.session, message.turn
@@ -109,7 +109,7 @@ class SpeechDesk:
         is_one_more = speaker.head is None
         # Who was let in once goes on, however many are here.
         if message.resume is None and error is None:
-            if is_one_more and core.count(LiveTurn) >= self._max_live_turns:
+            if is_one_more and core.count(Turn) >= self._max_live_turns:
                 error = (
                     "too_many_turns",
                     f"this engine listens to {self._max_live_turns} speakers at once;"
@@ -148,7 +148,7 @@ class SpeechDesk:
         core.add(key, Priority.LIVE, live, session)
         return self._settled(key, live, core)
 
-    def _settled(self, key: str, live: LiveTurn, core: EngineCore) -> list[Event]:
+    def _settled(self, key: str, live: Turn, core: EngineCore) -> list[Event]:
         """What needs no request, once the turn's time has come."""
         if core.owner(key) is None:
             return []
@@ -181,7 +181,7 @@ class SpeechDesk:
         elif session in self._speakers:
             self._speakers[session].remove(key)
 
-    def _turn(self, session: str, key: str) -> LiveTurn | None:
+    def _turn(self, session: str, key: str) -> Turn | None:
         speaker = self._speakers.get(session)
         return None if speaker is None else speaker.turn(key)
 

@@ -48,17 +48,14 @@ from lookhear.engine.speech.text.evidence import Looks, num_heard, num_least, nu
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.pace import num_sayable
 from lookhear.engine.speech.text.sentences import without_signs
+from lookhear.engine.speech.turn import Turn
 from lookhear.engine.speech.turn_language import TurnLanguage
 from lookhear.engine.speech.turn_text import TurnText
 
 
-class LiveTurn:
-    """One turn of one session. See the module docstring; satisfies `Owner`.
-
-    num_samples: received so far. voiced_until: position up to which there is speech. segment_start:
-    position where the open segment begins. has_ended: whether no more audio may come. is_done:
-    whether the turn was completed, or has failed.
-    """
+class LiveTurn(Turn):
+    """One turn of one session. See the module docstring. segment_start: position where the open
+    segment begins."""
 
     def __init__(
         self,
@@ -117,10 +114,6 @@ class LiveTurn:
             # Silence in front only makes windows longer. Some is kept: the detector may be late.
             kept = self._config.lead if self._has_voice() else self._config.cap
             self._start_segment(min(before, voiced_until) - kept)
-
-    def end(self) -> None:
-        """No more audio will come."""
-        self.has_ended = True
 
     # --- requests --------------------------------------------------------------------------------
 

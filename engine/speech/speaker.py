@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from lookhear.engine.speech.earlier import EarlierSpeech
-from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.session_language import SessionLanguage
+from lookhear.engine.speech.turn import Turn
 
 
 class Speaker:
@@ -19,7 +19,7 @@ class Speaker:
         """earlier: what its turns leave to the next."""
         self.earlier = earlier
         self._language = SessionLanguage()
-        self._turns: deque[tuple[str, LiveTurn]] = deque()
+        self._turns: deque[tuple[str, Turn]] = deque()
 
     def language(self, candidates: Sequence[str]) -> SessionLanguage:
         """Of the session. candidates: as its latest turn has them; others begin it anew."""
@@ -32,16 +32,16 @@ class Speaker:
         self._language = language
 
     @property
-    def head(self) -> tuple[str, LiveTurn] | None:
+    def head(self) -> tuple[str, Turn] | None:
         """The turn that is heard now, with its key."""
         return self._turns[0] if self._turns else None
 
-    def add(self, key: str, turn: LiveTurn) -> None:
+    def add(self, key: str, turn: Turn) -> None:
         """Behind all others."""
         assert self.turn(key) is None, key
         self._turns.append((key, turn))
 
-    def turn(self, key: str) -> LiveTurn | None:
+    def turn(self, key: str) -> Turn | None:
         """One that is open, or waits."""
         for name, turn in self._turns:
             if name == key:

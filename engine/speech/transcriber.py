@@ -19,6 +19,7 @@ from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer
 from lookhear.engine.speech.session_language import SessionLanguage
+from lookhear.engine.speech.turn import Turn
 
 
 class NamedAdapters(Protocol):
@@ -26,6 +27,12 @@ class NamedAdapters(Protocol):
 
     def of(self, model: str) -> object:
         """Raises `RequestError` if it names one that there is not."""
+
+
+class Listen(Protocol):
+    """Who listens to a turn in a way of its own."""
+
+    def __call__(self, message: StartTurn) -> Turn: ...
 
 
 class StartFile(Protocol):
@@ -44,7 +51,7 @@ class Transcriber:
     languages. has_word_times: whether it can say when each word was spoken. takes_context: whether
     it can be told what was said before, or what words to expect. earlier: how much of what was said
     before is heard again in front of a segment. adapters: that may be asked for with the model's
-    name."""
+    name. listen: who listens to turns; None: a `LiveTurn`."""
 
     live: LiveConfig
     languages: list[str]
@@ -55,6 +62,7 @@ class Transcriber:
     takes_context: bool = True
     earlier: EarlierRule = EarlierRule()
     adapters: NamedAdapters | None = None
+    listen: Listen | None = None
 
     @property
     def max_samples(self) -> int:
@@ -63,8 +71,10 @@ class Transcriber:
 
     def start_turn(
         self, message: StartTurn, language: SessionLanguage, earlier: EarlierSpeech
-    ) -> LiveTurn:
+    ) -> Turn:
         """Who listens to a turn. language, earlier: of its session."""
+        if self.listen is not None:
+            return self.listen(message)
         return LiveTurn(
             message.session,
             message.turn,

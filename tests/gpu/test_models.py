@@ -19,6 +19,8 @@ from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.moonshine.model import MoonshineModel
+from lookhear.engine.transducer.encoder import Piece
+from lookhear.engine.transducer.model import TransducerModel
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.kernels import log_mel, mel_filters
 from tests.engine import playing
@@ -27,6 +29,7 @@ from tests.engine.chat import asking
 from tools.random_checkpoints.moonshine import build_random_moonshine
 from tools.random_checkpoints.qwen3 import EXPERTS, TEXT, build_random_qwen3
 from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
+from tools.random_checkpoints.transducer import build_random_transducer
 from tools.random_checkpoints.whisper import build_random_whisper
 
 pytestmark = pytest.mark.gpu
@@ -235,6 +238,46 @@ def test_moonshine(
             past = past + counts
             tokens = numbers[-1].argmax(-1)[:, None]
             chosen.append(int(tokens))
+        return numbers, chosen
+
+    compare(triton_is, errors, outcome)
+
+
+def test_transducer(
+    device: torch.device, sized: Sized, errors: Any, triton_is: Chooser, tmp_path: Path
+) -> None:
+    """In chunks of the published size, beside another recording that is at another chunk."""
+    heads = sized(8, 2)
+    build_random_transducer(
+        tmp_path,
+        encoder={"hidden_size": 64 * heads, "intermediate_size": 128 * heads,
+                 "num_attention_heads": heads, "sliding_window": 71},
+        decoder_hidden_size=sized(640, 48),
+    )  # fmt: skip
+    model = TransducerModel.from_folder(tmp_path, device=device)
+    chunk, count = sized(14, 2), sized(10, 3)
+    size = 8 * chunk
+    drawn = torch.randn(2, count * size - 7, model.dims.encoder.num_mels)
+    frames = (drawn * 0.5 - 4.3).to(device)
+
+    def outcome() -> tuple[list[Tensor], list[int]]:
+        states = [model.encoder.begin(chunk) for _ in frames]
+        written = [model.predictor.begin() for _ in frames]
+        numbers, chosen = [], []
+        for turn in range(count + 1):
+            here = [row for row in range(2) if 0 <= turn - row < count]
+            pieces = []
+            for row in here:
+                index = turn - row
+                first = max(0, index * size - 7)
+                part = frames[row, first : (index + 1) * size - 7]
+                pieces.append(Piece(states[row], part, is_last=index == count - 1))
+            places, left = model.encode(pieces, chunk)
+            for row, state in zip(here, left, strict=True):
+                states[row] = state
+            for text in model.predictor.write([written[row] for row in here], places):
+                chosen += text.tokens
+            numbers += places
         return numbers, chosen
 
     compare(triton_is, errors, outcome)

@@ -1,5 +1,5 @@
-"""Families of random weights behind the sockets and routes that all have: a Moonshine hears, live
-and in files, and a Qwen3 of experts answers."""
+"""Families of random weights behind the sockets and routes that all have: a Moonshine and a
+transducer hear, live and in files, and a Qwen3 of experts answers."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tools.random_checkpoints.moonshine import (
 )
 from tools.random_checkpoints.pooling import build_reranker
 from tools.random_checkpoints.qwen3 import EXPERTS
+from tools.random_checkpoints.transducer import build_random_transducer
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +30,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder: Path = tmp_path_factory.mktemp("families")
     build_random_moonshine(folder / "moonshine", seed=2, max_position_embeddings=300)
     build_random_streaming_moonshine(folder / "streaming", seed=7)
+    build_random_transducer(folder / "transducer", seed=3)
     build_reranker(folder / "experts", seed=3, **EXPERTS)
     arguments = ["--model", f"moonshine={folder / 'moonshine'}"]
     arguments += ["--model", f"streaming={folder / 'streaming'}"]
+    arguments += ["--model", f"transducer={folder / 'transducer'}"]
     arguments += ["--model", f"experts={folder / 'experts'}", *SERVE]
     with ServerProcess(arguments=arguments, start_seconds=180.0) as process:
         yield process
@@ -56,7 +59,7 @@ def test_both_are_listed(http: httpx.Client) -> None:
     assert {"chat", "embed", "score"} <= set(told["experts"]["abilities"])
 
 
-@pytest.mark.parametrize("model", ["moonshine", "streaming"])
+@pytest.mark.parametrize("model", ["moonshine", "streaming", "transducer"])
 async def test_speech_is_heard_live(
     server: ServerProcess, talks: dict[str, Talk], model: str
 ) -> None:
@@ -70,7 +73,7 @@ async def test_speech_is_heard_live(
     assert said == "".join(turn.text for turn in turns)
 
 
-@pytest.mark.parametrize("model", ["moonshine", "streaming"])
+@pytest.mark.parametrize("model", ["moonshine", "streaming", "transducer"])
 def test_a_file_is_heard(http: httpx.Client, talks: dict[str, Talk], model: str) -> None:
     files = recording(talks["en"].samples, 24_000)
     data = {"model": model, "response_format": "verbose_json"}
@@ -93,6 +96,38 @@ def test_what_it_cannot_do_is_refused(
     answer = http.post("/v1/audio/transcriptions", files=files, data=data)
     assert answer.status_code == 400, answer.text
     assert field.split("[")[0] in answer.json()["error"]["message"]
+
+
+async def test_a_transducer_writes_while_somebody_speaks(
+    server: ServerProcess, talks: dict[str, Talk]
+) -> None:
+    """Words with their times, sooner for who asks for that; joined, they are the whole turn."""
+    client = AsyncClient(server.address.base_url)
+    samples = talks["en"].samples
+    for delay in (None, "minimal"):
+        stream = client.transcribe(
+            samples, rate=24_000, pace=1.0, model="transducer", words=True, delay=delay
+        )
+        events = [event async for event in stream]
+        (deltas, turns) = (
+            [event for event in events if isinstance(event, kind)]
+            for kind in (TextDelta, TurnCompleted)
+        )
+        assert len(deltas) > len(turns) > 0
+        assert "".join(event.text for event in deltas) == "".join(turn.text for turn in turns)
+
+
+def test_words_of_a_file_are_timed(http: httpx.Client, talks: dict[str, Talk]) -> None:
+    files = recording(talks["en"].samples, 24_000)
+    data = {
+        "model": "transducer",
+        "response_format": "verbose_json",
+        "timestamp_granularities[]": "word",
+    }
+    answer = http.post("/v1/audio/transcriptions", files=files, data=data)
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    assert told["words"] and [word["word"] for word in told["words"]] == told["text"].split()
 
 
 def test_experts_answer_alike_whole_and_streamed(http: httpx.Client) -> None:

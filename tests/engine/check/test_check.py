@@ -28,6 +28,7 @@ from tools.random_checkpoints.moonshine import build_random_moonshine
 from tools.random_checkpoints.pooling import build_embedder, build_reranker
 from tools.random_checkpoints.qwen3 import EXPERTS, build_served_qwen3_asr
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
+from tools.random_checkpoints.transducer import build_random_transducer
 from tools.random_checkpoints.whisper import build_random_whisper
 
 
@@ -77,6 +78,17 @@ def test_one_command(whisper: Path, sound: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_moonshine(tmp_path: Path, sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build_random_moonshine(tmp_path / "model", max_position_embeddings=300)
+    assert check([str(tmp_path / "model"), "--audio", str(sound), "--threads", "1"]) == 0
+    out = capsys.readouterr().out
+    heads = [line.split(maxsplit=1)[0] for line in out.splitlines()]
+    assert heads == [
+        "model", "loaded", "hears", "file", "live", "live", "sessions", "memory", "transformers",
+    ]  # fmt: skip
+    assert "(one language)" in out and "agrees: " in out and "DOES NOT" not in out
+
+
+def test_a_transducer(tmp_path: Path, sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build_random_transducer(tmp_path / "model")
     assert check([str(tmp_path / "model"), "--audio", str(sound), "--threads", "1"]) == 0
     out = capsys.readouterr().out
     heads = [line.split(maxsplit=1)[0] for line in out.splitlines()]

@@ -14,14 +14,6 @@ from numpy.typing import NDArray
 
 from lookhear.engine.check.speakers import scored
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
-from lookhear.engine.diarisation.frames import (
-    HOP,
-    frame_filters,
-    log_mel_frames,
-    num_final,
-    num_frames,
-    stretch,
-)
 from lookhear.engine.diarisation.speaker_cache import (
     Chunking,
     SpeakerCache,
@@ -29,6 +21,14 @@ from lookhear.engine.diarisation.speaker_cache import (
     read_rules,
 )
 from lookhear.engine.messages import DiariseFile, FileDiarised
+from lookhear.engine.models.frames import (
+    HOP,
+    frame_filters,
+    log_mel_frames,
+    num_final,
+    num_frames,
+    stretch,
+)
 from lookhear.engine.models.nemotron3_diarisation import DiarisationModel
 from tests.engine.playing import drain, make_core
 from tools.random_checkpoints.diarisation import build_random_diariser

@@ -21,10 +21,10 @@ from lookhear.engine.checkpoints.sentence_modules import SentenceModules
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.desks import Desks
 from lookhear.engine.device.acceleration import Acceleration
-from lookhear.engine.families.adapting import with_adapters
 from lookhear.engine.families.capacity import num_blocks
 from lookhear.engine.families.family import Parts, chosen_dtype, half_decoder
-from lookhear.engine.families.pooling import pooling_desk
+from lookhear.engine.families.parts.adapting import with_adapters
+from lookhear.engine.families.parts.pooling import pooling_desk
 from lookhear.engine.messages import StartPooling
 from lookhear.engine.models.qwen3 import Qwen3ChatModel, Qwen3Model
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel

@@ -1,0 +1,86 @@
+"""Nemotron ASR: transducers that hear a recording chunk by chunk, and stand by what they wrote."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+from lookhear.engine.checkpoints.loader import CheckpointError, read_json
+from lookhear.engine.config import EngineConfig
+from lookhear.engine.families.family import Family, Parts, chosen_dtype
+from lookhear.engine.families.parts.sound import read_sound
+from lookhear.engine.families.parts.speech import speech_parts
+from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.models import frames
+from lookhear.engine.speech.live_config import Evidence, LiveConfig
+from lookhear.engine.tokenizers.pieces import PieceTokenizer
+from lookhear.engine.transducer.dims import TransducerDims
+from lookhear.engine.transducer.model import TransducerModel
+from lookhear.engine.transducer.recognizer import transducer_transcriber
+from lookhear.engine.transducer.runner import TransducerRunner
+from lookhear.engine.transducer.sound import MOST_SECONDS, Sound
+
+log = logging.getLogger(__name__)
+
+PIECE_SECONDS = 30.0  # of a file, each a recording of its own; cut in pauses
+# What those that are published were trained on, where a folder says nothing.
+LOOKAHEADS = (13, 6, 1, 0)
+# Settings that say when a word is sure: a transducer never takes one back.
+IDLE = ("evidence_seconds", "doubt_seconds", "max_segment_seconds")
+
+
+def build(
+    config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
+) -> Parts:
+    """See `Family.build`."""
+    for setting in IDLE:
+        if getattr(config, setting):
+            log.warning("%s: %s has no use for it: what it wrote stands", setting, config.name)
+    emphasis, rounding = read_sound(folder)
+    dtype = chosen_dtype(config.dtype, device, folder)
+    model = TransducerModel.from_folder(folder, dtype=dtype, device=device, progress=progress)
+    dims = model.dims
+    sound = read_lookaheads(folder, dims, emphasis)
+    tokenizer = PieceTokenizer.from_folder(folder, dims.vocab)
+    chunk = round((sound.usual + 1) * sound.place * SAMPLE_RATE)
+    live = LiveConfig(
+        # A word waits until its chunk is complete, and no longer.
+        tick=chunk,
+        evidence=(Evidence(-math.inf, 0),),
+        max_samples=round(config.max_audio_seconds * SAMPLE_RATE),
+    )
+    piece = round(PIECE_SECONDS * SAMPLE_RATE)
+    longest = max(piece, round(MOST_SECONDS * SAMPLE_RATE)) + chunk
+    transcriber = transducer_transcriber(tokenizer, sound, live, piece)
+    filters = frames.frame_filters(dims.encoder.num_mels, rounding, model.device)
+    runner = TransducerRunner(model, filters, sound.chunks)
+    num = model.num_parameters
+    return speech_parts(config, transcriber, runner, num, model.dtype, longest, device)
+
+
+def read_lookaheads(folder: Path, dims: TransducerDims, emphasis: float) -> Sound:
+    """How far ahead a checkpoint may be made to hear, as its processor says. Raises
+    `CheckpointError`."""
+    path = folder / "processor_config.json"
+    told = read_json(path, required=False)
+    key = "supported_num_lookahead_tokens"
+    known = told.get(key) or sorted({dims.lookahead, *LOOKAHEADS})
+    most = dims.encoder.left
+    if not isinstance(known, list) or not all(type(n) is int and 0 <= n < most for n in known):
+        raise CheckpointError.of(path, key, f"whole numbers below {most}", known)
+    usual = told.get("default_num_lookahead_tokens", dims.lookahead)
+    if usual not in known:
+        raise CheckpointError.of(path, "default_num_lookahead_tokens", f"one of {known}", usual)
+    return Sound(emphasis, dims.encoder.stack, tuple(sorted(set(known))), usual)
+
+
+FAMILY = Family(
+    name="Nemotron-ASR",
+    architectures=("NemotronAsrStreamingForRNNT",),
+    build=build,
+    abilities=("transcribe",),
+    # Each remembers 7 MB of who speaks, in bfloat16.
+    card_rows=64,
+)

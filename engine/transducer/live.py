@@ -1,0 +1,236 @@
+"""A turn of speech, heard by a model that streams by itself. Pure.
+
+Data flow: samples -> log-mel frames of whole chunks -> a request for what is new -> `Result` -> its
+tokens are committed as they are. There is nothing to agree on: what a transducer wrote stands, and
+no sample is heard twice. A long pause ends the recording that the model remembers; where somebody
+speaks again, another begins. Of the silence between, and in front of the first word, nothing is
+heard: what no voice detector heard is no text.
+
+                  segment_start           fed         voiced_until    received
+    |--- said before -----|----- heard -----|--- to come ---|-- silence --|
+
+Positions are absolute: samples since the turn began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookhear.engine.core.request import Cost, Priority, Result
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    Event,
+    StartTurn,
+    TextCommitted,
+    TurnCompleted,
+    TurnFailed,
+    TurnSettled,
+    TurnState,
+)
+from lookhear.engine.models import frames
+from lookhear.engine.speech.live_config import LiveConfig
+from lookhear.engine.speech.recognizer import Recognizer
+from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.speech.text.words import group_words
+from lookhear.engine.speech.turn import Turn
+from lookhear.engine.speech.turn_text import TurnText
+from lookhear.engine.transducer.request import TransducerRequest
+from lookhear.engine.transducer.sound import Feed, Sound
+
+LATE = 3 * SAMPLE_RATE  # samples of silence that are kept, as the voice detector may be late
+TOLD = SAMPLE_RATE  # samples that are settled without a text before that is told
+
+
+class TransducerTurn(Turn):
+    """One turn of one session. segment_start: position where the recording begins that the model
+    hears."""
+
+    def __init__(
+        self,
+        message: StartTurn,
+        recognizer: Recognizer,
+        sound: Sound,
+        config: LiveConfig,
+        prompt: int | None = None,
+    ) -> None:
+        """prompt: see `TransducerRequest`."""
+        self._session, self._turn = message.session, message.turn
+        self._settings = message.settings
+        self._tells_state = message.tells_state
+        self._recognizer, self._config, self._prompt = recognizer, config, prompt
+        self._sound, self._chunk = sound, sound.chunk(message.settings.delay)
+        resume = message.resume or TurnState()
+        self._text = TurnText(self._session, self._turn, self._settings, recognizer, resume)
+        self._feed = Feed(sound, self._chunk)
+        self.segment_start = self.num_samples = resume.start
+        self.voiced_until = resume.voiced_until
+        self.has_ended = self.is_done = False
+        self._is_asked = False  # a request is under way
+        self._is_closing = False  # it is the last of its recording
+        self._held = Hypothesis()  # the beginning of a word, where words are told whole
+        self._told_start = resume.start  # as the last state has it
+
+    # --- input -----------------------------------------------------------------------------------
+
+    def append(self, samples: NDArray[np.float32], voiced_until: int) -> None:
+        """See `Turn`."""
+        assert not self.has_ended and not self.is_done
+        was_silent, before = not self._has_voice(), self.num_samples
+        self._feed.append(samples)
+        self.num_samples += len(samples)
+        self.voiced_until = max(self.voiced_until, min(voiced_until, self.num_samples))
+        if was_silent and not self._is_asked:
+            kept = self._config.lead if self._has_voice() else LATE
+            self._begin_at(min(before, voiced_until) - kept)
+
+    def _has_voice(self) -> bool:
+        return self.voiced_until > self.segment_start
+
+    def _begin_at(self, position: int) -> None:
+        position = min(max(position, self.segment_start), self.num_samples)
+        self._feed.skip(position - self.segment_start)
+        self.segment_start = position
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def wants_request(self) -> bool:
+        """Whether a chunk is complete, or what is left of the recording is to be heard."""
+        if self.is_done or self._is_asked or not self._has_voice():
+            return False
+        return self._feed.remaining > 0 if self._is_over() else self._feed.ready > 0
+
+    def _is_over(self) -> bool:
+        """Whether the recording ends here."""
+        return self.has_ended or self.num_samples - self.voiced_until >= self._config.long_pause
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether somebody has finished speaking."""
+        return self._is_over()
+
+    def _next(self) -> tuple[int, bool]:
+        """Frames of the next request, and whether it is the last of its recording."""
+        if self._is_over() and self._feed.is_short:
+            return self._feed.remaining, True
+        return self._feed.ready, False
+
+    def cost(self) -> Cost:
+        """Of the next request."""
+        return Cost(self._next()[0] * frames.HOP)
+
+    def make_request(self) -> TransducerRequest:
+        """What is new."""
+        assert not self._is_asked and not self.is_done
+        count, self._is_closing = self._next()
+        self._is_asked = True
+        key = f"{self._session}/{self._turn}"
+        return self._feed.take(key, Priority.LIVE, count, self._prompt, is_last=self._is_closing)
+
+    # --- results ---------------------------------------------------------------------------------
+
+    def absorb(self, result: Result) -> list[Event]:
+        """All that was written is said for good."""
+        self._is_asked = False
+        new = Hypothesis.of(result, 0, self.segment_start)
+        heard = _joined(self._held, new)
+        count = len(heard.tokens) if self._is_closing else self._num_whole(heard)
+        said, self._held = heard.split(count)
+        events: list[TextCommitted] = self._text.commit(said) if said.tokens else []
+        if self._is_closing:
+            self._begin_anew()
+        return [*self._told(events), *self.settle(), *self._provisional()]
+
+    def _num_whole(self, heard: Hypothesis) -> int:
+        """Leading tokens that can be told: all, but for a word whose end has not come and that is
+        to be told with its times."""
+        if not self._settings.words or not heard.tokens:
+            return len(heard.tokens)
+        words = group_words(heard.tokens, self._recognizer.decode_bytes, self._text.language)
+        return words[-1][1]
+
+    def _begin_anew(self) -> None:
+        """What comes is another recording."""
+        position = self._position()
+        rest = self._feed.rest()
+        self._text.end_segment()
+        self._is_closing = False
+        self._feed = Feed(self._sound, self._chunk)
+        self._feed.append(rest)
+        self.segment_start = position
+
+    def _position(self) -> int:
+        """Up to which all was heard; where another recording would begin."""
+        return min(self.num_samples, self.segment_start + self._feed.heard)
+
+    def settle(self) -> list[Event]:
+        """The end of the turn, once all was heard."""
+        if self.is_done or self._is_asked or not self._is_over():
+            return []
+        if self._has_voice() and self._feed.remaining:
+            return []
+        held, self._held = self._held, Hypothesis()
+        events = self._told(self._text.commit(held) if held.tokens else [])
+        if self._feed.fed:
+            self._begin_anew()
+        if not self.has_ended:
+            return events
+        self.is_done = True
+        if rest := self._text.flush():
+            events += self._told(rest)
+        return [*events, self._completed()]
+
+    def fail(self, code: str, message: str) -> list[Event]:
+        """The turn is over."""
+        self.is_done = True
+        return [TurnFailed(self._session, self._turn, code, message)]
+
+    def _told(self, said: Sequence[TextCommitted]) -> list[Event]:
+        """With what is settled now, for an engine that would have to go on."""
+        if not self._tells_state:
+            return [*said]
+        state = self._state()
+        if not said and state.start - self._told_start < TOLD:
+            return []
+        self._told_start = state.start
+        if not said:
+            return [TurnSettled(self._session, self._turn, state)]
+        return [*said[:-1], replace(said[-1], state=state)]
+
+    def _state(self) -> TurnState:
+        """Another engine hears what follows as a recording of its own; a word that was held is
+        heard again."""
+        start = self._position()
+        if self._held.tokens:
+            start = min(start, round(self._held.spans[0][0] * SAMPLE_RATE))
+        return replace(
+            self._text.state(),
+            start=start,
+            voiced_until=min(self.voiced_until, start),
+            commit_end=start,
+        )
+
+    def _provisional(self) -> list[Event]:
+        return [] if self.is_done else self._text.provisional(self._held, self._position())
+
+    def _completed(self) -> TurnCompleted:
+        return TurnCompleted(
+            self._session,
+            self._turn,
+            self._text.text,
+            self._text.language,
+            self.num_samples / SAMPLE_RATE,
+            self._text.num_tokens,
+            self._state() if self._tells_state else None,
+        )
+
+
+def _joined(first: Hypothesis, second: Hypothesis) -> Hypothesis:
+    return Hypothesis(
+        first.tokens + second.tokens,
+        first.logprobs + second.logprobs,
+        first.spans + second.spans,
+    )
