@@ -32,7 +32,7 @@ from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import Event, Message, ModelCard, TextProvisional
 from lookhear.gateway.realtime.listening.turn import HEARD
 from lookhear.gateway.realtime.open_words import sentence_end
-from lookhear.gateway.realtime.patience import log_odds
+from lookhear.gateway.realtime.patience import CLOSING_FLOOR, Words, log_odds
 from lookhear.gateway.services.turn_model import AUTO, downloaded
 from lookhear.media.audio.resample import resample
 from lookhear.media.voice import smart_turn
@@ -107,7 +107,7 @@ def _kind(said: Prompt, seconds: float) -> str:
 
 def add_words(said: Prompt, silences: list[Json], core: EngineCore, card: ModelCard) -> None:
     """How probably a sentence ends in front of each silence, by the first guess that has heard it:
-    `ended`, and what of it is not committed: `text`; where there is none, nothing."""
+    `ended`, `closing`, and what of it is not committed: `text`; where there is none, nothing."""
     overheard = Overheard(core)
     Simulation(
         overheard,  # type: ignore[arg-type]
@@ -119,8 +119,9 @@ def add_words(said: Prompt, silences: list[Json], core: EngineCore, card: ModelC
         wanted = silence["turn_sample"] + HEARD
         heard = [guess for guess in overheard.guesses if guess.heard >= wanted]
         if heard:
-            silence["ended"] = round(sentence_end(heard[0].text, heard[0].ended), 4)
-            silence["text"] = heard[0].text
+            told = sentence_end(heard[0].text, Words(heard[0].ended, heard[0].closing))
+            silence["ended"], silence["text"] = round(told.ended, 4), heard[0].text
+            silence["closing"] = None if told.closing is None else round(told.closing, 4)
 
 
 def ranked(pauses: list[float], ends: list[float]) -> float:
@@ -130,10 +131,21 @@ def ranked(pauses: list[float], ends: list[float]) -> float:
 
 
 def regression(silences: list[Json]) -> Json:
-    """Of the end of a turn, on log odds of sound and words."""
-    known = [one for one in silences if one["kind"] != "own" and "ended" in one]
+    """Of the end of a turn, on log odds of sound, sign and closing."""
+    known = [one for one in silences if one["kind"] != "own" and one.get("closing") is not None]
+    if not known:  # a model that does not tell it
+        known = [one for one in silences if one["kind"] != "own" and "ended" in one]
     first = str(SILENCES_MS[0])
-    odds = np.array([[log_odds(one["over"][first]), log_odds(one["ended"])] for one in known])
+    odds = np.array(
+        [
+            [
+                log_odds(one["over"][first]),
+                log_odds(one["ended"]),
+                log_odds(one["closing"] or 0.0, CLOSING_FLOOR),
+            ]
+            for one in known
+        ]
+    )
     ends = np.array([one["kind"] == "end" for one in known])
     languages = {one["language"] for one in known}
     told = [one["language"] != "en" if len(languages) > 1 else one["held_out"] for one in known]
@@ -145,7 +157,7 @@ def regression(silences: list[Json]) -> Json:
         return [round(float(x), 2) for x in (*model.intercept_, *model.coef_[0])], scores
 
     found: Json = {"silences": len(known)}
-    for name, columns in (("by_sound", slice(1)), ("by_both", slice(2))):
+    for name, columns in (("by_sound", slice(1)), ("by_both", slice(2)), ("by_all", slice(3))):
         weights, scores = fitted(columns)
         pauses, true = scores[held_out & ~ends], scores[held_out & ends]
         half = float(np.median(true)) if len(true) else 0.0
@@ -188,7 +200,9 @@ def main(argv: list[str]) -> int:
     measures = [(f"{ms} ms", _sounds(silences, ms)) for ms in SILENCES_MS]
     result: Json = {**about, "words_of": options.model, "silences": silences}
     if built is not None:
-        measures.append(("words", _of(silences, "ended")))
+        measures.append(("sign", _of(silences, "ended")))
+        told = [one for one in silences if one.get("closing") is not None]
+        measures.append(("closing", _of(told, "closing")))
         result["regression"] = regression(silences)
     for name, (pauses, ends) in measures:
         if pauses and ends:

@@ -73,7 +73,8 @@ class Result:
     num_passes: decoder passes it took. language: token id of a checkpoint with language tokens.
     no_speech_prob: probability of <|nospeech|> at the start token. token_times: (start, end) in
     seconds of the window per prefix+tokens token, if asked for. languages: of a checkpoint with
-    language tokens, the log-probability of each, whatever was told or chosen.
+    language tokens, the log-probability of each, whatever was told or chosen. closings: in front of
+    each token, and of the end, the log-probability of all that is no word, if asked for.
     """
 
     key: str
@@ -86,6 +87,7 @@ class Result:
     languages: Mapping[int, float] = field(default_factory=dict)
     no_speech_prob: float = 0.0
     token_times: tuple[tuple[float, float], ...] | None = None
+    closings: tuple[float, ...] = ()
 
 
 class Phase(Enum):

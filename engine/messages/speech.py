@@ -255,7 +255,8 @@ class TextProvisional:
     """The model's present guess of what follows the committed text; replaces the last one.
 
     heard: samples of the turn that it is of. ended: how probably a sentence ends behind all that
-    was said, by the model's choice of its last sign.
+    was said, by the model's choice of its last sign. closing: how probable it was behind the last
+    word that no other comes; None: not known.
     """
 
     session: str
@@ -263,6 +264,7 @@ class TextProvisional:
     text: str
     heard: int = 0
     ended: float = 0.0
+    closing: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

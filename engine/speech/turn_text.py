@@ -39,6 +39,7 @@ class TurnText:
         self._detokenizer = IncrementalDetokenizer(recognizer.token_bytes, resume.unfinished)
         self._guess: TextProvisional | None = None  # as it was told last
         self._ended = 0.0  # how probably a sentence ends behind the committed text
+        self._closing: float | None = None  # as in `Hypothesis`, the same
         self._is_apart = resume.is_apart  # the next text wants a space in front
         self._untold = list(resume.untold)  # of characters that are not complete
         self._timed = 0.0  # seconds of the turn, up to the end of the last word that was told
@@ -61,7 +62,7 @@ class TurnText:
         if self.language is None:
             self.language = said.language
         self.num_tokens += len(said.tokens)
-        self._ended = self.end_probability(said)
+        self._ended, self._closing = self.end_probability(said), said.closing
         return self._emit(self._detokenizer.push(said.tokens), said)
 
     def end_segment(self) -> None:
@@ -79,7 +80,8 @@ class TurnText:
             return []
         text = self._joined(self._detokenizer.preview(guess.tokens))
         ended = self.end_probability(guess)
-        told = TextProvisional(self._session, self._turn, text, heard, ended)
+        closing = self._closing if guess.closing is None and not guess.tokens else guess.closing
+        told = TextProvisional(self._session, self._turn, text, heard, ended, closing)
         if told == self._guess:
             return []
         self._guess = told

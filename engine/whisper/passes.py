@@ -25,7 +25,8 @@ from lookhear.engine.device.staging import Integers, to_device
 from lookhear.engine.models.caches import TRASH_ROW, TRASH_SLOT, CrossCache, SelfCache
 from lookhear.engine.whisper.alignment import SAMPLES_PER_POSITION
 from lookhear.engine.whisper.model import KeysValues, WhisperModel
-from lookhear.engine.whisper.request import LogitsRow, WhisperRequest, WhisperSequence
+from lookhear.engine.whisper.positions import LogitsRow
+from lookhear.engine.whisper.request import WhisperRequest, WhisperSequence
 from lookhear.engine.whisper.rules import Rule, TokenRules
 from lookhear.engine.whisper.settled import OVERLAP, SettledAudio, SettledStore
 from lookhear.engine.whisper.silence import GROUP, EncodedSilence

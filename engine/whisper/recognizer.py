@@ -12,6 +12,7 @@ from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.core.request import Cost, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.engine.speech.recognizer import Stretch, max_answer
+from lookhear.engine.speech.text.agreement import is_punctuation
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.sentences import is_closing, is_sentence
 from lookhear.engine.whisper.prompt import WhisperPrompter
@@ -137,6 +138,7 @@ class WhisperRecognizer:
             is_open=stretch.is_open,
             adapter=self._adapter,
             at_least=stretch.at_least,
+            closes=settings.provisional and not stretch.is_open and not stretch.asks_language,
         )
 
     @property
@@ -190,6 +192,7 @@ class WhisperRecognizer:
         start = stretch.start - stretch.before.num_samples
         heard_all = Hypothesis.of(result, len(self._prefix(stretch)), start, language)
         heard_all = heard_all.without(self._marks(is_first=not stretch.committed))
+        heard_all = heard_all._replace(closing=self._closing(result))
         if stretch.before.segments:  # whose language would be heard, too
             return heard_all
         return heard_all._replace(languages=languages)
@@ -207,6 +210,16 @@ class WhisperRecognizer:
             return in_front
 
         return is_mark
+
+    def _closing(self, result: Result) -> float | None:
+        """See `Hypothesis`."""
+        at = len(result.tokens)
+        while at and self._is_sign(result.tokens[at - 1]):
+            at -= 1
+        return math.exp(result.closings[at]) if at < len(result.closings) else None
+
+    def _is_sign(self, token: int) -> bool:
+        return self._is_stamp(token) or is_punctuation(self._prompter.token_bytes(token))
 
     def _is_stamp(self, token: int) -> bool:
         return self._prompter.timestamp_seconds(token) is not None

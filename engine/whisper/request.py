@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +39,7 @@ from lookhear.engine.core.request import (
 from lookhear.engine.sampling.expected import ExpectedWords, Told
 from lookhear.engine.sampling.expecting import Expecting, rejoined
 from lookhear.engine.sampling.trials import Trials
+from lookhear.engine.whisper.positions import LogitsRow, Purpose
 
 
 class Settled(NamedTuple):
@@ -63,7 +63,8 @@ class WhisperRequest:
     read them, though there is more audio now. segment: None: nothing may. expected: words that are
     heard more readily. is_open: the audio may end in the midst of a word. at_least: text
     tokens behind the prefix that there are, as is known: before, the text is not over. adapter:
-    what changes the model for it; then nothing is settled, and no segment kept.
+    what changes the model for it; then nothing is settled, and no segment kept. closes: whether
+    `Result.closings` are wanted.
     """
 
     key: str
@@ -91,30 +92,7 @@ class WhisperRequest:
     is_open: bool = False
     adapter: Adapter | None = None
     at_least: int = 0
-
-
-class Purpose(Enum):
-    """What the logits of a position are wanted for."""
-
-    START = "start"  # how probable it is that nobody speaks, and each language
-    TOKEN = "token"  # what follows
-
-
-@dataclass(frozen=True, slots=True)
-class LogitsRow:
-    """One position whose logits are wanted. index: offset in the fed queries. num_said: text tokens
-    before it, unread ones included (0: the first one after the forced prefix); history: these
-    tokens and the prefix, if timestamps are wanted, for nothing else depends on them. forced: the
-    token there, whatever the model would say. firsts: tokens with which expected words may begin
-    there. ends: whether the text may be over there."""
-
-    index: int
-    purpose: Purpose
-    history: tuple[int, ...] = ()
-    num_said: int = 0
-    forced: int | None = None
-    firsts: tuple[int, ...] = ()
-    ends: bool = True
+    closes: bool = False
 
 
 class AlignedText(NamedTuple):
@@ -141,6 +119,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
     token_times: tuple[tuple[float, float], ...] | None = None
     num_earlier: int = 0  # tokens of its context that were there before the segment
     expecting: Expecting | None = None
+    closings: list[float] = field(default_factory=list)  # see `Result`
     _guess: tuple[int, ...] = ()  # of what follows, to be verified
     _num_asked: int = 0  # of its context, those in front of what is on trial
     num_guessed: int = 0  # tokens of guesses, by a smaller model
@@ -329,10 +308,16 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         self._complete_prompt()
         return False
 
-    def absorb(self, sampled: list[int], logprobs: list[float], told: Sequence[Told] = ()) -> None:
+    def absorb(
+        self,
+        sampled: list[int],
+        logprobs: list[float],
+        told: Sequence[Told] = (),
+        closings: Sequence[float] = (),
+    ) -> None:
         """Take the tokens sampled at the rows of `Purpose.TOKEN`, in the step that was launched
         first of those not read: the draft while it agrees, then one more. told: of each, if words
-        are expected."""
+        are expected. closings: of each, if they are wanted."""
         expecting, generated = self.expecting, self.generated
         if expecting is not None:
             expecting.read([*self.context[: self.fed], *self.queries()])
@@ -345,6 +330,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         draft = self.request.draft
         taken = self._take(sampled, logprobs, self._draft)
         self.phase, ends = Phase.DECODE, generated.stop is StopReason.END
+        self.closings += closings[: len(taken) + ends]
         if expecting is not None:
             expecting.tell(told[: len(taken) + ends])
         if expecting is not None and ends:
@@ -390,4 +376,5 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
             languages=self.languages,
             no_speech_prob=self.no_speech_prob,
             token_times=self.token_times,
+            closings=tuple(self.closings),
         )

@@ -32,7 +32,9 @@ from lookhear.engine.whisper.alignment import ALIGNED_ROWS, WhisperAlignment
 from lookhear.engine.whisper.drafting import Drafter
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.passes import Wanted, WhisperLogits, WhisperPasses
-from lookhear.engine.whisper.request import LogitsRow, Purpose, WhisperRequest, WhisperSequence
+from lookhear.engine.whisper.positions import LogitsRow, Purpose
+from lookhear.engine.whisper.readings import Readings
+from lookhear.engine.whisper.request import WhisperRequest, WhisperSequence
 from lookhear.engine.whisper.rules import Rule, TokenRules
 from lookhear.kernels.log_mel import HOP
 
@@ -59,9 +61,7 @@ class WhisperRunner:
         self._tokenizer = tokenizer
         self._max_rows = max_rows
         self._rules = TokenRules(tokenizer, model.dims.vocab, model.device)
-        self._languages = torch.tensor(
-            list(tokenizer.languages.values()), dtype=torch.int64, device=model.device
-        )
+        self._readings = Readings(tokenizer, model.device)
         self._alignment_heads = tokenizer.alignment_heads or [
             # Nobody says which heads follow the audio: those of the later layers mostly do.
             (layer, head)
@@ -158,22 +158,12 @@ class WhisperRunner:
         logits = self.passes.decode(group, wanted)
         tokens, logprobs, told = self._chosen(group, wanted, logits)
         self.passes.keep(tokens)
-        starts = self._starts(wanted, logits)
+        starts = self._readings.starts(wanted, logits.values)
+        closings = self._readings.closings(group, logits.values)
         for sequence in group:
             sequence.launch()
         choice = Readback(torch.stack([tokens.double(), logprobs.double()]))
-        return WhisperPass(list(group), wanted, choice, starts, told)
-
-    def _starts(self, wanted: Wanted, logits: WhisperLogits) -> Readback | None:
-        """[starts, 1 + languages] log probabilities behind start tokens: of no speech among all
-        tokens, of each language among languages. None if nobody starts."""
-        rows = [n for n, (_, row) in enumerate(wanted) if row.purpose is Purpose.START]
-        if not rows:
-            return None
-        values = logits.values[to_device(rows, torch.int64, self._model.device)]
-        silence = values.log_softmax(-1)[:, self._tokenizer.no_speech, None]
-        languages = values[:, self._languages].log_softmax(-1)
-        return Readback(torch.cat([silence, languages], dim=1))
+        return WhisperPass(list(group), wanted, choice, starts, told, closings)
 
     def _chosen(
         self, group: Seq[WhisperSequence], wanted: Wanted, logits: WhisperLogits
@@ -240,7 +230,9 @@ class WhisperRunner:
         expected = None if done.told is None else done.told.read()
         chosen: list[list[int]] = [[] for _ in group]
         scored: list[list[float]] = [[] for _ in group]
+        closing = None if done.closings is None else done.closings.array().tolist()
         told: list[list[Told]] = [[] for _ in group]
+        closings: list[list[float]] = [[] for _ in group]
         heard: dict[int, tuple[float, dict[int, float]]] = {}
         bad: set[int] = set()
         for n, ((i, row), token, logprob) in enumerate(
@@ -259,11 +251,13 @@ class WhisperRunner:
                 scored[i].append(logprob)
                 if expected is not None:
                     told[i].append(expected[n])
+                if closing is not None and group[i].request.closes:
+                    closings[i].append(closing[n])
         for i, sequence in enumerate(group):
             if i in bad or sequence.phase in (Phase.ALIGN, Phase.DONE):
                 continue
             if i not in heard or sequence.absorb_start(*heard[i]):
-                sequence.absorb(chosen[i], scored[i], told[i])
+                sequence.absorb(chosen[i], scored[i], told[i], closings[i])
         return [Failure(group[i].key, "model_error", NOT_FINITE) for i in sorted(bad)]
 
     def _scores(self, group: Seq[WhisperSequence], wanted: Wanted, logits: Tensor) -> Tensor:
@@ -357,11 +351,12 @@ def _silences(start_token: int, windows: Seq[int]) -> list[WhisperRequest]:
 @dataclass(frozen=True, slots=True)
 class WhisperPass:
     """One launched decoder pass. wanted: (index into group, position) of each row of logits.
-    choice: [2, rows] a token for each, and its log probability. starts: see
-    `WhisperRunner._starts`. told: where words are expected."""
+    choice: [2, rows] a token for each, and its log probability. starts, closings:
+    see `Readings`. told: where words are expected."""
 
     group: list[WhisperSequence]
     wanted: list[tuple[int, LogitsRow]]
     choice: Readback
     starts: Readback | None
     told: Telling | None
+    closings: Readback | None

@@ -11,6 +11,8 @@ word: "¡Para, amor!" of "Por el momento".
 
 from __future__ import annotations
 
+from lookhear.gateway.realtime.patience import Words
+
 _ENGLISH = "a the my your our their and or but nor because whether if than every"
 _SPANISH = """a al de del con por para en el la los las un una unos unas mi su sus tu tus y o u pero
 porque que sin hacia"""
@@ -26,14 +28,18 @@ OPEN_WORDS = frozenset(
     " ".join((_ENGLISH, _SPANISH, _FRENCH, _GERMAN, _ITALIAN, _PORTUGUESE)).split()
 ) - frozenset(_ENDS.split())
 
-EXCLAIMED = 0.5  # how probably a sentence ends behind such a mark, at most: it tells nothing
+# How probably a sentence ends behind such a mark, at most, as if nothing were known of the words:
+# by the mark, by what else the model might have written there.
+EXCLAIMED, EXCLAIMED_CLOSING = 0.5, 0.98
 
 
-def sentence_end(text: str, ended: float) -> float:
-    """How probably a sentence ends behind the text. ended: by the sign that a model put there."""
+def sentence_end(text: str, words: Words) -> Words:
+    """What the text says of it itself. words: by the signs that a model put there."""
     if is_open(text):
-        return 0.0
-    return min(ended, EXCLAIMED) if text.rstrip().endswith(("!", "！")) else ended
+        return words.at_most(0.0, 0.0)
+    if text.rstrip().endswith(("!", "！")):
+        return words.at_most(EXCLAIMED, EXCLAIMED_CLOSING)
+    return words
 
 
 def is_open(text: str) -> bool:

@@ -47,7 +47,8 @@ class Hypothesis(NamedTuple):
     one per token, or empty when times were not asked for. language: ISO code, None if not known.
     language_logprob: how sure it is; 0 where that is not known. languages: log-probability of each
     by the audio alone, where a checkpoint says so. marks: tokens that are no text, and before which
-    of `tokens` the model wrote them; of the first ones to come, in a draft."""
+    of `tokens` the model wrote them; of the first ones to come, in a draft. closing: how probable
+    it was behind the last word that no other comes, None if not known."""
 
     tokens: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
@@ -56,6 +57,7 @@ class Hypothesis(NamedTuple):
     language_logprob: float = 0.0
     languages: Mapping[str, float] = MappingProxyType({})
     marks: tuple[tuple[int, int], ...] = ()
+    closing: float | None = None
 
     @classmethod
     def of(
@@ -98,6 +100,7 @@ class Hypothesis(NamedTuple):
             self.languages,
             self.marks
             and tuple((i - first, token) for i, token in self.marks if first <= i < last),
+            self.closing,
         )
 
     def without(self, is_mark: Callable[[int], bool]) -> Hypothesis:

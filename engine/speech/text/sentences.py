@@ -67,6 +67,12 @@ def is_closing(data: bytes) -> bool:
     return bool(text) and not text.strip(ENDS + PAUSES)
 
 
+def ends_text(data: bytes) -> bool:
+    """Whether a token is a sign that ends a sentence, perhaps among others."""
+    text = data.decode("utf-8", errors="replace").strip()
+    return bool(text) and not text.strip(ENDS + CLOSING) and any(sign in ENDS for sign in text)
+
+
 def ends_sentence(word: str) -> bool:
     """Whether a word, with the signs behind it, is the last of a sentence."""
     bare = word.rstrip(CLOSING)

@@ -10,6 +10,7 @@ from lookhear.gateway.realtime.patience import (
     WORDS_MS,
     Patience,
     Signs,
+    Words,
     probability,
 )
 
@@ -58,11 +59,11 @@ class Pauses:
         """Whether its words are still to come, and there is time for them."""
         return pause_ms < WORDS_MS and self._signs.are_written and not turn.is_heard(voiced_until)
 
-    def _words(self, turn: Turn, voiced_until: int) -> float | None:
+    def _words(self, turn: Turn, voiced_until: int) -> Words | None:
         """How probably a sentence ends behind them; None: not known yet, or not by this model."""
         if not self._signs.are_written or not turn.is_heard(voiced_until):
             return None
-        return sentence_end(turn.hypothesis, turn.ended)
+        return sentence_end(turn.hypothesis, turn.words)
 
 
 def _is_heard_out(turn: Turn) -> bool:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, TurnFailed
+from lookhear.engine.messages import SAMPLE_RATE, TextProvisional, TokenLogprob, TurnFailed
+from lookhear.gateway.realtime.patience import Words
 from lookhear.gateway.realtime.settings import SessionSettings
 
 Samples = NDArray[np.float32]
 # Silence behind speech that the engine must have heard to know its last words.
-HEARD = SAMPLE_RATE // 10
+HEARD = SAMPLE_RATE * 3 // 20
 _NOTHING: Samples = np.zeros(0, dtype=np.float32)
 
 
@@ -42,7 +43,7 @@ class Turn:
     characters: int = 0  # of it
     provisional: str = ""  # what the engine guesses behind it
     heard: int = 0  # samples that the guess is of
-    ended: float = 0.0  # how probably a sentence ends behind it
+    words: Words = Words(0.0)  # how probably a sentence ends behind it
     shown: str = ""  # the guess as the client has it
     logprobs: list[TokenLogprob] = field(default_factory=list)
     sound: float | None = None  # how probably it is over by it, if somebody said so
@@ -71,6 +72,11 @@ class Turn:
     def committed_text(self) -> str:
         """What it says for sure."""
         return "".join(self.text)
+
+    def hear(self, guess: TextProvisional) -> None:
+        """The engine's present guess."""
+        self.provisional, self.heard = guess.text, guess.heard
+        self.words = Words(guess.ended, guess.closing)
 
     def is_heard(self, voiced_until: int) -> bool:
         """Whether the guess is of all the speech so far. voiced_until: on the session's clock."""

@@ -340,7 +340,7 @@ class Turns:
                 if turn is self._turn:
                     self._guess(turn)
             case TextProvisional():
-                turn.provisional, turn.heard, turn.ended = event.text, event.heard, event.ended
+                turn.hear(event)
                 if turn.settings.provisional and turn.shown != event.text:
                     turn.shown = event.text
                     self._emitter.send(events.TranscriptProvisional(*turn.place, event.text))

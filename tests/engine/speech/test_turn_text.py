@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lookhear.engine.messages import TranscriptionSettings, TurnState
+from lookhear.engine.messages import TextProvisional, TranscriptionSettings, TurnState
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.turn_text import TurnText
 from tests.engine.speech.scripted_asr import Ear, make_tokenizer
@@ -21,3 +21,24 @@ def test_a_word_is_not_told_to_be_earlier_than_the_one_before_it(tmp_path: Path)
         [event] = text.commit(said)
         told += [(word.word, word.start, word.end) for word in event.words or ()]
     assert told == [("one", 0.5, 1.0), ("two", 1.0, 1.0), ("three", 1.5, 2.0)]
+
+
+def test_what_no_other_word_follows_is_told_of_the_guess_or_of_what_was_said(
+    tmp_path: Path,
+) -> None:
+    ear = Ear(make_tokenizer(tmp_path))
+    text = TurnText("s", "t", TranscriptionSettings("m", provisional=True), ear, TurnState())
+    tokens = tuple(ear.tokenizer.encode("one two."))
+    heard = Hypothesis(tokens, (-0.5,) * len(tokens), closing=0.9)
+    assert [told.closing for told in provisional(text, heard)] == [0.9]
+    said, rest = heard.split(1)
+    text.commit(said)
+    assert [told.closing for told in provisional(text, rest)] == [0.9]
+    assert [told.closing for told in provisional(text, heard._replace(closing=None))] == [None]
+    text.commit(rest)
+    assert [told.closing for told in provisional(text, Hypothesis())] == [0.9], "all is said"
+    assert [told.closing for told in provisional(text, Hypothesis(closing=0.8))] == [0.8]
+
+
+def provisional(text: TurnText, guess: Hypothesis) -> list[TextProvisional]:
+    return [told for told in text.provisional(guess, 0) if isinstance(told, TextProvisional)]

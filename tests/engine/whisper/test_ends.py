@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import WhisperModel
-from lookhear.engine.whisper.request import Purpose, WhisperSequence
+from lookhear.engine.whisper.positions import Purpose
+from lookhear.engine.whisper.request import WhisperSequence
 from lookhear.engine.whisper.runner import WhisperRunner
 from tests.engine.whisper.test_request import END, request
 from tests.engine.whisper.test_settled import ask, run

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from lookhear.engine.core.request import Phase, Priority
 from lookhear.engine.sampling.expected import ExpectedWords, Strength, Told
-from lookhear.engine.whisper.request import Purpose, WhisperRequest, WhisperSequence
+from lookhear.engine.whisper.positions import Purpose
+from lookhear.engine.whisper.request import WhisperRequest, WhisperSequence
 
 END = 9
 WORDS = {"Abc": [1, 2, 3], "Ad": [1, 4], "E": [5], "Fgh": [6, 7, 8]}

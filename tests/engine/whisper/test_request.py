@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookhear.engine.core.request import Phase, Priority, is_looping
-from lookhear.engine.whisper.request import Purpose, WhisperRequest, WhisperSequence
+from lookhear.engine.whisper.positions import Purpose
+from lookhear.engine.whisper.request import WhisperRequest, WhisperSequence
 
 END = 9
 

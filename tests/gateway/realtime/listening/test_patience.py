@@ -14,12 +14,14 @@ from lookhear.gateway.realtime.patience import (
     PATIENCE,
     Patience,
     Signs,
+    Words,
     probability,
 )
 from lookhear.gateway.realtime.settings import SessionSettings, TurnDetection
 
 patiences = st.sampled_from(list(PATIENCE.values()))
 probabilities = st.none() | st.floats(0, 1)
+wordings = st.none() | st.builds(Words, st.floats(0, 1), probabilities)
 
 
 def ends_at(patience: Patience, over: float | None) -> int:
@@ -60,38 +62,46 @@ def test_a_better_sound_and_a_better_sentence_are_more_probably_over(
 ) -> None:
     low, high = sorted((one, other))
 
-    def known(sound: float, words: float | None) -> float:
+    def known(sound: float | None, words: Words | None) -> float:
         found = probability(sound, words)
         assert found is not None and 0.0 < found < 1.0
         return found
 
-    assert known(sound, low) <= known(sound, high)
-    assert known(low, sound) <= known(high, sound)
+    for closing in (None, 0.0, sound, 1.0):
+        assert known(sound, Words(low, closing)) <= known(sound, Words(high, closing))
+        assert known(low, Words(sound, closing)) <= known(high, Words(sound, closing))
+        least, most = (known(heard, Words(one, closing)) for heard in (0.0, 1.0))
+        assert least <= known(None, Words(one, closing)) <= most
+    assert known(sound, Words(one, low)) <= known(sound, Words(one, high))
     assert known(low, None) <= known(high, None)
-    assert known(0.0, one) <= float(probability(None, one) or 0.0) <= known(1.0, one)
     assert probability(None, None) is None
 
 
 @pytest.mark.parametrize(
     ("sound", "words", "waits"),
     [
-        (0.95, 0.9, FIRST_PAUSE_MS),  # "It is done."
-        (0.95, 0.0, 1400),  # "followed by"
-        (0.03, 0.9, 1400),  # "The code. | for today"
-        (0.02, 0.0, 2000),
+        (0.95, Words(0.9), FIRST_PAUSE_MS),  # "It is done."
+        (0.95, Words(0.0), 1370),  # "followed by"
+        (0.03, Words(0.9), 1370),  # "The code. | for today"
+        (0.02, Words(0.0), 2000),
+        (0.95, Words(0.9, 0.99), FIRST_PAUSE_MS),
+        (0.95, Words(0.0, 0.98), 1370),  # no sign, but hardly anything else to come
+        (0.95, Words(0.0, 0.6), 2000),  # "followed by"
+        (0.03, Words(0.6, 0.97), 1370),
+        (0.02, Words(0.0, 0.0), 2000),
         (0.97, None, FIRST_PAUSE_MS),
-        (None, 0.8, 1400),
+        (None, Words(0.8), 1370),
     ],
 )
 def test_neither_is_enough_without_the_other(
-    sound: float | None, words: float | None, waits: int
+    sound: float | None, words: Words | None, waits: int
 ) -> None:
     assert ends_at(PATIENCE["auto"], probability(sound, words)) == waits
 
 
-@given(patiences, st.integers(0, 4000), st.floats(0, 1), probabilities)
+@given(patiences, st.integers(0, 4000), st.floats(0, 1), wordings)
 def test_a_sound_that_is_not_wanted_changes_nothing(
-    patience: Patience, pause_ms: int, sound: float, words: float | None
+    patience: Patience, pause_ms: int, sound: float, words: Words | None
 ) -> None:
     if not patience.depends_on_sound(pause_ms, words):
         told = patience.is_over(pause_ms, probability(sound, words))
@@ -100,8 +110,10 @@ def test_a_sound_that_is_not_wanted_changes_nothing(
 
 @pytest.mark.parametrize("patience", PATIENCE.values())
 def test_an_open_sentence_needs_no_sound(patience: Patience) -> None:
-    assert not patience.depends_on_sound(FIRST_PAUSE_MS, 0.0)
-    assert patience.depends_on_sound(FIRST_PAUSE_MS, 0.9)
+    assert not patience.depends_on_sound(FIRST_PAUSE_MS, Words(0.0))
+    assert not patience.depends_on_sound(FIRST_PAUSE_MS, Words(0.0, 0.0))
+    assert patience.depends_on_sound(FIRST_PAUSE_MS, Words(0.9))
+    assert patience.depends_on_sound(FIRST_PAUSE_MS, Words(0.9, 0.98))
     assert patience.depends_on_sound(FIRST_PAUSE_MS, None)
 
 

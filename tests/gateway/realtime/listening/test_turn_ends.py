@@ -41,9 +41,10 @@ def pauses(
     milliseconds: int = 200,
     words: float | None = None,
     text: str = "It is",
+    closing: float | None = None,
 ) -> list[str]:
-    """Somebody speaks for a second and pauses. words: how probably a sentence ends there, as the
-    engine has told by then of this text. -> kinds of frames about it."""
+    """Somebody speaks for a second and pauses. words, closing: how probably a sentence ends there,
+    as the engine has told by then of this text. -> kinds of frames about it."""
     protocol = script.protocol
     one = np.zeros(SECOND, np.float32)
     outputs = protocol.hear(Heard(one, [SpeechStarted(0)], SECOND, True), now=1.0)
@@ -51,7 +52,7 @@ def pauses(
     end = SECOND + 16 * milliseconds
     if words is not None:
         heard = SECOND + HEARD
-        protocol.engine(TextProvisional(SESSION, turn, text, heard, words), now=1.1)
+        protocol.engine(TextProvisional(SESSION, turn, text, heard, words, closing), now=1.1)
     pause = SpeechPaused(end, milliseconds)
     quiet = np.zeros(16 * milliseconds + 100, np.float32)
     outputs = protocol.hear(Heard(quiet, [pause], SECOND, True, over=sound), now=1.2)
@@ -74,6 +75,8 @@ def started(outputs: Sequence[Output]) -> str:
 def test_what_surely_is_over_ends_at_once() -> None:
     assert pauses(listening(), 0.97, words=0.9) == ["ended"]
     assert pauses(listening(), 0.9, words=0.8) == ["ended"]
+    assert pauses(listening(), 0.9, words=0.8, closing=0.99) == ["ended"]
+    assert pauses(listening(), 0.9, words=0.8, closing=0.7) == []
 
 
 def test_an_open_phrase_is_none_whatever_sign_is_behind_it() -> None:
@@ -89,7 +92,7 @@ def test_an_exclamation_mark_leaves_it_to_the_sound() -> None:
 
 def test_what_is_in_doubt_waits() -> None:
     assert pauses(listening(), 0.5) == []
-    assert pauses(listening(), 0.5, 1400) == ["ended"]
+    assert pauses(listening(), 0.5, 1370) == ["ended"]
     assert pauses(listening("low"), 0.97, words=0.3) == []
 
 
@@ -100,8 +103,8 @@ def test_words_are_waited_for_a_while() -> None:
 
 def test_words_that_go_on_are_waited_for() -> None:
     assert pauses(listening(), 0.95, words=0.0) == []
-    assert pauses(listening(), 0.95, 1400, words=0.0) == ["ended"]
-    assert pauses(listening(), 0.02, 1400, words=0.0) == []
+    assert pauses(listening(), 0.95, 1370, words=0.0) == ["ended"]
+    assert pauses(listening(), 0.02, 1370, words=0.0) == []
 
 
 def test_words_of_which_more_were_said_since_do_not_count() -> None:
@@ -149,7 +152,7 @@ def test_the_sound_is_wanted_only_where_it_decides() -> None:
     assert wanted(200)
     thinks(0.0)
     assert not wanted(200)
-    assert wanted(1400), "what sounds open, too, waits longer"
+    assert wanted(1370), "what sounds open, too, waits longer"
 
 
 def test_a_server_that_cannot_tell_says_so_and_ends_by_silence() -> None:
