@@ -23,6 +23,7 @@ SUPPORTED = {
     "moonshine_streaming": "Moonshine-Streaming",
     "nemotron3_diarization": "Nemotron-3-Diarization",
     "nemotron_asr_streaming": "Nemotron-ASR",
+    "nemotron3_5_asr": "Nemotron-ASR",
 }
 
 

@@ -17,10 +17,12 @@ from lookhear.engine.models import frames
 from lookhear.engine.speech.live_config import Evidence, LiveConfig
 from lookhear.engine.tokenizers.pieces import PieceTokenizer
 from lookhear.engine.transducer.dims import TransducerDims
+from lookhear.engine.transducer.languages import Languages
 from lookhear.engine.transducer.model import TransducerModel
-from lookhear.engine.transducer.recognizer import transducer_transcriber
+from lookhear.engine.transducer.recognizer import TransducerRecognizer
 from lookhear.engine.transducer.runner import TransducerRunner
 from lookhear.engine.transducer.sound import MOST_SECONDS, Sound
+from lookhear.engine.transducer.transcriber import transducer_transcriber
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +55,9 @@ def build(
     )
     piece = round(PIECE_SECONDS * SAMPLE_RATE)
     longest = max(piece, round(MOST_SECONDS * SAMPLE_RATE)) + chunk
-    transcriber = transducer_transcriber(tokenizer, sound, live, piece)
+    languages = Languages.read(folder, dims.prompts, tokenizer.spelt)
+    recognizer = TransducerRecognizer(tokenizer, sound, languages)
+    transcriber = transducer_transcriber(recognizer, sound, live, piece)
     filters = frames.frame_filters(dims.encoder.num_mels, rounding, model.device)
     runner = TransducerRunner(model, filters, sound.chunks)
     num = model.num_parameters
@@ -78,7 +82,7 @@ def read_lookaheads(folder: Path, dims: TransducerDims, emphasis: float) -> Soun
 
 FAMILY = Family(
     name="Nemotron-ASR",
-    architectures=("NemotronAsrStreamingForRNNT",),
+    architectures=("NemotronAsrStreamingForRNNT", "Nemotron3_5AsrForRNNT"),
     build=build,
     abilities=("transcribe",),
     # Each remembers 7 MB of who speaks, in bfloat16.

@@ -51,7 +51,8 @@ class Transcriber:
     languages. has_word_times: whether it can say when each word was spoken. takes_context: whether
     it can be told what was said before, or what words to expect. earlier: how much of what was said
     before is heard again in front of a segment. adapters: that may be asked for with the model's
-    name. listen: who listens to turns; None: a `LiveTurn`."""
+    name. detects_among: whether it can be held to some of its languages while it finds out which
+    one is spoken. listen: who listens to turns; None: a `LiveTurn`."""
 
     live: LiveConfig
     languages: list[str]
@@ -62,6 +63,7 @@ class Transcriber:
     takes_context: bool = True
     earlier: EarlierRule = EarlierRule()
     adapters: NamedAdapters | None = None
+    detects_among: bool = True
     listen: Listen | None = None
 
     @property
@@ -105,6 +107,13 @@ def settings_error(
     if unknown:
         known = ", ".join(languages)
         return "invalid_language", f"languages: expected some of {known}; got {unknown[0]!r}"
+    if languages and len(settings.languages) > 1 and not family.detects_among:
+        given = ", ".join(settings.languages)
+        return (
+            "invalid_language",
+            f"languages: expected one at most, {name} knows none of them as"
+            f" more likely; got {given}",
+        )
     if settings.task not in ("transcribe", "translate"):
         return "invalid_task", f"task: expected transcribe or translate; got {settings.task!r}"
     if settings.task == "translate" and not family.translates:

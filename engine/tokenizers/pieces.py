@@ -4,7 +4,7 @@ no piece for byte by byte (SentencePiece's, as `tokenizer.json`). They are decod
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -17,10 +17,11 @@ _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 class PieceTokenizer:
-    """Ids and text of one checkpoint; immutable."""
+    """Ids and text of one checkpoint; immutable. spelt: how tokenizer.json writes each id."""
 
-    def __init__(self, pieces: list[bytes]) -> None:
+    def __init__(self, pieces: list[bytes], spelt: Sequence[str | None] = ()) -> None:
         self._pieces = pieces
+        self.spelt = spelt
 
     @classmethod
     def from_folder(cls, folder: Path, vocab_size: int) -> PieceTokenizer:
@@ -32,8 +33,9 @@ class PieceTokenizer:
             if token.get("special")
         }
         count = min(tokenizer.get_vocab_size(), vocab_size)
-        spelt = {i: tokenizer.id_to_token(i) for i in range(count)}
-        return cls([_bytes(spelt[i], is_special=i in special) for i in range(count)])
+        spelt = [tokenizer.id_to_token(i) for i in range(count)]
+        pieces = [_bytes(piece, is_special=i in special) for i, piece in enumerate(spelt)]
+        return cls(pieces, spelt)
 
     def token_bytes(self, token: int) -> bytes:
         """UTF-8 bytes of one id, b"" for special and unknown ones."""

@@ -33,11 +33,11 @@ from lookhear.engine.messages import (
 )
 from lookhear.engine.models import frames
 from lookhear.engine.speech.live_config import LiveConfig
-from lookhear.engine.speech.recognizer import Recognizer
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.words import group_words
 from lookhear.engine.speech.turn import Turn
 from lookhear.engine.speech.turn_text import TurnText
+from lookhear.engine.transducer.recognizer import TransducerRecognizer
 from lookhear.engine.transducer.request import TransducerRequest
 from lookhear.engine.transducer.sound import Feed, Sound
 
@@ -52,18 +52,17 @@ class TransducerTurn(Turn):
     def __init__(
         self,
         message: StartTurn,
-        recognizer: Recognizer,
+        recognizer: TransducerRecognizer,
         sound: Sound,
         config: LiveConfig,
-        prompt: int | None = None,
     ) -> None:
-        """prompt: see `TransducerRequest`."""
         self._session, self._turn = message.session, message.turn
         self._settings = message.settings
         self._tells_state = message.tells_state
-        self._recognizer, self._config, self._prompt = recognizer, config, prompt
+        self._recognizer, self._config = recognizer, config
         self._sound, self._chunk = sound, sound.chunk(message.settings.delay)
         resume = message.resume or TurnState()
+        self._prompt = recognizer.prompt(message.settings)
         self._text = TurnText(self._session, self._turn, self._settings, recognizer, resume)
         self._feed = Feed(sound, self._chunk)
         self.segment_start = self.num_samples = resume.start
@@ -135,7 +134,7 @@ class TransducerTurn(Turn):
     def absorb(self, result: Result) -> list[Event]:
         """All that was written is said for good."""
         self._is_asked = False
-        new = Hypothesis.of(result, 0, self.segment_start)
+        new = self._recognizer.heard(result, self.segment_start)
         heard = _joined(self._held, new)
         count = len(heard.tokens) if self._is_closing else self._num_whole(heard)
         said, self._held = heard.split(count)
@@ -233,4 +232,5 @@ def _joined(first: Hypothesis, second: Hypothesis) -> Hypothesis:
         first.tokens + second.tokens,
         first.logprobs + second.logprobs,
         first.spans + second.spans,
+        second.language or first.language,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ WRITING: dict[str, Any] = {
     "blank_token_id": 289,
     "max_symbols_per_step": 3,
 }
+PROMPTS = {"num_prompts": 8, "prompt_intermediate_size": 48, "default_prompt_id": 7}
+LOCALES = {"en-GB": 1, "en-US": 0, "en": 0, "de-DE": 2, "th-TH": 5, "zh-TW": 6, "auto": 7}
+TAGS = {"<en-US>": 283, "<de-DE>": 284}
 LOOKAHEADS = (3, 1, 0)
 SILENCE = 0.97  # the share of places, about, that say nothing: random weights write at every one
 BEGINNINGS = (259, 274, 276, 278, 280, 282)  # ids of words' first pieces
@@ -49,10 +53,28 @@ def build_random_transducer(
 
     values: Any = {**WRITING, "encoder_config": {**HEARING, **(encoder or {})}, **config}
     model = NemotronAsrStreamingForRNNT(NemotronAsrStreamingConfig(**values))
-    return _written(model, folder, seed, silence)
+    return _written(model, folder, seed, silence, BEGINNINGS)
 
 
-def _written(model: Any, folder: Path, seed: int, silence: float) -> Any:
+def build_random_multilingual(folder: Path, *, seed: int = 0, **config: Any) -> Any:
+    """The same of a Nemotron 3.5 ASR, which can be told the language, and has tags for two."""
+    from transformers import Nemotron3_5AsrConfig, Nemotron3_5AsrForRNNT
+
+    values: Any = {**WRITING, **PROMPTS, "encoder_config": HEARING, **config}
+    model = Nemotron3_5AsrForRNNT(Nemotron3_5AsrConfig(**values))
+    _written(model, folder, seed, 0.6, [*BEGINNINGS, *TAGS.values()])
+    path = folder / "tokenizer.json"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    told["model"]["vocab"].update(TAGS)
+    path.write_text(json.dumps(told), encoding="utf-8")
+    path = folder / "processor_config.json"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**told, "prompt_dictionary": LOCALES}), encoding="utf-8")
+    return model
+
+
+def _written(model: Any, folder: Path, seed: int, silence: float, likely: Sequence[int]) -> Any:
+    """likely: tokens that are written more often than others."""
     write_moonshine_tokenizer(folder)
     generator = torch.Generator().manual_seed(seed)
     save_model(model, folder, seed)
@@ -61,7 +83,7 @@ def _written(model: Any, folder: Path, seed: int, silence: float) -> Any:
         for name, weight in model.named_parameters():
             if "bias_u" in name or "bias_v" in name or ".lstm.bias" in name:
                 weight.copy_(torch.randn(weight.shape, generator=generator) * 0.3)
-        _hear_differences(model, generator, silence)
+        _hear_differences(model, generator, silence, likely)
     model.generation_config.decoder_start_token_id = model.config.blank_token_id
     model.generation_config.bos_token_id = model.config.blank_token_id
     model.save_pretrained(folder)
@@ -69,7 +91,9 @@ def _written(model: Any, folder: Path, seed: int, silence: float) -> Any:
     return model
 
 
-def _hear_differences(model: Any, generator: torch.Generator, silence: float) -> None:
+def _hear_differences(
+    model: Any, generator: torch.Generator, silence: float, likely: Sequence[int]
+) -> None:
     """Places of noise are much alike, and random heads have favourites. What they have in common is
     taken away, so that what is left decides; and places say nothing as often as is wanted."""
     config = model.config
@@ -90,7 +114,7 @@ def _hear_differences(model: Any, generator: torch.Generator, silence: float) ->
     held = model.joint.head.bias[config.blank_token_id].clone()
     model.joint.head.bias[:FIRST_TEXT] -= 20.0  # bytes are no text
     model.joint.head.bias[config.blank_token_id] = held
-    model.joint.head.bias[list(BEGINNINGS)] += 4.0
+    model.joint.head.bias[list(likely)] += 4.0
     others = logits - logits.mean(0)
     others[:, [*range(FIRST_TEXT), config.blank_token_id]] = -torch.inf
     best = others.max(1).values

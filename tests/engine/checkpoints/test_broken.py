@@ -85,7 +85,8 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         r"Qwen3ASRForConditionalGeneration, Qwen3VLForConditionalGeneration, "
         r"Qwen3MoeForCausalLM, Qwen3VLMoeForConditionalGeneration, "
         r"MoonshineForConditionalGeneration, MoonshineStreamingForConditionalGeneration, "
-        r"NemotronAsrStreamingForRNNT, Nemotron3DiarizationForAudioFrameClassification, "
+        r"NemotronAsrStreamingForRNNT, Nemotron3_5AsrForRNNT, "
+        r"Nemotron3DiarizationForAudioFrameClassification, "
         r"got LlamaForCausalLM",
     ),
     "no tokenizer": (remove("vocab.json"), r"tokenizer\.json"),
