@@ -26,6 +26,7 @@ from lookhear.gateway.checks.checks import (
     wrong,
 )
 from lookhear.gateway.checks.outline import SMALL, parse_json
+from lookhear.gateway.realtime.openai.beta import beta_refusal
 from lookhear.gateway.realtime.openai.generation_updates import response_plan
 from lookhear.gateway.realtime.openai.items import parse_input, parse_item
 from lookhear.gateway.realtime.openai.session_updates import updated
@@ -156,6 +157,8 @@ def _parsed(data: dict[str, Any]) -> commands.ClientCommand:
         raise wrong("type", expected, MISSING, "missing_required_parameter")
     if not isinstance(name, str):
         raise wrong("type", "the name of a client event", shown(name), "invalid_type")
+    if (refusal := beta_refusal(data)) is not None:
+        raise refusal
     model = _EVENTS.get(name)
     if model is None:
         raise ProtocolError(

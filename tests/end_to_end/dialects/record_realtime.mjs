@@ -63,6 +63,20 @@ async function transcribing(name, module) {
   connection.close();
 }
 
+async function beta() {
+  const { default: OpenAI } = await load("openai");
+  const client = new OpenAI({ apiKey: "a-key", baseURL: url });
+  const { OpenAIRealtimeWS: Realtime } = await load("openai/beta/realtime/ws");
+  const connection = new Realtime({ model: "gpt-4o-realtime-preview" }, client);
+  connection.on("error", () => {});
+  await new Promise((done) => connection.on("session.created", done));
+  const session = { modalities: ["text"], input_audio_transcription: { model: "whisper-1" } };
+  connection.send({ type: "session.update", session });
+  connection.send({ type: "input_audio_buffer.append", audio: silence.toString("base64") });
+  await until(() => told.sent.length === 2);
+  connection.close();
+}
+
 async function agent() {
   const { RealtimeAgent, RealtimeSession, OpenAIRealtimeWebSocket } =
     await load("@openai/agents/realtime");
@@ -86,6 +100,7 @@ const programs = [
     () => transcribing("OpenAIRealtimeWS", "openai/realtime/ws")],
   [`openai ${version("openai")} (browser)`,
     () => transcribing("OpenAIRealtimeWebSocket", "openai/realtime/websocket")],
+  [`openai ${version("openai")} (beta)`, beta],
   [`@openai/agents ${version("@openai/agents")}`, agent],
 ];
 for (const [client, program] of programs) {

@@ -1,6 +1,6 @@
 """What OpenAI's SDKs for JavaScript send over a realtime socket, as `record_realtime.mjs` recorded
-it, against the real thing: for Node, for browsers, and that of agents. Every answer is valid by the
-models of the openai package."""
+it, against the real thing: for Node, for browsers, that of agents, and that of the beta. Every
+answer is valid by the models of the openai package."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ Frame = dict[str, Any]
 RECORDED: list[Frame] = json.loads(
     (Path(__file__).parent / "realtime_sdks.json").read_text("utf-8")
 )
-TRANSCRIBES = [client for client in RECORDED if "agents" not in client["client"]]
 (AGENT,) = [client for client in RECORDED if "agents" in client["client"]]
+(BETA,) = [client for client in RECORDED if "beta" in client["client"]]
+TRANSCRIBES = [client for client in RECORDED if client not in (AGENT, BETA)]
+# Those of today send the beta's header, too, when they are told to.
+TRANSCRIBES.append({**TRANSCRIBES[0], "headers": BETA["headers"], "client": "with a beta's header"})
 COMPLETED = "conversation.item.input_audio_transcription.completed"
 PATIENCE = 60.0  # seconds for what takes a few
 
@@ -100,6 +103,14 @@ async def test_it_transcribes(
     assert kinds[:2] == ["session.created", "session.updated"]
     assert kinds.count("input_audio_buffer.speech_stopped") == len(talk.utterances)
     assert word_errors(talk.text, " ".join(texts)).rate <= 0.15, texts
+
+
+async def test_the_beta_is_refused_as_openai_does(server: ServerProcess) -> None:
+    async with opened(BETA, server) as socket:
+        await send(socket, BETA, b"")
+        frames = [check(json.loads(await socket.recv())) for _ in range(2)]
+    assert [frame["type"] for frame in frames] == ["session.created", "error"]
+    assert frames[1]["error"]["code"] == "beta_api_shape_disabled"
 
 
 async def test_an_agent_is_answered(both: ServerProcess) -> None:

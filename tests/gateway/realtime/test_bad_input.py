@@ -53,6 +53,19 @@ BAD: dict[str, tuple[Any, str, str | None, list[str]]] = {
         {"type": "session.begin"}, "unknown_event", "type",
         ["expected one of session.update", "session.begin"],
     ),
+    "event of the beta": (
+        {"type": "transcription_session.update", "session": {"input_audio_format": "pcm16"}},
+        "beta_api_shape_disabled", "type",
+        ["expected session.update", "transcription_session.update", "beta"],
+    ),
+    "session of the beta": (
+        {"type": "session.update", "session": {"modalities": ["text"], "instructions": "x"}},
+        "beta_api_shape_disabled", "session.type", ["expected", "no type and modalities", "beta"],
+    ),
+    "session of no type": (
+        {"type": "session.update", "session": {"instructions": "x"}},
+        "missing_required_parameter", "session.type", ["expected", "missing"],
+    ),
     "event_id no string": (
         {"type": "input_audio_buffer.commit", "event_id": 5}, "invalid_value", "event_id",
         ["expected a string", "5"],
