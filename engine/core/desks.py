@@ -9,6 +9,8 @@ from lookhear.engine.messages import (
     AdapterFailed,
     AnswerFailed,
     DiariseFile,
+    DiariseLive,
+    DiarisingFailed,
     Event,
     FileFailed,
     LoadAdapter,
@@ -63,6 +65,8 @@ def refused(message: Message, does: str) -> list[Event]:
             return [FileFailed(request, *expected("transcribes"))]
         case DiariseFile(request):
             return [FileFailed(request, *expected("tells speakers apart"))]
+        case DiariseLive(session):
+            return [DiarisingFailed(session, *expected("tells speakers apart"))]
         case StartAnswer(session, answer):
             return [AnswerFailed(session, answer, *expected("chats"))]
         case LoadAdapter(request) | UnloadAdapter(request):

@@ -6,10 +6,12 @@ from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.desks import refused
 from lookhear.engine.core.request import Priority
 from lookhear.engine.diarisation.file import FileDiarisation
+from lookhear.engine.diarisation.live import LiveDiarisation
 from lookhear.engine.diarisation.speaker_cache import Chunking
 from lookhear.engine.messages import (
     CancelFile,
     DiariseFile,
+    DiariseLive,
     Event,
     FileFailed,
     Message,
@@ -17,16 +19,22 @@ from lookhear.engine.messages import (
 
 
 class DiarisationDesk:
-    """name: the model's on the wire. chunking: of whole files. stack: frames of a place. emphasis:
-    see `frames.stretch`."""
+    """name: the model's on the wire. chunking: of whole files; live: of what is heard. stack:
+    frames of a place. emphasis: see `frames.stretch`."""
 
-    def __init__(self, name: str, chunking: Chunking, stack: int, emphasis: float) -> None:
+    def __init__(
+        self, name: str, chunking: Chunking, live: Chunking, stack: int, emphasis: float
+    ) -> None:
         self._name = name
-        self._chunking, self._stack, self._emphasis = chunking, stack, emphasis
+        self._chunking, self._live = chunking, live
+        self._stack, self._emphasis = stack, emphasis
+        self._sessions: dict[str, LiveDiarisation] = {}  # those that failed, too
 
     def take(self, message: Message, core: EngineCore) -> list[Event]:
         """See `Desk`."""
         match message:
+            case DiariseLive():
+                return self._hear(message, core)
             case DiariseFile(request):
                 if core.owner(request) is not None:
                     text = f"request: {request!r} is running already"
@@ -42,8 +50,24 @@ class DiarisationDesk:
                 return refused(message, f"{self._name} tells speakers apart")
         return []
 
+    def _hear(self, message: DiariseLive, core: EngineCore) -> list[Event]:
+        session, key = message.session, _key(message.session)
+        live = self._sessions.get(session)
+        if live is None:
+            live = LiveDiarisation(key, session, self._live, self._stack, self._emphasis)
+            self._sessions[session] = live
+            core.add(key, Priority.LIVE, live, session)
+        if live.is_closed or live.has_failed:
+            return []  # the gateway may not have heard of it yet
+        live.append(message.samples, is_last=message.is_last)
+        events = live.settle()
+        core.changed(key)
+        core.drop_if_done(key)
+        return events
+
     def close(self, session: str) -> None:
-        """Nothing is of a session."""
+        """Its recording is over, or nobody wants it."""
+        self._sessions.pop(session, None)
 
     def left(self, key: str, session: str, core: EngineCore) -> list[Event]:
         """Nobody waits for another."""
@@ -51,4 +75,9 @@ class DiarisationDesk:
 
     def stats(self, core: EngineCore) -> dict[str, int]:
         """Recordings under way."""
-        return {"diarised_files": core.count(FileDiarisation)}
+        live, files = core.count(LiveDiarisation), core.count(FileDiarisation)
+        return {"diarised_files": files, "diarised_sessions": live}
+
+
+def _key(session: str) -> str:
+    return f"{session}/speakers"

@@ -48,6 +48,11 @@ class SpeakerTurns:
             self._end(speaker, self._frames)
         return sorted(self.told, key=lambda turn: (turn.start, turn.speaker))
 
+    def take(self) -> list[SpeakerTurn]:
+        """Those that are over and were not taken before."""
+        taken, self.told = self.told, []
+        return taken
+
     def _end(self, speaker: int, frame: int) -> None:
         self.told.append(self._turn(speaker, frame))
         del self._open[speaker]

@@ -54,7 +54,14 @@ from lookhear.engine.messages.pooling import (
     PoolingSettings,
     StartPooling,
 )
-from lookhear.engine.messages.speakers import DiariseFile, FileDiarised, SpeakerTurn
+from lookhear.engine.messages.speakers import (
+    DiariseFile,
+    DiariseLive,
+    DiarisingFailed,
+    FileDiarised,
+    SpeakersHeard,
+    SpeakerTurn,
+)
 from lookhear.engine.messages.speech import (
     SAMPLE_RATE,
     AppendAudio,
@@ -93,6 +100,7 @@ Message = (
     | CancelTurn
     | TranscribeFile
     | DiariseFile
+    | DiariseLive
     | CancelFile
     | HoldPicture
     | DropPicture
@@ -119,6 +127,8 @@ Event = (
     | FileProgress
     | FileTranscribed
     | FileDiarised
+    | SpeakersHeard
+    | DiarisingFailed
     | FileFailed
     | AnswerStarted
     | AnswerText

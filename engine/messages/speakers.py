@@ -1,4 +1,4 @@
-"""Who speaks when, of whole recordings, by a model of its own (a diariser)."""
+"""Who speaks when, in whole recordings and live, by a model of its own (a diariser)."""
 
 from __future__ import annotations
 
@@ -34,3 +34,36 @@ class FileDiarised:
 
     request: str
     turns: list[SpeakerTurn]
+
+
+@dataclass(frozen=True, slots=True)
+class DiariseLive:
+    """More of what a session hears, mono at 16 kHz, from its first sample on: answered by
+    `SpeakersHeard`, as soon as it is known, or once by `DiarisingFailed`; what comes behind that is
+    not heard. is_last: no more will come."""
+
+    session: str
+    model: str
+    samples: NDArray[np.float32]
+    is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakersHeard:
+    """Who speaks is known up to `seconds` of the session. over: turns that ended since the last
+    time, in that order. open: those under way, as far as they are known. is_last: that was all."""
+
+    session: str
+    over: list[SpeakerTurn]
+    open: list[SpeakerTurn]
+    seconds: float
+    is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DiarisingFailed:
+    """code: machine word, as in `FileFailed`."""
+
+    session: str
+    code: str
+    message: str
