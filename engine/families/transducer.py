@@ -7,9 +7,11 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.family import Family, Parts, chosen_dtype
+from lookhear.engine.families.family import Family, Parts, chosen_dtype, half_decoder
 from lookhear.engine.families.parts.sound import read_sound
 from lookhear.engine.families.parts.speech import speech_parts
 from lookhear.engine.messages import SAMPLE_RATE
@@ -42,7 +44,11 @@ def build(
             log.warning("%s: %s has no use for it: what it wrote stands", setting, config.name)
     emphasis, rounding = read_sound(folder)
     dtype = chosen_dtype(config.dtype, device, folder)
-    model = TransducerModel.from_folder(folder, dtype=dtype, device=device, progress=progress)
+    # A chunk is a few rows. Beside bfloat16 it would be a copy, for fewer rows still.
+    half = dtype == torch.float32 and half_decoder(config.dtype, device, folder)
+    model = TransducerModel.from_folder(
+        folder, half=half, dtype=dtype, device=device, progress=progress
+    )
     dims = model.dims
     sound = read_lookaheads(folder, dims, emphasis)
     tokenizer = PieceTokenizer.from_folder(folder, dims.vocab)

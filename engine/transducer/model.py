@@ -34,12 +34,15 @@ class TransducerModel:
     num_parameters: int
 
     @classmethod
-    def from_folder(cls, folder: Path, **loading: Unpack[Loading]) -> TransducerModel:
-        """Loads a Hugging Face folder; raises `CheckpointError`."""
+    def from_folder(
+        cls, folder: Path, *, half: bool = False, **loading: Unpack[Loading]
+    ) -> TransducerModel:
+        """Loads a Hugging Face folder; raises `CheckpointError`. half: keep the encoder's large
+        weights in float16, where the machine can (`pack_linear`)."""
         path = folder / "config.json"
         dims = TransducerDims.from_config(read_json(path), path)
         reader = CheckpointReader(folder, **loading)
-        source = TransducerSource(reader, dims)
+        source = TransducerSource(reader, dims, half=half)
         with torch.inference_mode():
             encoder = Encoder(dims.encoder, source.encoder())
             predictor = Predictor(dims, source.predictor())

@@ -92,8 +92,10 @@ class PredictorWeights:
 class TransducerSource(WeightSource):
     """Hugging Face's tensor names, put together into our layers."""
 
-    def __init__(self, reader: CheckpointReader, dims: TransducerDims) -> None:
-        super().__init__(reader)
+    def __init__(
+        self, reader: CheckpointReader, dims: TransducerDims, *, half: bool = False
+    ) -> None:
+        super().__init__(reader, half=half)
         self._dims = dims
 
     def encoder(self) -> EncoderWeights:
@@ -160,7 +162,7 @@ class TransducerSource(WeightSource):
         added = self.take(f"{name}.bias", out) if bias else None
         if is_exact:
             weight, added = weight.float(), None if added is None else added.float()
-        return pack_linear(weight, added, pack=True)
+        return pack_linear(weight, added, pack=True, half=self._half and not is_exact)
 
     def _layer(self, name: str) -> Layer:
         width = self._dims.encoder.width
@@ -193,7 +195,12 @@ class TransducerSource(WeightSource):
         content, place = (tensor * scale for tensor in added)
         return Attention(
             norm=Norm.read(self, f"{name}.norm_self_att", width),
-            qkv=pack_linear(torch.cat(weights), torch.cat(biases) if biases else None, pack=True),
+            qkv=pack_linear(
+                torch.cat(weights),
+                torch.cat(biases) if biases else None,
+                pack=True,
+                half=self._half,
+            ),
             out=self._product(f"{inner}.o_proj", width, width, bias=dims.has_bias),
             content=content,
             place=place,

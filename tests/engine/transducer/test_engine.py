@@ -261,3 +261,20 @@ def test_half_precision_hears_much_the_same(folder: Path) -> None:
     (exact,) = run(a_runner(TransducerModel.from_folder(folder)), [whole("w", samples, 3)])
     same = sum(a == b for a, b in zip(text(rough), text(exact), strict=False))
     assert len(text(rough)) > 5 and same > 0.3 * len(text(exact))
+
+
+def test_weights_in_half_hear_the_same(tmp_path: Path) -> None:
+    """Those of the encoder that are large enough; logits are as far apart as float16 rounds."""
+    build_random_transducer(
+        tmp_path, encoder={"hidden_size": 320, "intermediate_size": 640, "num_hidden_layers": 2}
+    )
+    plain = TransducerModel.from_folder(tmp_path)
+    half = TransducerModel.from_folder(tmp_path, half=True)
+    assert half.dtype == torch.float32 and half.num_parameters == plain.num_parameters
+    layer = half.encoder.weights.layers[0]
+    assert layer.first.up.half is not None and layer.attention.qkv.half is not None
+    assert half.predictor.weights.head.half is None
+    samples = noise(4, 6.0)
+    texts = [text(run(a_runner(model), [whole("w", samples, 3)])[0]) for model in (plain, half)]
+    same = sum(a == b for a, b in zip(*texts, strict=False))
+    assert len(texts[0]) > 5 and same > 0.8 * len(texts[0])
