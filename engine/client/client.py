@@ -38,6 +38,7 @@ from lookhear.engine.messages import (
     CancelTurn,
     CloseSession,
     DiariseFile,
+    DiariseLive,
     DropPicture,
     EndTurn,
     EngineFailed,
@@ -225,7 +226,7 @@ class EngineClient:
                 if (seat := self._seat(session, settings.model)) is not None:
                     seat.send(message)
                     self._works[session, work] = seat
-            case HoldPicture() | DropPicture() | ReadAhead() | ExpectSpeech():
+            case HoldPicture() | DropPicture() | ReadAhead() | ExpectSpeech() | DiariseLive():
                 if (seat := self._seat(message.session, message.model)) is not None:
                     seat.send(message)
             case AppendAudio(session, work) | EndTurn(session, work):
@@ -266,8 +267,7 @@ class EngineClient:
     async def pool(
         self, message: StartPooling, pictures: Sequence[HoldPicture] = ()
     ) -> list[Pooled]:
-        """As `transcribe_file`: vectors or scores, in the order of the documents. pictures: that
-        the message names. Raises InputRefused, too."""
+        """As `transcribe_file`, or raises InputRefused. pictures: that the message names."""
         pool = self._fleet.pool(message.settings.model)
         return await self._pooling.ask(pool, message, pictures)
 

@@ -59,6 +59,11 @@ class DiarisationDesk:
             core.add(key, Priority.LIVE, live, session)
         if live.is_closed or live.has_failed:
             return []  # the gateway may not have heard of it yet
+        if message.begin != live.num_heard:
+            text = f"expected the samples from {live.num_heard} on, got those from {message.begin}"
+            failed = live.fail("audio_missing", f"{text}; an engine that heard them may have died")
+            core.drop(key)
+            return failed
         live.append(message.samples, is_last=message.is_last)
         events = live.settle()
         core.changed(key)

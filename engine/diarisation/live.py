@@ -37,6 +37,11 @@ class LiveDiarisation:
         self.is_done = self.has_failed = False
 
     @property
+    def num_heard(self) -> int:
+        """Samples that came so far."""
+        return self._begin + len(self._samples)
+
+    @property
     def num_kept(self) -> int:
         """Samples that are still here."""
         return len(self._samples)
@@ -55,7 +60,7 @@ class LiveDiarisation:
     @property
     def _frames(self) -> int:
         """Those that no later sample changes."""
-        heard = self._begin + len(self._samples)
+        heard = self.num_heard
         return frames.num_frames(heard) if self._is_last else frames.num_final(heard)
 
     @property

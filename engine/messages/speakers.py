@@ -40,11 +40,13 @@ class FileDiarised:
 class DiariseLive:
     """More of what a session hears, mono at 16 kHz, from its first sample on: answered by
     `SpeakersHeard`, as soon as it is known, or once by `DiarisingFailed`; what comes behind that is
-    not heard. is_last: no more will come."""
+    not heard. begin: samples before these; where some are missing, those from there on would be of
+    other speakers, so that is a failure. is_last: no more will come."""
 
     session: str
     model: str
     samples: NDArray[np.float32]
+    begin: int
     is_last: bool = False
 
 

@@ -59,7 +59,8 @@ class Options:
 class LiveOptions(Options):
     """format: of the audio that comes. endpointing: milliseconds of silence that end what is said,
     None: as many as usual. ends_speech: the client wants to know of these ends. utterance_end:
-    milliseconds of silence after which it is told of it, None: it is not."""
+    milliseconds of silence after which it is told of it, None: it is not. diarise: who says each
+    word is wanted, too."""
 
     format: AudioFormat
     interim: bool
@@ -67,6 +68,7 @@ class LiveOptions(Options):
     ends_speech: bool
     utterance_end: int | None
     vad_events: bool
+    diarise: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +167,10 @@ def listener(options: Options, models: Sequence[ModelCard]) -> ModelCard:
     return card
 
 
-def live_options(params: QueryParams) -> LiveOptions:
-    """What a live connection asks for. Raises ProtocolError."""
+def live_options(params: QueryParams, *, diarises: bool = False) -> LiveOptions:
+    """What a live connection asks for. diarises: as in `file_options`. Raises ProtocolError."""
     query = Query(params)
-    asked = query.options()
+    asked = query.options(*(("diarize",) if diarises else ()))
     ends_speech = params.get("endpointing", "").lower() != "false"
     return LiveOptions(
         model=asked.model,
@@ -182,6 +184,7 @@ def live_options(params: QueryParams) -> LiveOptions:
         ends_speech=ends_speech,
         utterance_end=query.whole("utterance_end_ms", 1, 60_000),
         vad_events=query.flag("vad_events"),
+        diarise=query.flag("diarize"),
     )
 
 

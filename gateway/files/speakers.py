@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lookhear.engine.messages import FileTranscribed, Segment, SpeakerTurn, Word
-
-NOBODY = 0  # whose the text is where a diariser has heard nobody
+from lookhear.gateway.who_speaks import NOBODY, speaker_of
 
 
 def label(speaker: int) -> str:
@@ -27,20 +26,6 @@ def with_speakers(result: FileTranscribed, turns: Sequence[SpeakerTurn]) -> File
     words = [replace(w, speaker=speaker_of(w.start, w.end, turns)) for w in result.words]
     segments = [replace(s, speaker=_speaker_of(s, words, turns)) for s in result.segments]
     return replace(result, words=words, segments=segments)
-
-
-def speaker_of(start: float, end: float, turns: Sequence[SpeakerTurn]) -> int:
-    """Who speaks most of the time from start to end; if nobody does, whoever does next to it."""
-    spoken: dict[int, float] = {}
-    for turn in turns:
-        if (seconds := min(end, turn.end) - max(start, turn.start)) > 0:
-            spoken[turn.speaker] = spoken.get(turn.speaker, 0.0) + seconds
-    if spoken:
-        return max(spoken, key=lambda speaker: (spoken[speaker], -speaker))
-    if not turns:
-        return NOBODY
-    nearest = min(turns, key=lambda t: (max(t.start - end, start - t.end), t.speaker))
-    return nearest.speaker
 
 
 def _speaker_of(segment: Segment, words: Sequence[Word], turns: Sequence[SpeakerTurn]) -> int:

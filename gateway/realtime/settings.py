@@ -103,6 +103,7 @@ class SessionSettings:
     logprobs: bool = False  # transcripts come with log probabilities of their tokens
     provisional: bool = False  # text that may still change is wanted, too
     words: bool = False  # times of words are wanted, too
+    diariser: str | None = None  # tells speakers apart; None: nobody is asked to
     silence_ms: int | None = None  # without speech after which the client is told, once
     eager: bool | None = None  # True: the client wants to hear of eager answers, False: wants none
     extended: bool = False  # the client knows our extensions, so they are echoed

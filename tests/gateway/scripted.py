@@ -14,6 +14,7 @@ from lookhear.engine.messages import (
     SAMPLE_RATE,
     AppendAudio,
     CancelTurn,
+    DiariseLive,
     EndTurn,
     Event,
     ModelCard,
@@ -81,6 +82,7 @@ class Script:
         self.started: dict[str, StartTurn] = {}
         self.ended: list[str] = []
         self.cancelled: list[str] = []
+        self.diarised: list[DiariseLive] = []
         self.text: dict[str, str] = defaultdict(str)
         self.frames: list[dict[str, Any]] = []
         self.last: list[dict[str, Any]] = []
@@ -211,6 +213,8 @@ class Script:
             case CancelTurn():
                 assert message.turn not in self.ended + self.cancelled
                 self.cancelled.append(message.turn)
+            case DiariseLive():
+                self.diarised.append(message)
             case _:
                 raise AssertionError(message)
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import ClassVar
 
 from lookhear.engine.messages import ModelCard
-from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.checks.checks import ProtocolError, wrong
+from lookhear.gateway.checks.models import diariser
 from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.deepgram.options import LiveOptions, listener, live_options
 from lookhear.gateway.realtime.deepgram.listen import ListenDialect
@@ -22,6 +23,7 @@ from lookhear.gateway.realtime.protocol.refusals import EMPTY_COMMIT
 from lookhear.gateway.realtime.settings import SessionSettings, TurnDetection, default_settings
 from lookhear.gateway.sockets.cutting import WireFrame
 from lookhear.gateway.telemetry.ids import IdFactory
+from lookhear.gateway.who_speaks import LiveSpeakers
 
 SHORTEST_PAUSE_MS = 200  # that ends a turn: in shorter ones people draw breath
 CHANNEL = [0, 1]  # the first of one
@@ -36,6 +38,7 @@ class DeepgramDialect(ListenDialect):
         super().__init__(query, ids)
         self._asked: tuple[LiveOptions, ModelCard] | None = None  # None: it cannot be had
         self._has_words = False  # whether deltas are followed by the times of their words
+        self._speakers: LiveSpeakers | None = None
         self._created = 0.0
         self._sha256 = hashlib.sha256()  # of the audio so far
         self._turns: dict[str, Turn] = {}  # by item, in the order in which they began
@@ -48,13 +51,16 @@ class DeepgramDialect(ListenDialect):
         self, models: Sequence[ModelCard]
     ) -> tuple[SessionSettings, ProtocolError | None]:
         """As the URL says."""
-        settings = default_settings(models)
+        settings, who = default_settings(models), diariser(models)
         try:
-            options = live_options(self._query)
+            options = live_options(self._query, diarises=who is not None)
             card = listener(options, models)
+            if options.diarise and (lacks := card.untimed(options.language)) is not None:
+                raise wrong("diarize", f"false, {lacks}", "true", "unsupported_parameter")
         except ProtocolError as problem:
             return settings, problem
         self._asked = options, card
+        self._speakers = LiveSpeakers() if options.diarise else None
         self._has_words = card.untimed(options.language) is None
         detection = TurnDetection()
         if options.endpointing is not None:
@@ -72,6 +78,7 @@ class DeepgramDialect(ListenDialect):
                 turn_detection=detection,
                 provisional=options.interim,
                 words=self._has_words,
+                diariser=who.id if who is not None and options.diarise else None,
                 logprobs=not self._has_words,
                 silence_ms=options.utterance_end,
             ),
@@ -117,6 +124,10 @@ class DeepgramDialect(ListenDialect):
                 return []
             case events.TranscriptDelta():
                 return self._delta(event)
+            case events.SpeakersKnown(heard):
+                if self._speakers is not None:
+                    self._speakers.hear(heard)
+                return []
             case events.TranscriptWords(item, _, words):
                 turn = self._turn(item)
                 turn.hear(words)
@@ -143,11 +154,14 @@ class DeepgramDialect(ListenDialect):
 
     def _turn(self, item: str) -> Turn:
         if item not in self._turns:  # not announced: it begins where the one before ended
-            self._turns[item] = Turn(self._next_start, self._next_start)
+            self._turns[item] = self._new_turn(self._next_start)
         return self._turns[item]
 
+    def _new_turn(self, start: float) -> Turn:
+        return Turn(start, start, speakers=self._speakers)
+
     def _speech_started(self, item: str, seconds: float) -> list[Json]:
-        self._turns.setdefault(item, Turn(seconds, seconds))
+        self._turns.setdefault(item, self._new_turn(seconds))
         is_wanted = self._asked is not None and self._asked[0].vad_events
         started = {"type": "SpeechStarted", "channel": [0], "timestamp": seconds}
         return [started] if is_wanted else []

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from lookhear.engine.messages import TokenLogprob, Word
 from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.realtime.protocol.dialect import Json
+from lookhear.gateway.who_speaks import LiveSpeakers
 
 _MARKS = re.compile(r"[^\w\s]+")
 _JOINERS = "-‐‑'’"  # within a word, a part of which may be sure before the rest
@@ -36,6 +37,7 @@ class Turn:
     logprobs: list[float] = field(default_factory=list)  # of its tokens
     guess: str = ""  # what may still change behind it
     shown: tuple[str, int] = ("", 0)  # text and number of words of the last interim result
+    speakers: LiveSpeakers | None = None  # who says its words, if that is wanted
     _is_joined: bool = False  # whether the next word is the rest of the last one
 
     def commit(self, start: float, seconds: float) -> None:
@@ -108,6 +110,9 @@ class Turn:
         return result
 
     def _result(self, text: str, end: float) -> Json:
+        words = self.words
+        if self.speakers is not None:
+            words = self.speakers.named(words, self.start)
         return {
             "type": "Results",
             "channel_index": [0, 1],
@@ -116,7 +121,7 @@ class Turn:
             "is_final": False,
             "speech_final": False,
             "channel": {
-                "alternatives": [shapes.alternative(text, self.words, self.start, self.confidence)]
+                "alternatives": [shapes.alternative(text, words, self.start, self.confidence)]
             },
             "from_finalize": False,
         }

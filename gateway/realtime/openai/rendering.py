@@ -37,6 +37,8 @@ def server_events(event: SessionEvent) -> list[Json]:
             return [_transcript(f"{_TRANSCRIPTION}.delta", event, delta=event.text, **logprobs)]
         case events.TranscriptProvisional():
             return [_transcript(f"{_EXTENSION}.provisional", event, text=event.text)]
+        case events.SpeakersKnown():
+            return []  # nothing of this wire asks for it
         case events.TranscriptWords():
             words = [_word(word) for word in event.words]
             return [_transcript(f"{_EXTENSION}.words", event, words=words)]

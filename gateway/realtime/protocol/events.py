@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lookhear.engine.messages import AnswerUsage, TokenLogprob, Word
+from lookhear.engine.messages import AnswerUsage, SpeakersHeard, TokenLogprob, Word
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.protocol.conversation import Item
 from lookhear.gateway.realtime.settings import ConverseSettings, SessionSettings
@@ -157,6 +157,13 @@ class TranscriptProvisional(TranscriptEvent):
     request."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakersKnown:
+    """More is known of who speaks in the session. Only on request."""
+
+    heard: SpeakersHeard
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +321,7 @@ SessionEvent = (
     | TranscriptDelta
     | TranscriptProvisional
     | TranscriptWords
+    | SpeakersKnown
     | TranscriptDone
     | TranscriptFailed
     | ItemAdded

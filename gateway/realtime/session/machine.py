@@ -23,9 +23,11 @@ from lookhear.engine.messages import (
     AnswerFailed,
     AnswerStarted,
     AnswerText,
+    DiarisingFailed,
     EngineFailed,
     Event,
     ModelCard,
+    SpeakersHeard,
     TextCommitted,
     TextProvisional,
     TurnCompleted,
@@ -35,6 +37,7 @@ from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.answering.dialogue import Dialogue, DialogueLimits
 from lookhear.gateway.realtime.answering.item_checks import Checked
 from lookhear.gateway.realtime.listening.audio_intake import Heard
+from lookhear.gateway.realtime.listening.speakers import SessionSpeakers
 from lookhear.gateway.realtime.listening.turns import Turns
 from lookhear.gateway.realtime.pictures.media_requests import Media, MediaRequest
 from lookhear.gateway.realtime.protocol import commands, events
@@ -105,6 +108,7 @@ class RealtimeProtocol:
             max_turn_seconds=max_turn_seconds,
         )
         self._dialogue.turns = self._turns
+        self._speakers = SessionSpeakers(session)
         self._event_id: str | None = None  # of the last command, for errors about it
         self._checked: Checked | None = None  # what waits until its media are loaded
         self._told_deaf = False
@@ -259,6 +263,8 @@ class RealtimeProtocol:
     def hear(self, heard: Heard, *, now: float, event_id: str | None = None) -> list[Output]:
         """The next samples of the session. event_id: of the append they came with."""
         assert self.can_hear
+        if (submit := self._speakers.hear(self._settings.diariser, heard.samples)) is not None:
+            self._emitter.put(submit)
         self._turns.hear(heard, now=now, event_id=event_id)
         return self._take()
 
@@ -271,6 +277,8 @@ class RealtimeProtocol:
         match event:
             case TextCommitted() | TextProvisional() | TurnCompleted() | TurnFailed():
                 self._turns.engine(event, now)
+            case SpeakersHeard() | DiarisingFailed():
+                self._emitter.send(self._speakers.engine(event))
             case AnswerStarted() | AnswerText() | AnswerCall() | AnswerCompleted() | AnswerFailed():
                 self._dialogue.responses.engine(event)
             case EngineFailed():

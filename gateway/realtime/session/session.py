@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from starlette.websockets import WebSocket
 
 from lookhear.engine.client.client import EngineUnavailable
-from lookhear.engine.messages import DropPicture, EngineFailed, Event, ExpectSpeech
+from lookhear.engine.messages import DiariseLive, DropPicture, EngineFailed, Event, ExpectSpeech
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.answering.dialogue import DialogueLimits
 from lookhear.gateway.realtime.listening.audio_intake import AudioIntake
@@ -370,8 +370,8 @@ class RealtimeSession:
                     try:
                         self._engine.send(output.message)
                     except EngineUnavailable as error:
-                        if isinstance(output.message, DropPicture):
-                            continue  # it has none of them any more
+                        if isinstance(output.message, DropPicture | DiariseLive):
+                            continue  # it has none of them any more, or will miss it
                         failed = EngineFailed("engine_unavailable", str(error))
                         self._apply(self._protocol.engine(failed, now=self._services.clock()))
                 case UseModel():

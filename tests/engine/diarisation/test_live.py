@@ -121,7 +121,7 @@ def played(core: EngineCore, messages: list[DiariseLive]) -> list[Event]:
 def in_pieces(session: str, samples: NDArray[np.float32], size: int) -> list[DiariseLive]:
     starts = range(0, len(samples), size)
     return [
-        DiariseLive(session, "m", samples[at : at + size], is_last=at == starts[-1])
+        DiariseLive(session, "m", samples[at : at + size], at, is_last=at == starts[-1])
         for at in starts
     ]
 
@@ -151,9 +151,18 @@ def test_a_session_that_is_closed_is_forgotten(tmp_path: Path) -> None:
     assert core.stats()["diarised_sessions"] == 0
 
 
+def test_where_samples_are_missing_there_are_other_speakers(tmp_path: Path) -> None:
+    """Another engine goes on, say, when the first one has died."""
+    core = make_core(build_random_diariser(tmp_path))
+    messages = in_pieces("a", speech(6.0), 16_000)
+    events = played(core, [*messages[:2], *messages[3:]])
+    assert [type(event) for event in events[-2:]] == [SpeakersHeard, DiarisingFailed]
+    assert isinstance(events[-1], DiarisingFailed) and events[-1].code == "audio_missing"
+
+
 def test_a_model_that_transcribes_refuses() -> None:
     core = make_core(Path("demo-qwen3-asr"))
-    (event,) = played(core, [DiariseLive("a", "m", speech(1.0))])
+    (event,) = played(core, [DiariseLive("a", "m", speech(1.0), 0)])
     assert isinstance(event, DiarisingFailed) and event.code == "invalid_model"
     assert "tells speakers apart" in event.message
 

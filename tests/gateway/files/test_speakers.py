@@ -23,7 +23,8 @@ from lookhear.engine.messages import (
     TranscribeFile,
     Word,
 )
-from lookhear.gateway.files.speakers import label, parts, speaker_of, with_speakers
+from lookhear.gateway.files.speakers import label, parts, with_speakers
+from lookhear.gateway.who_speaks import speaker_of
 from tests.gateway.deepgram.frames import check_transcript
 from tests.gateway.fake_engine import CARDS, FakeEngine, OnProgress
 from tests.gateway.files.test_http import wav
