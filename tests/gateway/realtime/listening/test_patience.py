@@ -81,16 +81,16 @@ def test_a_better_sound_and_a_better_sentence_are_more_probably_over(
     ("sound", "words", "waits"),
     [
         (0.95, Words(0.9), FIRST_PAUSE_MS),  # "It is done."
-        (0.95, Words(0.0), 1370),  # "followed by"
-        (0.03, Words(0.9), 1370),  # "The code. | for today"
+        (0.95, Words(0.0), 1340),  # "followed by"
+        (0.03, Words(0.9), 1340),  # "The code. | for today"
         (0.02, Words(0.0), 2000),
         (0.95, Words(0.9, 0.99), FIRST_PAUSE_MS),
-        (0.95, Words(0.0, 0.98), 1370),  # no sign, but hardly anything else to come
+        (0.95, Words(0.0, 0.98), 1340),  # no sign, but hardly anything else to come
         (0.95, Words(0.0, 0.6), 2000),  # "followed by"
-        (0.03, Words(0.6, 0.97), 1370),
+        (0.03, Words(0.6, 0.97), 1340),
         (0.02, Words(0.0, 0.0), 2000),
         (0.97, None, FIRST_PAUSE_MS),
-        (None, Words(0.8), 1370),
+        (None, Words(0.8), 1340),
     ],
 )
 def test_neither_is_enough_without_the_other(

@@ -92,7 +92,7 @@ def test_an_exclamation_mark_leaves_it_to_the_sound() -> None:
 
 def test_what_is_in_doubt_waits() -> None:
     assert pauses(listening(), 0.5) == []
-    assert pauses(listening(), 0.5, 1370) == ["ended"]
+    assert pauses(listening(), 0.5, 1340) == ["ended"]
     assert pauses(listening("low"), 0.97, words=0.3) == []
 
 
@@ -103,8 +103,8 @@ def test_words_are_waited_for_a_while() -> None:
 
 def test_words_that_go_on_are_waited_for() -> None:
     assert pauses(listening(), 0.95, words=0.0) == []
-    assert pauses(listening(), 0.95, 1370, words=0.0) == ["ended"]
-    assert pauses(listening(), 0.02, 1370, words=0.0) == []
+    assert pauses(listening(), 0.95, 1340, words=0.0) == ["ended"]
+    assert pauses(listening(), 0.02, 1340, words=0.0) == []
 
 
 def test_words_of_which_more_were_said_since_do_not_count() -> None:
@@ -152,7 +152,7 @@ def test_the_sound_is_wanted_only_where_it_decides() -> None:
     assert wanted(200)
     thinks(0.0)
     assert not wanted(200)
-    assert wanted(1370), "what sounds open, too, waits longer"
+    assert wanted(1340), "what sounds open, too, waits longer"
 
 
 def test_a_server_that_cannot_tell_says_so_and_ends_by_silence() -> None:
