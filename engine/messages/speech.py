@@ -269,7 +269,9 @@ class TextProvisional:
 
 @dataclass(frozen=True, slots=True)
 class TurnCompleted:
-    """The whole turn. language: ISO code detected or given, None if the model has just one."""
+    """The whole turn. language: ISO code detected or given, None if the model has just one.
+    duration: seconds of its audio. num_tokens: of the text. state: as it was told last, where
+    `StartTurn` asked for it."""
 
     session: str
     turn: str

@@ -382,12 +382,4 @@ class LiveTurn(Turn):
         return [] if self.is_done else self._text.provisional(self._hypothesis, self._tick_end)
 
     def _completed(self) -> TurnCompleted:
-        return TurnCompleted(
-            self._session,
-            self._turn,
-            self._text.text,
-            self._text.language,
-            self.num_samples / SAMPLE_RATE,
-            self._text.num_tokens,
-            self._state() if self._tells_state else None,
-        )
+        return self._text.completed(self.num_samples, self._state() if self._tells_state else None)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lookhear.engine.messages import (
+    SAMPLE_RATE,
     Event,
     TextCommitted,
     TextProvisional,
     TranscriptionSettings,
+    TurnCompleted,
     TurnState,
     Word,
 )
@@ -72,6 +74,13 @@ class TurnText:
     def flush(self) -> list[TextCommitted]:
         """No more tokens: what is left of an unfinished character."""
         return self._emit(self._detokenizer.flush())
+
+    def completed(self, num_samples: int, state: TurnState | None) -> TurnCompleted:
+        """All of it. num_samples: of the turn. state: as in `TurnCompleted`."""
+        seconds, count = num_samples / SAMPLE_RATE, self.num_tokens
+        return TurnCompleted(
+            self._session, self._turn, self.text, self.language, seconds, count, state
+        )
 
     def provisional(self, guess: Hypothesis, heard: int) -> list[Event]:
         """The present guess of what follows, if it is wanted, and another than before. heard:

@@ -216,15 +216,7 @@ class TransducerTurn(Turn):
         return [] if self.is_done else self._text.provisional(self._held, self._position())
 
     def _completed(self) -> TurnCompleted:
-        return TurnCompleted(
-            self._session,
-            self._turn,
-            self._text.text,
-            self._text.language,
-            self.num_samples / SAMPLE_RATE,
-            self._text.num_tokens,
-            self._state() if self._tells_state else None,
-        )
+        return self._text.completed(self.num_samples, self._state() if self._tells_state else None)
 
 
 def _joined(first: Hypothesis, second: Hypothesis) -> Hypothesis:

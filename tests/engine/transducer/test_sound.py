@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookhear.engine.core.request import Priority
-from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.messages import SAMPLE_RATE, Delay
 from lookhear.engine.models.frames import FFT_SIZE, HOP
 from lookhear.engine.transducer.request import TransducerRequest
 from lookhear.engine.transducer.sound import MOST_SECONDS, Feed, Sound
@@ -67,7 +67,7 @@ def test_it_forgets_what_nobody_reads() -> None:
     ("delay", "places"),
     [(None, 7), ("minimal", 1), ("low", 2), ("medium", 7), ("high", 14), ("xhigh", 14)],
 )
-def test_who_waits_longer_is_heard_further_ahead(delay: str | None, places: int) -> None:
+def test_who_waits_longer_is_heard_further_ahead(delay: Delay | None, places: int) -> None:
     sounds = Sound(0.97, STACK, (0, 1, 6, 13), 6)
-    assert sounds.chunk(delay) == places  # type: ignore[arg-type]
+    assert sounds.chunk(delay) == places
     assert sounds.chunks == [1, 2, 7, 14] and sounds.place == pytest.approx(0.08)
