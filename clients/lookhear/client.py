@@ -66,9 +66,10 @@ class AsyncClient:
         source: path or bytes of an audio file, float samples at `rate`, (async) iterator of 16-bit
         PCM chunks at `rate` (24 kHz if None), or a `Microphone`. turn_detection: a `ServerVad`;
         None makes the whole source one turn. provisional, words: also `Provisional` and `Words`
-        events (lookhear servers only). pace: 1.0 sends a file as fast as it would be spoken, None
-        as fast as the server takes it. replay_seconds: how much audio is kept to survive a lost
-        connection.
+        events (lookhear servers only). speakers: `Words` with speakers, who said what in
+        `TurnCompleted.said`, and `Speakers` events. pace: 1.0 sends a file as fast as it would be
+        spoken, None as fast as the server takes it. replay_seconds: how much audio is kept to
+        survive a lost connection.
 
         Raises SourceError, ConnectionFailed, ProtocolError, and ServerError or one of its kinds
         (AuthenticationError, ModelNotFound, InvalidRequest).

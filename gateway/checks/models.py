@@ -8,6 +8,9 @@ from dataclasses import replace
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError, shown, wrong
 
+# Why nobody can be asked who speaks: as a code, and behind what was expected.
+NO_WHO, NONE = "no_diariser", ": no model here tells speakers apart (no diariser)"
+
 
 def speech_models(models: Sequence[ModelCard]) -> list[ModelCard]:
     """Choose those that transcribe."""

@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from lookhear.engine.messages import FileProgress, FileTranscribed
-from lookhear.gateway.files import speakers
+from lookhear.gateway.files.speakers import diarized_segments
 from lookhear.gateway.http.errors import ApiError, error_body
 
 HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -103,8 +103,8 @@ async def events(
     if result.text != told or not told:
         yield _delta(result.text[len(told) :])
     if diarized:  # who they are is only known when all was heard
-        for number, part in enumerate(speakers.parts(result)):
-            yield speakers.told(number, part)
+        for segment in diarized_segments(result):
+            yield segment
     done: Json = {"type": "transcript.text.done", "text": result.text, "usage": usage(result)}
     if result.logprobs is not None:
         done["logprobs"] = [asdict(token) for token in result.logprobs]

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from lookhear.engine.messages import FileTranscribed, Segment, Word
-from lookhear.gateway.files.speakers import label
+from lookhear.gateway.who_speaks import label
 
 # English names of the languages that Whisper models know, by ISO code.
 _NAMES = (

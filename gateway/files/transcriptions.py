@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from lookhear.engine.messages import FileTranscribed, ModelCard, TranscriptionSettings
 from lookhear.gateway.checks.checks import shown
-from lookhear.gateway.checks.models import diariser, language_code
+from lookhear.gateway.checks.models import NO_WHO, NONE, diariser, language_code
 from lookhear.gateway.decoding.results import Recording
 from lookhear.gateway.files import subtitles
 from lookhear.gateway.files.form import boolean, ignored, text, texts
@@ -42,7 +42,6 @@ READ = {
     *("temperature", "timestamp_granularities", "include", "stream", "vad_filter"),
     *("chunking_strategy", "user", "url", "file_url", "diarize", PROGRESS),
 }
-NO_WHO, NONE = "no_diariser", ": no model here tells speakers apart (no diariser)"
 # The field of the form for each setting that an engine's refusal may name.
 PARAMS = {name: name for name in ("file", "language", "prompt", "temperature")} | {
     "words": "timestamp_granularities[]",

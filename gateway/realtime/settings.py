@@ -143,6 +143,11 @@ class SessionSettings:
         is_asked = detection is not None and detection.create_response
         return self.converse is not None and is_asked and self.eager is not False
 
+    @property
+    def times_words(self) -> bool:
+        """Whether words are told with their times: those have who says them, too."""
+        return self.words or self.diariser is not None
+
     def transcription(self) -> TranscriptionSettings:
         """What the engine is told with a new turn."""
         assert self.model is not None, "no served model transcribes"
@@ -155,7 +160,7 @@ class SessionSettings:
             delay=self.delay,
             logprobs=self.logprobs,
             provisional=self.provisional or self.turn_end == "sound" or self.is_eager,
-            words=self.words,
+            words=self.times_words,
         )
 
 

@@ -45,6 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="names and terms that are heard more readily, with commas between them",
     )  # fmt: skip
     parser.add_argument(
+        "--speakers", action="store_true",
+        help="who says what, where the server has a model that tells them apart",
+    )  # fmt: skip
+    parser.add_argument(
         "--delay", choices=DELAYS,
         help="how long text waits to be surer; default: as the server is set",
     )  # fmt: skip
@@ -115,5 +119,6 @@ async def _listen(
             prompt=parsed.prompt,
             keywords=parsed.keywords,
             delay=parsed.delay,
+            speakers=parsed.speakers,
         )
     return 0

@@ -48,6 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="names and terms that are heard more readily, with commas between them",
     )  # fmt: skip
     parser.add_argument(
+        "--speakers", action="store_true",
+        help="who says what (text or json), where the server has a model that tells them apart",
+    )  # fmt: skip
+    parser.add_argument(
         "--delay", choices=DELAYS,
         help="live: how long text waits to be surer; default: as the server is set",
     )  # fmt: skip
@@ -126,6 +130,8 @@ def _make_folder(folder: Path) -> None:
 def _whole(parsed: argparse.Namespace) -> int:
     """Whole files, each in one request. What is wrong with one does not keep the others."""
     form, target = _outputs(parsed)
+    if parsed.speakers and form in ("srt", "vtt"):
+        raise UsageError(f"transcribe --speakers: expected text or json, got {form}")
     console = Console(stderr=True)
     failed = 0
     count = len(parsed.files)
@@ -149,7 +155,7 @@ def _whole(parsed: argparse.Namespace) -> int:
                 answer = asyncio.run(
                     client.transcribe_raw(
                         sys.stdin.buffer.read() if file == "-" else file,
-                        _WIRE[form],
+                        "diarized_json" if parsed.speakers else _WIRE[form],
                         model=model,
                         language=parsed.language,
                         prompt=parsed.prompt,
@@ -167,6 +173,8 @@ def _whole(parsed: argparse.Namespace) -> int:
                 said = said if said.startswith(f"{file}: ") else f"{file}: {said}"
                 console.print(f"lookhear: {said}", soft_wrap=True, markup=False)
                 continue
+            if parsed.speakers and form == "text":
+                answer = _dialogue(answer)
             _deliver(answer.rstrip("\n"), form, file, target, count > 1)
             if target is not None and console.is_terminal:
                 console.print(Text(f"{file} → {target(file)}", style="dim"), soft_wrap=True)
@@ -177,6 +185,12 @@ def _fields(parsed: argparse.Namespace) -> list[tuple[str, str]]:
     """Of the form, beside those that every request has."""
     fields = [("keywords[]", word) for word in parsed.keywords]
     return [*fields, ("vad_filter", "false")] if parsed.no_vad else fields
+
+
+def _dialogue(answer: str) -> str:
+    """A line for each part that one speaker says."""
+    parts = json.loads(answer)["segments"]
+    return "\n".join(f"{part['speaker']}: {part['text'].strip()}" for part in parts)
 
 
 def _deliver(
@@ -218,6 +232,7 @@ def _live(parsed: argparse.Namespace) -> int:
             prompt=parsed.prompt,
             keywords=parsed.keywords,
             delay=parsed.delay,
+            speakers=parsed.speakers,
         )
         asyncio.run(session)
     return 0

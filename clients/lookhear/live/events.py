@@ -54,12 +54,14 @@ class Provisional:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word and its times. probability: of its text, 0 to 1, as the model sees it."""
+    """One word and its times. probability: of its text, 0 to 1, as the model sees it. speaker: A,
+    B, ..., as far as was known when it was told; None: nobody asked."""
 
     word: str
     start: float
     end: float
     probability: float
+    speaker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +73,35 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """A part of a turn that one speaker says: A, B, ..."""
+
+    speaker: str
+    text: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
 class TurnCompleted:
-    """The whole turn. start and end: its place in the source; language: None if not said."""
+    """The whole turn. start and end: its place in the source; language: None if not said. said: who
+    said what of it, if that was asked for, as far as is known; `Speakers` tells what is known only
+    later."""
 
     item_id: str
     text: str
     start: float
     end: float
     language: str | None = None
+    said: tuple[Said, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Speakers:
+    """Who said what of a turn that was completed before. For good."""
+
+    item_id: str
+    said: tuple[Said, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +141,7 @@ Event = (
     | Provisional
     | Words
     | TurnCompleted
+    | Speakers
     | TurnFailed
     | Reconnecting
 )

@@ -59,6 +59,7 @@ class StreamOptions:
     turn_detection: ServerVad | None = ServerVad()  # None: the whole source is one turn
     provisional: bool = False  # ask for text that may still change, too
     words: bool = False  # ask for the times of words, too
+    speakers: bool = False  # ask for who says them, too, and what of each turn
     pace: float | None = None  # 1.0: as fast as it would be spoken; None: as the server takes it
     rate: int | None = None  # samples per second of a source that does not say it
     replay_seconds: float = 300.0  # of audio kept for a reconnect; a longer turn loses its start
@@ -86,8 +87,11 @@ class StreamOptions:
                 }
             },
         }
-        if self.provisional or self.words:
-            session["lookhear"] = {"provisional": self.provisional, "words": self.words}
+        extensions = {name: getattr(self, name) for name in ("provisional", "words")}
+        if self.speakers:  # a server of before knows nothing of it
+            extensions["speakers"] = True
+        if any(extensions.values()):
+            session["lookhear"] = extensions
         return {"type": "session.update", "session": session}
 
 
@@ -103,6 +107,7 @@ class TranscribeOptions(TypedDict, total=False):
     turn_detection: ServerVad | None
     provisional: bool
     words: bool
+    speakers: bool
     pace: float | None
     replay_seconds: float
 

@@ -21,7 +21,7 @@ next word right behind it is heard whole again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,7 +29,9 @@ from lookhear.errors import ProtocolError
 from lookhear.live.events import (
     Event,
     Provisional,
+    Said,
     SessionReady,
+    Speakers,
     SpeechStarted,
     SpeechStopped,
     TextDelta,
@@ -78,6 +80,7 @@ class TurnTracker:
         self._base = 0
         self._turns: dict[str, _Turn] = {}
         self._recently_done: deque[str] = deque(maxlen=256)  # ids, to tell a late event from a turn
+        self._unnamed: dict[str, int] = {}  # origins of done turns whose speakers are to come
         self._boundary = 0  # everything before belongs to a known turn or is silence
         self._committed_at: int | None = None  # where the source's end was committed
         self._flushed = False  # the server has answered everything up to that commit
@@ -114,6 +117,7 @@ class TurnTracker:
         self._committed_at = None
         self._flushed = False
         self._recently_done.clear()
+        self._unnamed.clear()
         return void
 
     def skipped_to(self, position: int) -> None:
@@ -165,6 +169,10 @@ class TurnTracker:
         return []
 
     def _transcription(self, kind: str, message: Mapping[str, Any]) -> list[Event]:
+        if kind == "speakers":
+            origin = self._unnamed.pop(message["item_id"], None)
+            said = () if origin is None else _said(message["segments"], origin)
+            return [Speakers(message["item_id"], said)] if said else []
         if message["item_id"] in self._recently_done:
             raise ProtocolError(f"{kind} for item {message['item_id']!r}, which was already done")
         turn = self._turn(message["item_id"])
@@ -179,6 +187,7 @@ class TurnTracker:
                     turn.origin / RATE + float(w["start"]),
                     turn.origin / RATE + float(w["end"]),
                     float(w["probability"]),
+                    w.get("speaker"),
                 )
                 for w in message["words"]
             )
@@ -187,13 +196,22 @@ class TurnTracker:
             self._done(turn)
             start = turn.start / RATE
             end = start if turn.end is None else turn.end / RATE
-            said, language = str(message["transcript"]), _language(message)
-            return [TurnCompleted(turn.item_id, said, start, end, language)]
+            text, language = str(message["transcript"]), _language(message)
+            said = self._speakers(turn, message.get("lookhear") or {})
+            return [TurnCompleted(turn.item_id, text, start, end, language, said)]
         if kind == "failed":
             self._done(turn)
             error = message["error"]
             return [TurnFailed(turn.item_id, error.get("code"), str(error.get("message", "")))]
         return []
+
+    def _speakers(self, turn: _Turn, told: Mapping[str, Any]) -> tuple[Said, ...]:
+        """Of a turn that is done. Those that the server never tells must not pile up."""
+        if told.get("settled") is False:
+            self._unnamed[turn.item_id] = turn.origin
+            for old in list(self._unnamed)[:-256]:
+                del self._unnamed[old]
+        return _said(told.get("segments", ()), turn.origin)
 
     def _turn(self, item_id: str, start: int | None = None) -> _Turn:
         """The turn of that id; a new one starts at `start`, or where the last one ended."""
@@ -222,6 +240,14 @@ def _ready(session: Mapping[str, Any]) -> SessionReady:
     transcription = session.get("audio", {}).get("input", {}).get("transcription") or {}
     model = transcription.get("model")
     return SessionReady(str(session.get("id", "")), None if model is None else str(model))
+
+
+def _said(segments: Iterable[Mapping[str, Any]], origin: int) -> tuple[Said, ...]:
+    at = origin / RATE
+    return tuple(
+        Said(str(s["speaker"]), str(s["text"]), at + float(s["start"]), at + float(s["end"]))
+        for s in segments
+    )
 
 
 def _language(message: Mapping[str, Any]) -> str | None:

@@ -107,6 +107,9 @@ class LiveTranscript:
             case TurnCompleted():
                 turn = self._turn(event.item_id)
                 turn.start, turn.committed, turn.done = event.start, event.text, True
+                if event.said:
+                    said = (f"{part.speaker}: {part.text.strip()}" for part in event.said)
+                    turn.committed = "\n".join(said)
             case TurnFailed():
                 turn = self._turn(event.item_id)
                 turn.problem, turn.done = f" failed: {event.message}", True

@@ -143,7 +143,7 @@ class DeepgramDialect(ListenDialect):
             case events.FellSilent(milliseconds):
                 self._silences.append(milliseconds / 1000)
                 return self._utterance_ends()
-            case events.Refused(problem):
+            case events.Refused(problem) | events.SpeakersLost(problem):
                 return self._refused(problem)
             case events.SessionFinished(seconds):
                 return [self._metadata(seconds)]

@@ -59,6 +59,13 @@ class Turn:
         return self.item, self.content_index
 
     @property
+    def named_from(self) -> float | None:
+        """Where it begins, in seconds, if it is wanted who says its words. That of an item that
+        the client made is on no clock of the session."""
+        is_spoken = self.name == self.item and self.settings.diariser is not None
+        return self.start / SAMPLE_RATE if is_spoken else None
+
+    @property
     def end(self) -> int:
         """The session sample after its last one."""
         return self.start + self.length

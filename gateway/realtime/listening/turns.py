@@ -365,8 +365,8 @@ class Turns:
                 told = event.logprobs or []
                 turn.logprobs.extend(told)
             self._emitter.send(events.TranscriptDelta(*turn.place, event.text, told))
-        if event.words and turn.settings.words:
-            self._emitter.send(events.TranscriptWords(*turn.place, event.words))
+        if event.words and turn.settings.times_words:
+            self._emitter.send(events.TranscriptWords(*turn.place, event.words, turn.named_from))
 
     def _completed(self, turn: Turn, event: TurnCompleted, now: float) -> None:
         transcript = "".join(turn.text)

@@ -11,6 +11,7 @@ from lookhear.gateway.realtime.openai.fixed_sessions import fixed_settings, with
 from lookhear.gateway.realtime.openai.parsing import binary_frame, parse_client_event
 from lookhear.gateway.realtime.openai.rendering import server_events
 from lookhear.gateway.realtime.openai.session_updates import first_settings
+from lookhear.gateway.realtime.openai.speakers import WhoSpeaks
 from lookhear.gateway.realtime.protocol.commands import ClientCommand
 from lookhear.gateway.realtime.protocol.dialect import Dialect, Json
 from lookhear.gateway.realtime.protocol.events import SessionEvent
@@ -31,6 +32,7 @@ class OpenAIDialect(Dialect):
         self.requested_model = asked.get("model") or None
         self._transcribes = query.get("intent") == "transcription"
         self._ids = ids
+        self._who_speaks = WhoSpeaks()
 
     @staticmethod
     def recognises(frame: WireFrame) -> bool:
@@ -56,7 +58,7 @@ class OpenAIDialect(Dialect):
         """type and event_id come first: it is what a person looks for in a log of frames."""
         return [
             {"type": frame["type"], "event_id": self._ids("event"), **frame}
-            for frame in server_events(event)
+            for frame in self._who_speaks.told(event, server_events(event))
         ]
 
 

@@ -75,6 +75,8 @@ def session(
         extensions["asked"] = dict(settings.asked)
     if settings.extended:
         extensions |= {"provisional": settings.provisional, "words": settings.words}
+        if settings.diariser is not None:
+            extensions["speakers"] = True
         detection = settings.turn_detection
         if detection is not None and detection.type == "semantic_vad":
             extensions["turn_end"] = settings.turn_end

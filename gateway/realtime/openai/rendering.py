@@ -17,7 +17,7 @@ from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.realtime.protocol.events import SessionEvent
 
 _TRANSCRIPTION = "conversation.item.input_audio_transcription"
-_EXTENSION = "lookhear.input_audio_transcription"
+EXTENSION = "lookhear.input_audio_transcription"
 
 # Where the session sets what an engine's refusal of a turn may name.
 _SETTINGS = {
@@ -36,12 +36,12 @@ def server_events(event: SessionEvent) -> list[Json]:
             logprobs = _logprobs(event)
             return [_transcript(f"{_TRANSCRIPTION}.delta", event, delta=event.text, **logprobs)]
         case events.TranscriptProvisional():
-            return [_transcript(f"{_EXTENSION}.provisional", event, text=event.text)]
+            return [_transcript(f"{EXTENSION}.provisional", event, text=event.text)]
         case events.SpeakersKnown():
-            return []  # nothing of this wire asks for it
+            return []  # said of each turn: see `WhoSpeaks`
         case events.TranscriptWords():
             words = [_word(word) for word in event.words]
-            return [_transcript(f"{_EXTENSION}.words", event, words=words)]
+            return [_transcript(f"{EXTENSION}.words", event, words=words)]
         case events.TranscriptDone():
             return [_transcript_done(event)]
         case events.TranscriptFailed():
@@ -101,7 +101,7 @@ def server_events(event: SessionEvent) -> list[Json]:
         case events.SessionResumed(messages, audio_bytes):
             taken = {"messages": messages, "audio_bytes": audio_bytes}
             return [{"type": "lookhear.session.resumed", **taken}]
-        case events.Refused(problem):
+        case events.Refused(problem) | events.SpeakersLost(problem):
             where = {"param": problem.param, "event_id": problem.event_id}
             return [{"type": "error", "error": {**objects.failure(problem), **where}}]
         case events.SessionFinished() | events.FellSilent():

@@ -19,8 +19,11 @@ from pydantic import Field, ValidationError
 from lookhear.engine.messages import Delay, ModelCard
 from lookhear.gateway.checks.checks import ProtocolError, Text, WireModel, invalid, shown, wrong
 from lookhear.gateway.checks.models import (
+    NO_WHO,
+    NONE,
     chat_models,
     check_language,
+    diariser,
     find_model,
     language_code,
     speech_models,
@@ -44,6 +47,7 @@ from lookhear.media.audio.pcm import AudioFormat, AudioFormatError
 # What a client may send back as it was told it.
 ECHOED = ("id", "object", "expires_at", "client_secret")
 _TRANSCRIPTION_MODEL = "audio.input.transcription.model"
+_SPEAKERS = "session.lookhear.speakers"
 # Names of models that OpenAI's clients ask to transcribe, and no other.
 _TRANSCRIBER = re.compile(r"whisper|transcribe|(?:^|[/_-])(?:asr|stt)(?:$|[_-])", re.IGNORECASE)
 LOGPROBS = "item.input_audio_transcription.logprobs"
@@ -105,6 +109,7 @@ class LookhearPatch(WireModel):
 
     provisional: bool | None = None
     words: bool | None = None
+    speakers: bool | None = None
     eager: bool | None = None
 
 
@@ -185,21 +190,32 @@ def updated(
     if "include" in given:
         new = replace(new, logprobs=_includes_logprobs(patch.include or []))
     if "lookhear" in given:
-        wanted = patch.lookhear or LookhearPatch(provisional=False, words=False, eager=None)
+        off = LookhearPatch(provisional=False, words=False, speakers=False, eager=None)
+        wanted = patch.lookhear or off
         new = replace(
             new,
             extended=patch.lookhear is not None,
             provisional=new.provisional if wanted.provisional is None else wanted.provisional,
             words=new.words if wanted.words is None else wanted.words,
+            diariser=new.diariser if wanted.speakers is None else _diariser(wanted, models),
             eager=wanted.eager if "eager" in wanted.model_fields_set else new.eager,
         )
-    if new.words and new.model is not None:
+    if new.times_words and new.model is not None:
         card = find_model(new.model, models, "session")
         if (reason := card.untimed(new.language)) is not None:
-            param = "session.lookhear.words"
+            param = "session.lookhear.words" if new.words else _SPEAKERS
             message = f"{param}: expected false, {reason}; got true"
             raise ProtocolError(message, code="invalid_words", param=param)
     return new
+
+
+def _diariser(patch: LookhearPatch, models: Sequence[ModelCard]) -> str | None:
+    """Who tells speakers apart, if that is wanted."""
+    if not patch.speakers:
+        return None
+    if (card := diariser(models)) is None:
+        raise wrong(_SPEAKERS, f"false{NONE}", "true", NO_WHO)
+    return card.id
 
 
 def _typed(

@@ -167,10 +167,19 @@ class SpeakersKnown:
 
 
 @dataclass(frozen=True, slots=True)
+class SpeakersLost:
+    """Nothing more will be known of who speaks in the session."""
+
+    problem: ProtocolError
+
+
+@dataclass(frozen=True, slots=True)
 class TranscriptWords(TranscriptEvent):
-    """When the words of the delta before were said, from the start of the turn. Only on request."""
+    """When the words of the delta before were said, from the start of the turn. Only on request.
+    named_from: where that is on the session's clock, in seconds, if it is wanted who says them."""
 
     words: Sequence[Word]
+    named_from: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +331,7 @@ SessionEvent = (
     | TranscriptProvisional
     | TranscriptWords
     | SpeakersKnown
+    | SpeakersLost
     | TranscriptDone
     | TranscriptFailed
     | ItemAdded

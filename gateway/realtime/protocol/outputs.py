@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from lookhear.engine.messages import Message
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.protocol.dialect import Close, Dialect, Json
-from lookhear.gateway.realtime.protocol.events import Refused, ResponseStatus, SessionEvent
+from lookhear.gateway.realtime.protocol.events import (
+    Refused,
+    ResponseStatus,
+    SessionEvent,
+    SpeakersLost,
+)
 from lookhear.media.audio.pcm import AudioFormat
 from lookhear.media.voice.vad import VadConfig
 
@@ -82,7 +87,7 @@ class Emitter:
 
     def send(self, event: SessionEvent) -> None:
         """Tell the client."""
-        problem = event.problem if isinstance(event, Refused) else None
+        problem = event.problem if isinstance(event, Refused | SpeakersLost) else None
         for frame in self.dialect.render(event):
             self._out.append(Send(frame, problem))
 

@@ -52,6 +52,9 @@ class _Handler(BaseHTTPRequestHandler):
             message = "file: expected audio, got none"
             error = {"type": "invalid_request_error", "message": message, "param": "file"}
             self.reply(400, json.dumps({"error": error}))
+        elif form == "diarized_json":
+            parts = [{"speaker": who, "text": f" {said}{who}"} for who in "AB"]
+            self.reply(200, json.dumps({"text": said, "segments": parts}))
         elif form == "verbose_json":
             self.reply(200, json.dumps({"text": f"said {said}", "duration": 1.0}))
         else:
@@ -103,6 +106,15 @@ def test_one_file(server: FileServer, files: list[str], capsys: pytest.CaptureFi
     assert "--no-vad" in capsys.readouterr().err
     assert transcribe(server, "a.wav", "--delay", "high") == 2
     assert "expected --live" in capsys.readouterr().err
+
+
+def test_who_says_what(
+    server: FileServer, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert transcribe(server, "a.wav", "--speakers") == 0
+    assert capsys.readouterr().out == "A: aA\nB: aB\n"
+    assert transcribe(server, "a.wav", "--speakers", "--json") == 0
+    assert [s["speaker"] for s in json.loads(capsys.readouterr().out)["segments"]] == ["A", "B"]
 
 
 def test_a_url_is_the_servers_to_fetch(
@@ -230,6 +242,7 @@ def test_names_with_brackets_are_told_whole(
         (["a.wav", "b.mp3", "--out", "x.srt"], 2, "--out: expected a folder for several files"),
         (["a.wav", "--out", "c.srt", "--format", "vtt"], 2, "says srt and --format vtt"),
         (["a.wav", "--out", "no/such/x.txt"], 1, "cannot write no/such/x.txt"),
+        (["a.wav", "--speakers", "--format", "srt"], 2, "expected text or json, got srt"),
         (["--live", "a.wav", "b.mp3"], 2, "expected one FILE"),
         (["--live", "-"], 2, "lookhear listen -"),
     ],

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lookhear.errors import ProtocolError
-from lookhear.live.events import TurnCompleted, TurnFailed, Words
+from lookhear.live.events import Said, Speakers, TurnCompleted, TurnFailed, Words
 from lookhear.live.replay import ReplayBuffer
 from lookhear.live.turns import ServerVad, TurnTracker
 
@@ -48,6 +48,22 @@ def test_an_unfinished_turn_is_needed_from_its_start() -> None:
     t.receive(started("b", 200))  # on the new connection's clock
     (completed,) = t.receive(transcription("completed", "b", transcript=""))
     assert isinstance(completed, TurnCompleted) and completed.start == pytest.approx(1.2)
+
+
+def test_who_said_what_is_told_on_the_sources_clock_now_or_later() -> None:
+    t = tracker()
+    told = [{"speaker": "A", "start": 0.5, "end": 0.9, "text": " so"}]
+    for item, settled in (("a", True), ("b", False)):
+        t.receive(started(item, 1000))
+        t.receive(stopped(item, 3000))
+        extension = {"segments": told, "settled": settled}
+        (turn,) = t.receive(transcription("completed", item, transcript=" so", lookhear=extension))
+        assert isinstance(turn, TurnCompleted) and turn.said == (Said("A", " so", 1.5, 1.9),)
+    name = "lookhear.input_audio_transcription.speakers"
+    later = [{**told[0], "speaker": "B"}]
+    event = {"type": name, "item_id": "b", "content_index": 0, "segments": later}
+    assert t.receive(event) == [Speakers("b", (Said("B", " so", 1.5, 1.9),))]
+    assert t.receive(event) == [], "once"
 
 
 def test_a_finished_turn_is_released_but_for_a_little_hangover() -> None:

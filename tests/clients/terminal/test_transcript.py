@@ -12,6 +12,7 @@ from lookhear.live.events import (
     Event,
     Provisional,
     Reconnecting,
+    Said,
     SessionReady,
     SpeechStarted,
     TextDelta,
@@ -48,6 +49,12 @@ def test_piped_text_is_lines_in_the_order_of_speaking() -> None:
         "Three.",
         "failed: no more memory",
     ]
+
+
+def test_a_turn_of_two_speakers_has_a_line_for_each_part() -> None:
+    said = (Said("A", " One", 1.0, 1.4), Said("B", " two.", 1.4, 2.0))
+    event = TurnCompleted("a", " One two.", 1.0, 2.0, said=said)
+    assert shown([event], terminal=False).splitlines() == ["A: One", "B: two."]
 
 
 def test_a_long_turn_is_one_line_when_piped() -> None:

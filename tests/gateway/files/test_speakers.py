@@ -23,8 +23,8 @@ from lookhear.engine.messages import (
     TranscribeFile,
     Word,
 )
-from lookhear.gateway.files.speakers import label, parts, with_speakers
-from lookhear.gateway.who_speaks import speaker_of
+from lookhear.gateway.files.speakers import with_speakers
+from lookhear.gateway.who_speaks import label, parts, speaker_of
 from tests.gateway.deepgram.frames import check_transcript
 from tests.gateway.fake_engine import CARDS, FakeEngine, OnProgress
 from tests.gateway.files.test_http import wav
@@ -64,7 +64,7 @@ def test_segments_are_cut_where_another_one_begins() -> None:
     result = with_speakers(heard(), TURNS)
     assert [word.speaker for word in result.words] == [0, 0, 1, 1, 0]
     assert [segment.speaker for segment in result.segments] == [1, 0]
-    found = parts(result)
+    found = parts(result.segments, result.words)
     assert [(part.speaker, part.text) for part in found] == [
         (0, " Hello there."),
         (1, " Hi, you."),
@@ -74,7 +74,8 @@ def test_segments_are_cut_where_another_one_begins() -> None:
 
 
 def test_without_words_segments_stay_whole() -> None:
-    found = parts(with_speakers(heard([]), TURNS))
+    result = with_speakers(heard([]), TURNS)
+    found = parts(result.segments, result.words)
     assert [(part.speaker, part.text) for part in found] == [
         (1, " Hello there. Hi, you."),
         (0, " Yes."),
@@ -96,8 +97,7 @@ def test_parts_joined_are_the_text(said: list[list[tuple[str, int]]]) -> None:
         for word, speaker in segment:
             words.append(Word(f" {word}", at, at + 1, 1.0, speaker))
             at += 1
-    result = FileTranscribed("r", "", None, at, segments, words)
-    found = parts(result)
+    found = parts(segments, words)
     assert "".join(part.text for part in found) == "".join(s.text for s in segments)
     spoken = [(word, speaker) for segment in said for word, speaker in segment]
     assert [(w, part.speaker) for part in found for w in part.text.split()] == spoken
