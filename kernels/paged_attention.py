@@ -73,6 +73,7 @@ def paged_attention(
     *,
     scale: float | None = None,
     known: Sequence[Span] | None = None,
+    window: int | None = None,
 ) -> Tensor:
     """Causal attention of packed new tokens over their own row's blocks.
 
@@ -80,8 +81,9 @@ def paged_attention(
     h // (heads // kv_heads). cache: [2, blocks, block, kv_heads, dim] (one layer), the new tokens
     already written. block_tables: [rows, max_blocks] int64, entries beyond a row's length are
     not looked at. past_lengths, query_lengths: [rows] int64; query i of a row sees its tokens
-    0 .. past + i. scale: default dim ** -0.5. The softmax is in float32. known: `spans` of the
-    tables and lengths, for the torch version, which reads them back otherwise.
+    0 .. past + i, of which the last `window` alone if that is given. scale: default dim ** -0.5.
+    The softmax is in float32. known: `spans` of the tables and lengths, for the torch version,
+    which reads them back otherwise.
     Returns [tokens, heads, dim] in q's dtype, zero for padding.
     """
     heads, dim = q.shape[1:]
@@ -95,6 +97,8 @@ def paged_attention(
         steps = []
         for one, span in zip(query.view(len(q), kv_heads, -1, dim), known, strict=True):
             keys, values = _row(cache, span)
+            if window is not None:
+                keys, values = keys[:, -window:], values[:, -window:]
             weights = torch.softmax(torch.bmm(one, keys.transpose(1, 2)), -1)
             steps.append(torch.bmm(weights, values))
         stepped = steps[0] if len(steps) == 1 else torch.stack(steps)
@@ -109,12 +113,14 @@ def paged_attention(
         for first in range(start, end, QUERIES):
             last = min(first + QUERIES, end)
             seen = span.past + last - start
-            out[first:last] = _attend(query[first:last], keys[:, :seen], values[:, :seen])
+            oldest = 0 if window is None else max(0, span.past + first - start + 1 - window)
+            near = keys[:, oldest:seen], values[:, oldest:seen]
+            out[first:last] = _attend(query[first:last], *near, window)
         start = end
     return out.to(q.dtype)
 
 
-def _attend(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+def _attend(query: Tensor, keys: Tensor, values: Tensor, window: int | None) -> Tensor:
     """query: [new, heads, dim], those of the last tokens; keys, values: [kv_heads, total, dim].
     Returns [new, heads, dim]."""
     new, heads, dim = query.shape
@@ -127,6 +133,11 @@ def _attend(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         later = torch.ones(new, new, dtype=torch.bool, device=query.device).triu_(1)
         recent = scores.view(kv_heads, group, new, total)[..., total - new :]
         recent.masked_fill_(later, -torch.inf)
+        if window is not None and total > window:
+            ahead = torch.ones(new, total, dtype=torch.bool, device=query.device)
+            scores.view(kv_heads, group, new, total).masked_fill_(
+                ahead.tril_(total - new - window), -torch.inf
+            )
     # Sums are in float32 whatever the dtype.
     mixed = torch.bmm(torch.softmax(scores, -1), values).view(kv_heads, group, new, dim)
     return mixed.permute(2, 0, 1, 3).reshape(new, heads, dim)

@@ -35,15 +35,16 @@ def paged_attention(
     *,
     scale: float | None = None,
     known: Sequence[Span] | None = None,
+    window: int | None = None,
 ) -> Tensor:
     """softmax(scale * q k^T) v of packed new tokens, causal, over their own row's blocks.
 
     q: [tokens, heads, dim], heads a multiple of kv_heads: query head h reads key head
     h // (heads // kv_heads). cache: [2, blocks, block, kv_heads, dim] (one layer), the new tokens
     already written. block_tables: [rows, max_blocks] int64; past_lengths, query_lengths: [rows]
-    int64; query i of a row sees its tokens 0 .. past + i. Any float dtypes; q is read in cache's.
-    scale: default dim ** -0.5. known: not needed here. Returns [tokens, heads, dim] in q's dtype,
-    zero for padding.
+    int64; query i of a row sees its tokens 0 .. past + i, of which the last `window` alone if that
+    is given. Any float dtypes; q is read in cache's. scale: default dim ** -0.5. known: not needed
+    here. Returns [tokens, heads, dim] in q's dtype, zero for padding.
 
     Products and sums in float32, probabilities rounded to the cache's dtype. Grid: (pieces of
     queries, kv_heads, splits), then (tokens * heads,) to join. Places that no row's length covers
@@ -96,6 +97,7 @@ def paged_attention(
         dim,
         heads,
         scaled_exp2(dim, scale),
+        0 if window is None else window,
         ROWS=triton.next_power_of_2(rows),
         BLOCK=cache.shape[2],
         KV_HEADS=kv_heads,
@@ -106,6 +108,7 @@ def paged_attention(
         DIM=padded_dim,
         SPLITS=splits,
         IS_PADDED=dim < padded_dim,
+        HAS_WINDOW=window is not None,
         num_warps=warps,
         # The table's entries are fetched a turn before the keys that they lead to.
         num_stages=stages if is_small else max(stages, 3),
@@ -115,7 +118,7 @@ def paged_attention(
     return out
 
 
-@triton.jit(do_not_specialize=["tokens", "rows", "max_blocks"])
+@triton.jit(do_not_specialize=["tokens", "rows", "max_blocks", "window"])
 def _attend_kernel(
     q_ptr,
     cache_ptr,
@@ -133,6 +136,7 @@ def _attend_kernel(
     dim,
     heads,
     scale,  # times log2 e
+    window,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     KV_HEADS: tl.constexpr,
@@ -143,6 +147,7 @@ def _attend_kernel(
     DIM: tl.constexpr,
     SPLITS: tl.constexpr,
     IS_PADDED: tl.constexpr,
+    HAS_WINDOW: tl.constexpr,
 ):
     # Whose piece is this? Pieces are numbered row by row.
     number = tl.program_id(0)
@@ -184,8 +189,12 @@ def _attend_kernel(
 
         last_query = tl.minimum((number - first_piece + 1) * PIECE, new)
         total = past + last_query  # keys that the last query of this piece sees
-        part = tl.cdiv(tl.cdiv(total, SPLITS), KEYS) * KEYS
-        begin = tl.program_id(2) * part
+        oldest = 0  # key that the first query of this piece sees
+        if HAS_WINDOW:
+            first_query = (number - first_piece) * PIECE
+            oldest = tl.maximum(past + first_query + 1 - window, 0)
+        part = tl.cdiv(tl.cdiv(total - oldest, SPLITS), KEYS) * KEYS
+        begin = oldest + tl.program_id(2) * part
         end = tl.minimum(begin + part, total)
 
         best = tl.full([PRODUCT], float("-inf"), tl.float32)
@@ -209,7 +218,10 @@ def _attend_kernel(
             else:
                 k = tl.load(held + step[:, None])
                 v = tl.load(held + cache_half + step[:, None])
-            scores = tl.where(key[None, :] < last, product(q, tl.trans(k)), float("-inf"))
+            seen = key[None, :] < last
+            if HAS_WINDOW:
+                seen = seen & (key[None, :] > (past + query - window)[:, None])
+            scores = tl.where(seen, product(q, tl.trans(k)), float("-inf"))
             best, weight, mixed = folded(best, weight, mixed, scores, v, scale)
         if SPLITS == 1:
             y = mixed / tl.where(weight > 0.0, weight, 1.0)[:, None]

@@ -176,3 +176,27 @@ def test_what_the_host_knows_of_the_rows_changes_nothing(
         torch.testing.assert_close(
             paged_attention(q, cache, rows, past, new, known=given_rows), expected
         )
+
+
+@pytest.mark.parametrize("window", [1, 3, QUERIES, 500])
+@pytest.mark.parametrize("new", [1, 7, QUERIES + 9])
+def test_a_window_is_attention_over_the_last_tokens_alone(window: int, new: int) -> None:
+    """And where the blocks behind it are gone, a table that begins later says the same."""
+    past = 60
+    q = draw(0, new, 4, 6)
+    k, v = (draw(seed, past + new, 2, 6) for seed in (1, 2))
+    blocks = -(-(past + new) // BLOCK)
+    cache = torch.full((2, 1 + blocks, BLOCK, 2, 6), NAN)
+    paged_write(k, v, cache, torch.arange(BLOCK, BLOCK + past + new))
+    table = torch.arange(1, 1 + blocks)[None]
+    out = paged_attention(q, cache, table, torch.tensor([past]), torch.tensor([new]), window=window)
+    for index in range(new):
+        end = past + index + 1
+        first = max(0, end - window)
+        alone = naive(q[index : index + 1], k[first:end], v[first:end], end - first - 1)
+        torch.testing.assert_close(out[index : index + 1], alone, atol=1e-5, rtol=1e-5)
+    gone = max(0, past + 1 - window) // BLOCK
+    cache[:, 1 : 1 + gone] = NAN
+    lengths = torch.tensor([past - gone * BLOCK]), torch.tensor([new])
+    later = paged_attention(q, cache, table[:, gone:], *lengths, window=window)
+    torch.testing.assert_close(later, out)

@@ -71,6 +71,8 @@ def compile_all() -> None:
     over_keys(tokens=4, heads=16, kv_heads=8, dim=128, blocks=300)
     over_keys(tokens=512, heads=16, kv_heads=8, dim=128, blocks=300)
     over_keys(tokens=1, heads=1, kv_heads=1, dim=2, blocks=1)
+    over_keys(tokens=4, heads=32, kv_heads=8, dim=128, blocks=300, window=4096)
+    over_keys(tokens=512, heads=32, kv_heads=32, dim=64, blocks=50, window=750)
     over_slots(batch=1, queries=1, heads=20, keys=1500, dim=64)
     over_slots(batch=2, queries=200, heads=16, keys=200, dim=80)
     over_slots(batch=1, queries=1, heads=1, keys=1, dim=2)
@@ -173,11 +175,14 @@ def over_experts(tokens: int, experts: int, per_token: int, width: int, ffn: int
     mixed_experts(zeros(tokens, width), index(tokens, per_token), shares, weights)
 
 
-def over_keys(tokens: int, heads: int, kv_heads: int, dim: int, blocks: int) -> None:
+def over_keys(
+    tokens: int, heads: int, kv_heads: int, dim: int, blocks: int, window: int | None = None
+) -> None:
     rows = min(tokens, 4)
     cache = zeros(2, blocks, 16, kv_heads, dim)
     q, table = zeros(tokens, heads, dim), index(rows, blocks)
-    paged_attention.paged_attention(q, cache, table, index(rows), index(rows))
+    lengths = index(rows), index(rows)
+    paged_attention.paged_attention(q, cache, table, *lengths, window=window)
 
 
 def over_slots(batch: int, queries: int, heads: int, keys: int, dim: int) -> None:

@@ -134,3 +134,15 @@ def test_a_scale_of_ones_own() -> None:
     torch.testing.assert_close(
         triton_attention(*arguments, scale=1.0), paged_attention(*arguments, scale=1.0)
     )
+
+
+@pytest.mark.parametrize(("window", "splits"), [(1, 1), (5, 4), (16, 1), (1000, 4)])
+def test_a_window_of_the_last_tokens(
+    window: int, splits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "num_splits", lambda programs, max_keys: splits)
+    for lengths in ([(0, 1), (17, 1), (122, 1)], [(123, 5), (0, 70), (3, 1), (0, 0)]):
+        arguments = step(lengths, (4, 2), 16, padding=2)
+        torch.testing.assert_close(
+            triton_attention(*arguments, window=window), paged_attention(*arguments, window=window)
+        )
