@@ -22,6 +22,7 @@ MODULES = (
     "moonshine",
     "moonshine_streaming",
     "transducer",
+    "voxtral_realtime",
     "nemotron3_diarisation",
 )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.engine.core.request import Priority
+from lookhear.engine.core.request import Cost, Priority
 from lookhear.engine.messages import SAMPLE_RATE, Delay
 from lookhear.engine.models import frames
 from lookhear.engine.speech.audio_buffer import AudioBuffer
@@ -55,16 +55,17 @@ class Sound:
         prompt: int | None,
     ) -> TransducerRequest:
         """About a recording that is all there, heard as far ahead as can be."""
-        feed = Feed(self, self.lookaheads[-1] + 1)
+        feed = Feed(self, self.lookaheads[-1] + 1, prompt)
         feed.append(samples)
-        return feed.take(key, priority, feed.remaining, prompt, is_last=True)
+        return feed.take(key, priority, feed.remaining, is_last=True)
 
 
 class Feed:
-    """Of one recording. fed: frames that were handed out."""
+    """Of one recording, see `engine.speech.streaming.Feed`. fed: frames that were handed out.
+    prompt: see `TransducerRequest`."""
 
-    def __init__(self, sound: Sound, chunk: int) -> None:
-        self._sound, self._chunk = sound, chunk
+    def __init__(self, sound: Sound, chunk: int, prompt: int | None = None) -> None:
+        self._sound, self._chunk, self._prompt = sound, chunk, prompt
         self._audio = AudioBuffer()
         self._begin = 0  # position of what is kept
         self.fed = 0
@@ -78,6 +79,11 @@ class Feed:
     def heard(self) -> int:
         """Position up to which all is heard: another recording would begin there."""
         return self.fed * frames.HOP
+
+    @property
+    def written(self) -> int:
+        """The same: nothing is written later than it is heard."""
+        return self.heard
 
     @property
     def remaining(self) -> int:
@@ -117,9 +123,11 @@ class Feed:
         assert self.fed == 0 and self._begin == 0
         self._audio.drop(count)
 
-    def take(
-        self, key: str, priority: Priority, count: int, prompt: int | None, *, is_last: bool
-    ) -> TransducerRequest:
+    def cost(self, count: int) -> Cost:
+        """Of a request about so many frames."""
+        return Cost(count * frames.HOP)
+
+    def take(self, key: str, priority: Priority, count: int, *, is_last: bool) -> TransducerRequest:
         """The next frames, so many."""
         first, end = self.fed, self.fed + count
         stretch = np.zeros(0, np.float32)
@@ -143,5 +151,5 @@ class Feed:
             is_last=is_last,
             begin=(first + lacking) // self._sound.stack,
             place=self._sound.place,
-            prompt=prompt,
+            prompt=self._prompt,
         )

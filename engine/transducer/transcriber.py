@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile, TranscriptionSettings
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    StartTurn,
+    TranscribeFile,
+    TranscriptionSettings,
+)
 from lookhear.engine.models import frames
 from lookhear.engine.speech.file import Section
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.sentence_file import SentenceFile
+from lookhear.engine.speech.streaming import StreamingTurn
 from lookhear.engine.speech.transcriber import Transcriber
-from lookhear.engine.transducer.live import TransducerTurn
 from lookhear.engine.transducer.recognizer import TransducerRecognizer
 from lookhear.engine.transducer.request import TransducerRequest
-from lookhear.engine.transducer.sound import Sound
+from lookhear.engine.transducer.sound import Feed, Sound
 
 
 class TransducerFile(SentenceFile):
@@ -42,6 +47,11 @@ def transducer_transcriber(
         message = replace(message, settings=told)
         return TransducerFile(message, recognizer, cap, section)
 
+    def listen(message: StartTurn) -> StreamingTurn:
+        settings = message.settings
+        chunk, prompt = sound.chunk(settings.delay), recognizer.prompt(settings)
+        return StreamingTurn(message, recognizer, lambda: Feed(sound, chunk, prompt), live)
+
     return Transcriber(
         live,
         list(recognizer.languages.prompts),
@@ -50,5 +60,5 @@ def transducer_transcriber(
         has_word_times=True,
         takes_context=False,
         detects_among=False,
-        listen=lambda message: TransducerTurn(message, recognizer, sound, live),
+        listen=listen,
     )

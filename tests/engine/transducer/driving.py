@@ -38,7 +38,7 @@ def a_runner(model: TransducerModel) -> TransducerRunner:
 def whole(key: str, samples: np.ndarray, ahead: int, sounds: Sound = SOUND) -> TransducerRequest:
     feed = Feed(sounds, ahead + 1)
     feed.append(samples)
-    return feed.take(key, Priority.BATCH, feed.remaining, None, is_last=True)
+    return feed.take(key, Priority.BATCH, feed.remaining, is_last=True)
 
 
 def in_pieces(
@@ -51,8 +51,8 @@ def in_pieces(
         feed.append(samples[at : at + size])
         at, turn = at + size, turn + 1
         while count := feed.ready:
-            asked.append(feed.take(key, Priority.LIVE, count, None, is_last=False))
-    asked.append(feed.take(key, Priority.LIVE, feed.remaining, None, is_last=True))
+            asked.append(feed.take(key, Priority.LIVE, count, is_last=False))
+    asked.append(feed.take(key, Priority.LIVE, feed.remaining, is_last=True))
     return asked
 
 

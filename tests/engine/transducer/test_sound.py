@@ -57,7 +57,7 @@ def test_it_forgets_what_nobody_reads() -> None:
     for _ in range(400):
         feed.append(rng.normal(size=1600).astype(np.float32))
         while count := feed.ready:
-            feed.take("a", Priority.LIVE, count, None, is_last=False)
+            feed.take("a", Priority.LIVE, count, is_last=False)
         assert len(feed.rest()) < STACK * 160 + 600
         assert feed.num_samples - feed.heard == len(feed.rest())
         assert len(feed._audio) < STACK * 160 + 1000

@@ -1,8 +1,8 @@
 """A turn of speech, heard by a model that streams by itself. Pure.
 
-Data flow: samples -> log-mel frames of whole chunks -> a request for what is new -> `Result` -> its
-tokens are committed as they are. There is nothing to agree on: what a transducer wrote stands, and
-no sample is heard twice. A long pause ends the recording that the model remembers; where somebody
+Data flow: samples -> what is complete of them, by a `Feed` -> a request for what is new ->
+`Result` -> its tokens are committed as they are. There is nothing to agree on: what such a model
+wrote stands, and no sample is heard twice. A long pause ends the recording that the model remembers; where somebody
 speaks again, another begins. Of the silence between, and in front of the first word, nothing is
 heard: what no voice detector heard is no text.
 
@@ -14,8 +14,9 @@ Positions are absolute: samples since the turn began.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,40 +32,85 @@ from lookhear.engine.messages import (
     TurnSettled,
     TurnState,
 )
-from lookhear.engine.models import frames
 from lookhear.engine.speech.live_config import LiveConfig
+from lookhear.engine.speech.recognizer import Recognizer
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.words import group_words
 from lookhear.engine.speech.turn import Turn
 from lookhear.engine.speech.turn_text import TurnText
-from lookhear.engine.transducer.recognizer import TransducerRecognizer
-from lookhear.engine.transducer.request import TransducerRequest
-from lookhear.engine.transducer.sound import Feed, Sound
 
 LATE = 3 * SAMPLE_RATE  # samples of silence that are kept, as the voice detector may be late
 TOLD = SAMPLE_RATE  # samples that are settled without a text before that is told
 
 
-class TransducerTurn(Turn):
+class Feed(Protocol):
+    """Samples of one recording, handed out in the model's own units. fed: of them, so far."""
+
+    fed: int
+
+    @property
+    def heard(self) -> int:
+        """Position up to which all is heard."""
+
+    @property
+    def written(self) -> int:
+        """The same of what is written: another recording would begin there."""
+
+    @property
+    def remaining(self) -> int:
+        """Units left, if no more samples come."""
+
+    @property
+    def ready(self) -> int:
+        """Units that no later sample changes; of no more than one request takes."""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether what remains is no more than that."""
+
+    def append(self, samples: NDArray[np.float32]) -> None:
+        """More of it."""
+
+    def rest(self) -> NDArray[np.float32]:
+        """What follows `heard`."""
+
+    def skip(self, count: int) -> None:
+        """Have it begin so many samples later; nothing was handed out."""
+
+    def cost(self, count: int) -> Cost:
+        """Of a request about so many units."""
+
+    def take(self, key: str, priority: Priority, count: int, *, is_last: bool) -> Any:
+        """A request about the next units, so many."""
+
+
+class StreamingRecognizer(Recognizer, Protocol):
+    """Of a model that streams by itself."""
+
+    def heard(self, result: Result, start: int) -> Hypothesis:
+        """start: where the recording begins that it is about, in samples."""
+
+
+class StreamingTurn(Turn):
     """One turn of one session. segment_start: position where the recording begins that the model
     hears."""
 
     def __init__(
         self,
         message: StartTurn,
-        recognizer: TransducerRecognizer,
-        sound: Sound,
+        recognizer: StreamingRecognizer,
+        begin: Callable[[], Feed],
         config: LiveConfig,
     ) -> None:
+        """begin: another recording."""
         self._session, self._turn = message.session, message.turn
         self._settings = message.settings
         self._tells_state = message.tells_state
         self._recognizer, self._config = recognizer, config
-        self._sound, self._chunk = sound, sound.chunk(message.settings.delay)
+        self._begin = begin
         resume = message.resume or TurnState()
-        self._prompt = recognizer.prompt(message.settings)
         self._text = TurnText(self._session, self._turn, self._settings, recognizer, resume)
-        self._feed = Feed(sound, self._chunk)
+        self._feed = begin()
         self.segment_start = self.num_samples = resume.start
         self.voiced_until = resume.voiced_until
         self.has_ended = self.is_done = False
@@ -97,7 +143,7 @@ class TransducerTurn(Turn):
     # --- requests --------------------------------------------------------------------------------
 
     def wants_request(self) -> bool:
-        """Whether a chunk is complete, or what is left of the recording is to be heard."""
+        """Whether something is complete, or what is left of the recording is to be heard."""
         if self.is_done or self._is_asked or not self._has_voice():
             return False
         return self._feed.remaining > 0 if self._is_over() else self._feed.ready > 0
@@ -112,22 +158,22 @@ class TransducerTurn(Turn):
         return self._is_over()
 
     def _next(self) -> tuple[int, bool]:
-        """Frames of the next request, and whether it is the last of its recording."""
+        """Units of the next request, and whether it is the last of its recording."""
         if self._is_over() and self._feed.is_short:
             return self._feed.remaining, True
         return self._feed.ready, False
 
     def cost(self) -> Cost:
         """Of the next request."""
-        return Cost(self._next()[0] * frames.HOP)
+        return self._feed.cost(self._next()[0])
 
-    def make_request(self) -> TransducerRequest:
+    def make_request(self) -> Any:
         """What is new."""
         assert not self._is_asked and not self.is_done
         count, self._is_closing = self._next()
         self._is_asked = True
         key = f"{self._session}/{self._turn}"
-        return self._feed.take(key, Priority.LIVE, count, self._prompt, is_last=self._is_closing)
+        return self._feed.take(key, Priority.LIVE, count, is_last=self._is_closing)
 
     # --- results ---------------------------------------------------------------------------------
 
@@ -157,7 +203,7 @@ class TransducerTurn(Turn):
         rest = self._feed.rest()
         self._text.end_segment()
         self._is_closing = False
-        self._feed = Feed(self._sound, self._chunk)
+        self._feed = self._begin()
         self._feed.append(rest)
         self.segment_start = position
 
@@ -202,7 +248,7 @@ class TransducerTurn(Turn):
     def _state(self) -> TurnState:
         """Another engine hears what follows as a recording of its own; a word that was held is
         heard again."""
-        start = self._position()
+        start = min(self.num_samples, self.segment_start + self._feed.written)
         if self._held.tokens:
             start = min(start, round(self._held.spans[0][0] * SAMPLE_RATE))
         return replace(
