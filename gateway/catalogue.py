@@ -24,6 +24,7 @@ SUPPORTED = {
     "nemotron3_diarization": "Nemotron-3-Diarization",
     "nemotron_asr_streaming": "Nemotron-ASR",
     "nemotron3_5_asr": "Nemotron-ASR",
+    "voxtral_realtime": "Voxtral-Realtime",
 }
 
 

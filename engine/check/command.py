@@ -31,12 +31,13 @@ from lookhear.engine.check.trial import (
     live,
     read,
 )
+from lookhear.engine.check.voxtral import compare_voxtral
 from lookhear.engine.checkpoints.choice import choose_checkpoint
 from lookhear.engine.checkpoints.hub import resolve_checkpoint
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import AUTO_MODEL, ConfigError, EngineConfig
-from lookhear.engine.families import nemotron3_diarisation, transducer
+from lookhear.engine.families import nemotron3_diarisation, transducer, voxtral_realtime
 from lookhear.engine.families.build import Built, build_core
 from lookhear.engine.messages import SAMPLE_RATE
 
@@ -122,6 +123,8 @@ def _check(options: argparse.Namespace, given: NDArray[np.float32] | None) -> in
             return compare_diariser(folder, samples)
         if architecture in transducer.FAMILY.architectures:
             return compare_transducer(folder, architecture, samples)
+        if architecture in voxtral_realtime.FAMILY.architectures:
+            return compare_voxtral(folder, architecture, samples)
         return compare(folder, architecture, samples)
 
     found = [_compared("transformers", beside)]

@@ -2,9 +2,9 @@
 
 Data flow: samples -> what is complete of them, by a `Feed` -> a request for what is new ->
 `Result` -> its tokens are committed as they are. There is nothing to agree on: what such a model
-wrote stands, and no sample is heard twice. A long pause ends the recording that the model remembers; where somebody
-speaks again, another begins. Of the silence between, and in front of the first word, nothing is
-heard: what no voice detector heard is no text.
+wrote stands, and no sample is heard twice. A long pause ends the recording that the model
+remembers; where somebody speaks again, another begins. Of the silence between, and in front of the
+first word, nothing is heard: what no voice detector heard is no text.
 
                   segment_start           fed         voiced_until    received
     |--- said before -----|----- heard -----|--- to come ---|-- silence --|

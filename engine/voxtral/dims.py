@@ -65,15 +65,13 @@ class StackDims:
 
 @dataclass(frozen=True, slots=True)
 class VoxtralDims:
-    """frames: of log-mel, that one step hears. places: of the encoder, that make one step. delay:
-    steps that a word is written later than it was said, where nobody says."""
+    """frames: of log-mel, that one step hears. places: of the encoder, that make one step."""
 
     audio: StackDims
     text: StackDims
     num_mels: int
     frames: int
     places: int
-    delay: int
     vocab: int
     tied_head: bool
 
@@ -98,7 +96,6 @@ class VoxtralDims:
             num_mels=whole_number({"num_mel_bins": 128, **audio}, source, "num_mel_bins"),
             frames=frames,
             places=places,
-            delay=number("default_num_delay_tokens", 6),
             vocab=whole_number(text, source, "vocab_size"),
             tied_head=bool(tied),
         )

@@ -115,8 +115,8 @@ class VoxtralSequence:
             told[0] = self.writing.token
         return told
 
-    def take(self, count: int, token: int, logprob: float) -> None:
-        """So many steps were read; what is written behind them."""
+    def take(self, count: int, token: int, logprob: float) -> bool:
+        """So many steps were read; what is written behind them. Returns whether that is all."""
         self.fed += count
         self.num_passes += 1
         step = self.request.begin + self.fed - 1  # the last that was read
@@ -130,10 +130,9 @@ class VoxtralSequence:
                 self._times.append(time)
             if token == self.marks.end:
                 self._stop = StopReason.END
-        if self._stop is not None or self.fed >= self.request.steps:
-            self.phase = Phase.DONE
-        else:
-            self.phase = Phase.DECODE
+        is_done = self._stop is not None or self.fed >= self.request.steps
+        self.phase = Phase.DONE if is_done else Phase.DECODE
+        return is_done
 
     def result(self) -> Result:
         """Only when it is done."""

@@ -19,13 +19,12 @@ from torch import Tensor
 from lookhear.engine.core.request import Phase, Priority
 from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated, warm_up
 from lookhear.engine.device.staging import Readback, to_device
-from lookhear.engine.paged.cache import PagedBatch
 from lookhear.engine.voxtral.encoder import StemState
 from lookhear.engine.voxtral.model import VoxtralModel
 from lookhear.engine.voxtral.request import Marks, VoxtralRequest, VoxtralSequence, Writing
 from lookhear.engine.voxtral.sound import HOP, STEP, WINDOW
-from lookhear.engine.voxtral.stack import Delays
-from lookhear.engine.voxtral.windows import Placed, Window, Windows
+from lookhear.engine.voxtral.stack import Delays, batch_of
+from lookhear.engine.voxtral.windows import Window, Windows
 from lookhear.kernels import greedy, mel_filters
 from lookhear.kernels.log_mel import log10_mel, normalised
 
@@ -146,8 +145,7 @@ class VoxtralRunner:
             if not math.isfinite(logprob):
                 failures.append(Failure(sequence.key, "model_error", NOT_FINITE))
                 continue
-            sequence.take(count, int(token), logprob)
-            if sequence.phase is Phase.DONE:
+            if sequence.take(count, int(token), logprob):
                 self._memories[sequence.key].steps = []
         return failures
 
@@ -167,12 +165,12 @@ class VoxtralRunner:
         while waiting := [one for one in memories if one.places is not None and len(one.places)]:
             parts = [one.places[:most] for one in waiting if one.places is not None]
             work = [(one.audio, len(part)) for one, part in zip(waiting, parts, strict=True)]
-            batch = self._batch(self._audio.place(work))
+            batch = batch_of(self._audio.place(work), self._model.device)
             steps = self._model.encoder.encode(parts, batch, self._caches[0])
             self._audio.move(work)
             self._num_encoded += 1
             counts = [len(part) // self._model.dims.places for part in parts]
-            for one, own in zip(waiting, steps.split(counts), strict=True):
+            for one, own in zip(waiting, torch.split(steps, counts), strict=True):
                 assert one.places is not None
                 one.steps.append(own)
                 one.places = one.places[most:]
@@ -195,7 +193,7 @@ class VoxtralRunner:
         decoder, device = self._model.decoder, self._model.device
         memories = [self._memories[sequence.key] for sequence, _ in part]
         work = [(memory.text, count) for memory, (_, count) in zip(memories, part, strict=True)]
-        batch = self._batch(self._text.place(work))
+        batch = batch_of(self._text.place(work), device)
         steps, inputs, which, last = list[Tensor](), list[int](), list[int](), list[int]()
         known = sorted({sequence.request.delay for sequence, _ in part})
         for memory, (sequence, count) in zip(memories, part, strict=True):
@@ -205,7 +203,7 @@ class VoxtralRunner:
             last.append(len(inputs) - 1)
         scales = torch.stack([decoder.scales(delay) for delay in known])
         told = to_device([*inputs, *which, *last], torch.int64, device)
-        tokens, whose, ends = told.split([len(inputs), len(which), len(last)])
+        tokens, whose, ends = torch.split(told, [len(inputs), len(which), len(last)])
         with torch.inference_mode():
             hidden = decoder.forward(
                 tokens, torch.cat(steps), Delays(scales, whose), batch, self._caches[1]
@@ -217,19 +215,10 @@ class VoxtralRunner:
                 rows = to_device(open_rows, torch.int64, device)
                 logits[rows, self._marks.end] = -torch.inf
             chosen, logprobs = greedy(logits)
-            sampled = Readback(torch.cat([chosen.double(), logprobs.double()]))
+            sampled = torch.cat([chosen.double(), logprobs.double()])
         self._text.move(work)
         self._num_passes += 1
-        return sampled
-
-    def _batch(self, placed: Placed) -> PagedBatch:
-        device = self._model.device
-        return PagedBatch(
-            **{
-                name: to_device(array, torch.int64, device)
-                for name, array in placed.arrays().items()
-            }
-        )
+        return Readback(sampled)
 
     # --- for others ------------------------------------------------------------------------------
 
@@ -242,7 +231,7 @@ class VoxtralRunner:
             "voxtral_encoder_passes": self._num_encoded,
             "voxtral_memories": len(self._memories),
             "voxtral_blocks": sum(windows.num_held for windows in both),
-            "voxtral_blocks_forgotten": sum(windows.num_forgotten for windows in both),
+            "evicted_blocks": sum(windows.num_forgotten for windows in both),
         }
 
     def check(self, num_running: int) -> None:

@@ -16,9 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lookhear.engine.device.staging import to_device
 from lookhear.engine.paged.cache import PagedBatch, PagedCache
 from lookhear.engine.voxtral.dims import StackDims
 from lookhear.engine.voxtral.weights import StackWeights
+from lookhear.engine.voxtral.windows import Placed
 from lookhear.kernels import (
     Span,
     add_rms_norm,
@@ -44,6 +46,12 @@ class Delays:
 
     scales: Tensor
     which: Tensor
+
+
+def batch_of(placed: Placed, device: torch.device) -> PagedBatch:
+    """The same on the device."""
+    positions, slots, tables, past, new = (to_device(own, torch.int64, device) for own in placed)
+    return PagedBatch(positions, slots, tables, past, new)
 
 
 class Stack:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,19 +31,15 @@ class Window:
     blocks: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Where new tokens of several recordings belong: a `PagedBatch` that is still on the host."""
+class Placed(NamedTuple):
+    """Where new tokens of several recordings belong: a `PagedBatch` that is still on the host, its
+    fields in the same order."""
 
     positions: Indices
     slots: Indices
     block_tables: Indices
     past_lengths: Indices
     query_lengths: Indices
-
-    def arrays(self) -> dict[str, Indices]:
-        """By name."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Windows:

@@ -1,9 +1,10 @@
-"""Families of random weights behind the sockets and routes that all have: a Moonshine and a
-transducer hear, live and in files, and a Qwen3 of experts answers."""
+"""Families of random weights behind the sockets and routes that all have: a Moonshine, a
+transducer and a Voxtral hear, live and in files, and a Qwen3 of experts answers."""
 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tools.random_checkpoints.moonshine import (
 from tools.random_checkpoints.pooling import build_reranker
 from tools.random_checkpoints.qwen3 import EXPERTS
 from tools.random_checkpoints.transducer import build_random_transducer
+from tools.random_checkpoints.voxtral import build_random_voxtral
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +33,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     build_random_moonshine(folder / "moonshine", seed=2, max_position_embeddings=300)
     build_random_streaming_moonshine(folder / "streaming", seed=7)
     build_random_transducer(folder / "transducer", seed=3)
+    build_random_voxtral(folder / "voxtral", seed=3)
     build_reranker(folder / "experts", seed=3, **EXPERTS)
     arguments = ["--model", f"moonshine={folder / 'moonshine'}"]
     arguments += ["--model", f"streaming={folder / 'streaming'}"]
     arguments += ["--model", f"transducer={folder / 'transducer'}"]
+    arguments += ["--model", f"voxtral={folder / 'voxtral'}"]
     arguments += ["--model", f"experts={folder / 'experts'}", *SERVE]
     with ServerProcess(arguments=arguments, start_seconds=180.0) as process:
         yield process
@@ -59,7 +63,7 @@ def test_both_are_listed(http: httpx.Client) -> None:
     assert {"chat", "embed", "score"} <= set(told["experts"]["abilities"])
 
 
-@pytest.mark.parametrize("model", ["moonshine", "streaming", "transducer"])
+@pytest.mark.parametrize("model", ["moonshine", "streaming", "transducer", "voxtral"])
 async def test_speech_is_heard_live(
     server: ServerProcess, talks: dict[str, Talk], model: str
 ) -> None:
@@ -73,7 +77,7 @@ async def test_speech_is_heard_live(
     assert said == "".join(turn.text for turn in turns)
 
 
-@pytest.mark.parametrize("model", ["moonshine", "streaming", "transducer"])
+@pytest.mark.parametrize("model", ["moonshine", "streaming", "transducer", "voxtral"])
 def test_a_file_is_heard(http: httpx.Client, talks: dict[str, Talk], model: str) -> None:
     files = recording(talks["en"].samples, 24_000)
     data = {"model": model, "response_format": "verbose_json"}
@@ -82,6 +86,21 @@ def test_a_file_is_heard(http: httpx.Client, talks: dict[str, Talk], model: str)
     told = answer.json()
     assert told["text"] and told["segments"]
     assert told["text"] == "".join(segment["text"] for segment in told["segments"]).strip()
+
+
+@pytest.mark.parametrize("model", ["transducer", "voxtral"])
+def test_a_file_is_told_as_it_is_heard(
+    http: httpx.Client, talks: dict[str, Talk], model: str
+) -> None:
+    files = recording(talks["en"].samples, 24_000)
+    data = {"model": model, "stream": "true"}
+    answer = http.post("/v1/audio/transcriptions", files=files, data=data)
+    assert answer.status_code == 200, answer.text
+    lines = [line.removeprefix("data: ") for line in answer.text.splitlines() if line]
+    events = [json.loads(line) for line in lines if line.startswith("{")]
+    said = [event["delta"] for event in events if event["type"] == "transcript.text.delta"]
+    (done,) = [event for event in events if event["type"] == "transcript.text.done"]
+    assert said and "".join(said) == done["text"]
 
 
 @pytest.mark.parametrize(
@@ -98,15 +117,16 @@ def test_what_it_cannot_do_is_refused(
     assert field.split("[")[0] in answer.json()["error"]["message"]
 
 
-async def test_a_transducer_writes_while_somebody_speaks(
-    server: ServerProcess, talks: dict[str, Talk]
+@pytest.mark.parametrize("model", ["transducer", "voxtral"])
+async def test_who_streams_by_itself_writes_while_somebody_speaks(
+    server: ServerProcess, talks: dict[str, Talk], model: str
 ) -> None:
     """Words with their times, sooner for who asks for that; joined, they are the whole turn."""
     client = AsyncClient(server.address.base_url)
     samples = talks["en"].samples
     for delay in (None, "minimal"):
         stream = client.transcribe(
-            samples, rate=24_000, pace=1.0, model="transducer", words=True, delay=delay
+            samples, rate=24_000, pace=1.0, model=model, words=True, delay=delay
         )
         events = [event async for event in stream]
         (deltas, turns) = (
@@ -117,10 +137,11 @@ async def test_a_transducer_writes_while_somebody_speaks(
         assert "".join(event.text for event in deltas) == "".join(turn.text for turn in turns)
 
 
-def test_words_of_a_file_are_timed(http: httpx.Client, talks: dict[str, Talk]) -> None:
+@pytest.mark.parametrize("model", ["transducer", "voxtral"])
+def test_words_of_a_file_are_timed(http: httpx.Client, talks: dict[str, Talk], model: str) -> None:
     files = recording(talks["en"].samples, 24_000)
     data = {
-        "model": "transducer",
+        "model": model,
         "response_format": "verbose_json",
         "timestamp_granularities[]": "word",
     }

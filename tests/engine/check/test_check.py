@@ -32,6 +32,7 @@ from tools.random_checkpoints.transducer import (
     build_random_multilingual,
     build_random_transducer,
 )
+from tools.random_checkpoints.voxtral import build_random_voxtral
 from tools.random_checkpoints.whisper import build_random_whisper
 
 
@@ -90,8 +91,10 @@ def test_a_moonshine(tmp_path: Path, sound: Path, capsys: pytest.CaptureFixture[
     assert "(one language)" in out and "agrees: " in out and "DOES NOT" not in out
 
 
-@pytest.mark.parametrize("build", [build_random_transducer, build_random_multilingual])
-def test_a_transducer(
+@pytest.mark.parametrize(
+    "build", [build_random_transducer, build_random_multilingual, build_random_voxtral]
+)
+def test_those_that_stream_by_themselves(
     tmp_path: Path, sound: Path, capsys: pytest.CaptureFixture[str], build: Callable[[Path], object]
 ) -> None:
     build(tmp_path / "model")

@@ -41,9 +41,9 @@ def ours(folder: Path, theirs: Any) -> TransducerModel:
 
 
 def asked(key: str, seed: int, prompt: int | None, seconds: float = 6.0) -> TransducerRequest:
-    feed = Feed(SOUND, 4)
+    feed = Feed(SOUND, 4, prompt)
     feed.append(noise(seed, seconds))
-    return feed.take(key, Priority.BATCH, feed.remaining, prompt, is_last=True)
+    return feed.take(key, Priority.BATCH, feed.remaining, is_last=True)
 
 
 def test_places_in_each_language(ours: TransducerModel, theirs: Any) -> None:

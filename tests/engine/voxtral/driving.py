@@ -16,6 +16,7 @@ from lookhear.engine.voxtral.model import VoxtralModel
 from lookhear.engine.voxtral.request import Marks, VoxtralRequest
 from lookhear.engine.voxtral.runner import VoxtralRunner
 from lookhear.engine.voxtral.sound import STEP, Feed, Sound
+from lookhear.engine.voxtral.stack import batch_of
 from lookhear.engine.voxtral.windows import Window, Windows
 from tools.random_checkpoints.voxtral import DELAY, LEFT
 
@@ -155,8 +156,7 @@ class Lane:
         self.window: Window = self.windows.begin()
 
     def batch(self, count: int) -> PagedBatch:
-        placed = self.windows.place([(self.window, count)])
-        return PagedBatch(**{k: torch.from_numpy(v) for k, v in placed.arrays().items()})
+        return batch_of(self.windows.place([(self.window, count)]), torch.device("cpu"))
 
     def move(self, count: int) -> None:
         self.windows.move([(self.window, count)])

@@ -64,7 +64,7 @@ def our_steps(pair: Pair, frames: Tensor, counts: list[int]) -> Tensor:
     encoder = pair.ours.encoder
     lane, state, found = Lane(pair.ours.dims.audio.window), encoder.begin(), []
     cache = encoder.stack.new_cache(60)
-    for part in frames.split([8 * count for count in counts]):
+    for part in torch.split(frames, [8 * count for count in counts]):
         places, state = encoder.join(state, part)
         found.append(encoder.encode([places], lane.batch(len(places)), cache))
         lane.move(len(places))
@@ -93,7 +93,8 @@ def test_logits(pair: Pair, delay: int, counts: list[int]) -> None:
         ).logits[0]
     steps, lane, found = our_steps(pair, frames[0].t(), [50]), Lane(decoder.stack.dims.window), []
     cache, scales = decoder.stack.new_cache(60), decoder.scales(delay)[None]
-    for own, heard in zip(tokens.split(counts), steps.split(counts), strict=True):
+    parts = torch.split(tokens, counts), torch.split(steps, counts)
+    for own, heard in zip(*parts, strict=True):
         delays = Delays(scales, torch.zeros(len(own), dtype=torch.int64))
         hidden = decoder.forward(own, heard, delays, lane.batch(len(own)), cache)
         found.append(decoder.logits(hidden))
