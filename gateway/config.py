@@ -40,7 +40,9 @@ class GatewayConfig:
     max_message_bytes: int = 32 * 1024 * 1024  # of one WebSocket message
     max_inbox_bytes: int = 32 * 1024 * 1024  # received and not worked on; beyond it: not read
     max_outbox_bytes: int = 4 * 1024 * 1024  # waiting for a slow reader; beyond it: closed
-    max_upload_bytes: int = 100 * 1024 * 1024  # of one HTTP request body
+    # Of one HTTP request body, and of a recording that is fetched to be transcribed: an hour at
+    # 16 kHz, not compressed, is 110 MiB.
+    max_upload_bytes: int = 128 * 1024 * 1024
     drain_seconds: float = 20.0  # for what is under way when the server is to end; 0: none
     max_json_bytes: int = 4 * 1024 * 1024  # of one request or message, but for long strings in it
     max_bodies_bytes: int = 512 * 1024 * 1024  # of all HTTP requests, received and not done with
@@ -63,9 +65,9 @@ class GatewayConfig:
     allow_networks: tuple[Network, ...] = ()  # special ones that media may be fetched from
     media_folder: Path | None = None  # file: URLs may name what is below it
     adapter_folder: Path | None = None  # what is below it may be loaded as an adapter
-    fetch_timeout_seconds: float = 10.0  # of one URL, redirects included
+    fetch_timeout_seconds: float = 10.0  # of one URL, redirects included; recordings have more
     fetch_wait_seconds: float = 30.0  # until it is fetched, while others are
-    max_media_bytes: int = 32 * 1024 * 1024  # of one image, video or recording
+    max_media_bytes: int = 32 * 1024 * 1024  # of one image, video or recording in a question
     max_image_pixels: int = 50_000_000  # of one image, and of one frame of a video
     max_request_pixels: int = 80_000_000  # of all pictures of one question
     max_pictures: int = 256  # of one question, frames of videos among them

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Protocol, TypeVar
 
 from lookhear.gateway.config import GatewayConfig
@@ -25,6 +25,10 @@ from lookhear.media.voice.stretches import FILE_CONFIG
 from lookhear.media.voice.vad import VadConfig
 
 T = TypeVar("T")
+
+# Times as long as other media a recording to be transcribed may take: an hour is not fetched in the
+# time of a picture.
+RECORDING_PATIENCE = 12
 
 Kind = Literal["image", "video", "audio"]
 
@@ -91,6 +95,11 @@ class Pictures:
             allow_networks=config.allow_networks,
             local_folder=config.media_folder,
         )
+        self.recordings = replace(
+            self.policy,
+            max_bytes=config.max_upload_bytes,
+            timeout_s=RECORDING_PATIENCE * config.fetch_timeout_seconds,
+        )
 
     def budget(self) -> PictureBudget:
         """A fresh one, for one request."""
@@ -121,9 +130,10 @@ class Pictures:
     async def audio(
         self, url: str, path: str, claim: Claim, voices: VadConfig | None = FILE_CONFIG
     ) -> Recording:
-        """A recording, and where somebody speaks in it. voices: how they are sought; None: they
-        are not."""
-        return await self.recording(await self.audio_file((path, url), claim), claim, voices)
+        """A recording within a question, and where somebody speaks in it. voices: how they are
+        sought; None: they are not."""
+        file = await self._fetched(path, url, self.policy, claim)
+        return await self.recording(file, claim, voices)
 
     async def audio_base64(self, data: str, path: str, claim: Claim) -> Recording:
         """A whole audio file in base64."""
@@ -131,20 +141,17 @@ class Pictures:
         file = AudioFile(encoded, path, self._config.max_media_bytes)
         return await self.recording(file, claim, FILE_CONFIG)
 
-    async def upload(
-        self, file: bytes, path: str, claim: Claim, voices: VadConfig | None
-    ) -> Recording:
-        """A whole audio file. voices: see `audio`."""
-        return await self.recording(AudioFile(Encoded(file), path, None), claim, voices)
-
     async def audio_file(self, source: bytes | tuple[str, str], claim: Claim) -> AudioFile:
-        """To be decoded. source: the uploaded field `file`, or (path, URL)."""
+        """To be transcribed, so it may be long. source: the uploaded field `file`, or (path,
+        URL)."""
         if isinstance(source, bytes):
             return AudioFile(Encoded(source), "file", None)
-        path, url = source
+        return await self._fetched(*source, self.recordings, claim)
+
+    async def _fetched(self, path: str, url: str, policy: FetchPolicy, claim: Claim) -> AudioFile:
         with _told(path, "audio"):
-            encoded = await self._fetcher.load(url, self.policy, claim)
-        return AudioFile(encoded, path, self._config.max_media_bytes)
+            encoded = await self._fetcher.load(url, policy, claim)
+        return AudioFile(encoded, path, policy.max_bytes)
 
     async def recording(
         self,

@@ -13,7 +13,6 @@ from lookhear.engine.messages import FileTranscribed, ModelCard, TranscriptionSe
 from lookhear.gateway.checks.checks import ProtocolError, shown
 from lookhear.gateway.checks.models import diariser
 from lookhear.gateway.checks.outline import parse_json
-from lookhear.gateway.decoding.results import Recording
 from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.deepgram.options import FileOptions, file_options, listener
 from lookhear.gateway.files.hearing import heard, with_who_speaks
@@ -85,11 +84,9 @@ async def _transcribed(
         logprobs=not has_words,
     )
     async with gateway.file_slots.held(claim):
-        recording: Recording
-        if isinstance(source, str):
-            recording = await gateway.pictures.audio(source, "url", claim)
-        else:
-            recording = await gateway.pictures.upload(source, "file", claim, FILE_CONFIG)
+        asked = ("url", source) if isinstance(source, str) else source
+        file = await gateway.pictures.audio_file(asked, claim)
+        recording = await gateway.pictures.recording(file, claim, FILE_CONFIG)
         hearing = heard(gateway, claim, recording, settings, timestamps=True, params=PARAMS)
         if who is None:
             return await hearing

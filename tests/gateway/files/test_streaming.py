@@ -174,6 +174,40 @@ async def test_a_recording_by_its_url(field: str, is_form: bool) -> None:
             assert (answer.status_code, answer.text) == (200, "transcribe 1.5 seconds.\n")
 
 
+@pytest.mark.parametrize("path", ["/v1/audio/transcriptions", "/v1/listen"])
+async def test_a_recording_by_its_url_is_as_large_as_an_upload(path: str) -> None:
+    """What a question may hold is less; and what is too large for either is refused."""
+    audio = wav(1.5)
+    for most, status in ((len(audio), 200), (len(audio) - 1, 400)):
+        config = GatewayConfig(
+            port=0,
+            allow_networks=(ip_network("127.0.0.0/8"),),
+            max_media_bytes=len(audio) // 2,
+            max_upload_bytes=most,
+        )
+        async with running(config) as gateway, serving(says(ok(audio))) as port:
+            async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+                asked = {"url": f"http://127.0.0.1:{port}/talk.wav"}
+                given: dict[str, Any] = {"json": asked} if "listen" in path else {"data": asked}
+                answer = await client.post(path, **given, timeout=PATIENCE)
+                assert answer.status_code == status, answer.text
+
+
+async def test_a_body_may_come_in_pieces(http: httpx.AsyncClient) -> None:
+    request = http.build_request(
+        "POST", "/v1/audio/transcriptions", files={"file": ("a.wav", wav(1.0))}
+    )
+    body = request.read()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, len(body), 5000):
+            yield body[at : at + 5000]
+
+    kind = {"content-type": request.headers["content-type"]}
+    answer = await http.post("/v1/audio/transcriptions", content=pieces(), headers=kind)
+    assert answer.json()["text"] == "transcribe 1.0 seconds."
+
+
 async def test_a_url_that_leads_nowhere_names_its_field(http: httpx.AsyncClient) -> None:
     answer = await http.post("/v1/audio/transcriptions", data={"url": "http://127.0.0.1:1/a.wav"})
     error = answer.json()["error"]
