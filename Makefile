@@ -23,8 +23,8 @@ check: $(VENV)/.test
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_docs.py
 
 # Lines of the pure core (pyproject.toml lists its modules) that its own tests run; fails below 95 %.
-CORE_TESTS = tests/engine/core tests/engine/paged tests/engine/qwen3_asr tests/engine/speech tests/engine/whisper \
-	tests/gateway/realtime
+CORE_TESTS = tests/engine/core tests/engine/paged tests/engine/qwen3_asr tests/engine/speech tests/engine/transducer \
+	tests/engine/voxtral tests/engine/whisper tests/gateway/realtime
 
 coverage: $(VENV)/.test
 	$(BIN)/coverage run -m pytest -q $(CORE_TESTS)
