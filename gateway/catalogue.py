@@ -25,6 +25,9 @@ SUPPORTED = {
     "nemotron_asr_streaming": "Nemotron-ASR",
     "nemotron3_5_asr": "Nemotron-ASR",
     "voxtral_realtime": "Voxtral-Realtime",
+    "parakeet_tdt": "Parakeet",
+    "parakeet_rnnt": "Parakeet",
+    "parakeet_ctc": "Parakeet",
 }
 
 

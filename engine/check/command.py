@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lookhear.engine.check.parakeet import compare_parakeet
 from lookhear.engine.check.parity import NotCompared, Parity, compare, compare_aligner
 from lookhear.engine.check.speakers import compare_diariser, diarise
 from lookhear.engine.check.transducers import compare_transducer
@@ -37,7 +38,12 @@ from lookhear.engine.checkpoints.hub import resolve_checkpoint
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import AUTO_MODEL, ConfigError, EngineConfig
-from lookhear.engine.families import nemotron3_diarisation, transducer, voxtral_realtime
+from lookhear.engine.families import (
+    nemotron3_diarisation,
+    parakeet,
+    transducer,
+    voxtral_realtime,
+)
 from lookhear.engine.families.build import Built, build_core
 from lookhear.engine.messages import SAMPLE_RATE
 
@@ -123,6 +129,8 @@ def _check(options: argparse.Namespace, given: NDArray[np.float32] | None) -> in
             return compare_diariser(folder, samples)
         if architecture in transducer.FAMILY.architectures:
             return compare_transducer(folder, architecture, samples)
+        if architecture in parakeet.FAMILY.architectures:
+            return compare_parakeet(folder, architecture, samples)
         if architecture in voxtral_realtime.FAMILY.architectures:
             return compare_voxtral(folder, architecture, samples)
         return compare(folder, architecture, samples)

@@ -23,6 +23,7 @@ MODULES = (
     "moonshine_streaming",
     "transducer",
     "voxtral_realtime",
+    "parakeet",
     "nemotron3_diarisation",
 )
 

@@ -207,6 +207,7 @@ class Encoder:
         gated = F.glu(linear(convolution.norm(x), convolution.gate), 2)
         inputs = torch.cat([turns, gated], 1)
         deep = F.conv1d(inputs.transpose(1, 2), *convolution.depth, groups=self.dims.width)
+        assert convolution.inner is not None
         normed = convolution.inner(deep.transpose(1, 2).contiguous())
         return linear(F.silu(normed), convolution.out), inputs
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from lookhear.engine.core.request import Cost, Result
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import TranscriptionSettings
 from lookhear.engine.speech.recognizer import Stretch
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.tokenizers.pieces import PieceTokenizer
 from lookhear.engine.transducer.languages import Languages
 from lookhear.engine.transducer.request import TransducerRequest
-from lookhear.engine.transducer.sound import Sound
+
+
+class Hearing(Protocol):
+    """How a checkpoint hears, see `Sound`."""
+
+    def whole(
+        self, key: str, priority: Priority, samples: NDArray[np.float32], prompt: int | None
+    ) -> TransducerRequest:
+        """About a recording that is all there."""
 
 
 class TransducerRecognizer:
@@ -19,7 +32,7 @@ class TransducerRecognizer:
     max_carried = 0
 
     def __init__(
-        self, tokenizer: PieceTokenizer, sound: Sound, languages: Languages | None = None
+        self, tokenizer: PieceTokenizer, sound: Hearing, languages: Languages | None = None
     ) -> None:
         self.languages = languages or Languages()
         self.token_bytes = tokenizer.token_bytes

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,21 +19,42 @@ from lookhear.engine.core.request import Phase, Priority
 from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated, warm_up
 from lookhear.engine.device.staging import to_device
 from lookhear.engine.models.frames import FFT_SIZE, HOP, FrameFilters, log_mel_frames
-from lookhear.engine.transducer.encoder import EncoderState, Piece
-from lookhear.engine.transducer.model import TransducerModel
-from lookhear.engine.transducer.predictor import PredictorState
+from lookhear.engine.transducer.encoder import Piece
 from lookhear.engine.transducer.request import TransducerRequest, TransducerSequence
 
 FAILED = "the audio could not be heard"
 Group = Sequence[TransducerSequence]
 
 
+class Model(Protocol):
+    """What hears and writes, see `TransducerModel`. encoder: begins a recording. predictor: begins
+    a text, a dataclass, and writes more of several."""
+
+    @property
+    def dims(self) -> Any:
+        """Of config.json."""
+
+    @property
+    def encoder(self) -> Any:
+        """See above, as below."""
+
+    @property
+    def predictor(self) -> Any: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def encode(
+        self, pieces: Sequence[Piece], chunk: int, prompts: Sequence[int] | None = None
+    ) -> tuple[list[Tensor], list[Any]]: ...
+
+
 @dataclass(slots=True)
 class _Memory:
     """Of one recording."""
 
-    encoder: EncoderState
-    predictor: PredictorState
+    encoder: Any
+    predictor: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +72,7 @@ class TransducerRunner:
 
     free_tokens = 1 << 30  # memory is of owners, who are counted elsewhere
 
-    def __init__(
-        self, model: TransducerModel, filters: FrameFilters, chunks: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, model: Model, filters: FrameFilters, chunks: Sequence[int] = ()) -> None:
         self._model = model
         self._chunks = chunks
         self._filters = filters

@@ -46,12 +46,13 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """gate: [2 * width, width]. depth: [width, 1, kernel] and its bias or None."""
+    """gate: [2 * width, width]. depth: [width, 1, kernel] and its bias or None. inner: behind it;
+    None where it is part of it (a batch norm)."""
 
     norm: Norm
     gate: LinearWeights
     depth: tuple[Tensor, Tensor | None]
-    inner: Norm
+    inner: Norm | None
     out: LinearWeights
 
 
@@ -126,8 +127,8 @@ class TransducerSource(WeightSource):
             out=self._product("encoder_projector", own.width, dims.width),
         )
 
-    def predictor(self) -> PredictorWeights:
-        """All of its tensors, and the head's."""
+    def predictor(self, more: int = 0) -> PredictorWeights:
+        """All of its tensors, and the head's. more: logits behind those of tokens."""
         dims, width = self._dims, self._dims.width
         cells = []
         for layer in range(dims.layers):
@@ -145,7 +146,7 @@ class TransducerSource(WeightSource):
             tokens=self.take("decoder.embedding.weight", dims.vocab, width).float(),
             cells=cells,
             out=self._product("decoder.decoder_projector", width, width, is_exact=True),
-            head=self._product("joint.head", dims.vocab, width, is_exact=True),
+            head=self._product("joint.head", dims.vocab + more, width, is_exact=True),
         )
 
     def _conv(

@@ -1,5 +1,5 @@
 """Families of random weights behind the sockets and routes that all have: a Moonshine, a
-transducer and a Voxtral hear, live and in files, and a Qwen3 of experts answers."""
+transducer, a Voxtral and a Parakeet hear, live and in files, and a Qwen3 of experts answers."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tools.random_checkpoints.moonshine import (
     build_random_moonshine,
     build_random_streaming_moonshine,
 )
+from tools.random_checkpoints.parakeet import build_random_parakeet
 from tools.random_checkpoints.pooling import build_reranker
 from tools.random_checkpoints.qwen3 import EXPERTS
 from tools.random_checkpoints.transducer import build_random_transducer
@@ -34,11 +35,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     build_random_streaming_moonshine(folder / "streaming", seed=7)
     build_random_transducer(folder / "transducer", seed=3)
     build_random_voxtral(folder / "voxtral", seed=3)
+    build_random_parakeet(folder / "parakeet", seed=2)
     build_reranker(folder / "experts", seed=3, **EXPERTS)
     arguments = ["--model", f"moonshine={folder / 'moonshine'}"]
     arguments += ["--model", f"streaming={folder / 'streaming'}"]
     arguments += ["--model", f"transducer={folder / 'transducer'}"]
     arguments += ["--model", f"voxtral={folder / 'voxtral'}"]
+    arguments += ["--model", f"parakeet={folder / 'parakeet'}"]
     arguments += ["--model", f"experts={folder / 'experts'}", *SERVE]
     with ServerProcess(arguments=arguments, start_seconds=180.0) as process:
         yield process
@@ -63,7 +66,7 @@ def test_both_are_listed(http: httpx.Client) -> None:
     assert {"chat", "embed", "score"} <= set(told["experts"]["abilities"])
 
 
-@pytest.mark.parametrize("model", ["moonshine", "streaming", "transducer", "voxtral"])
+@pytest.mark.parametrize("model", ["moonshine", "streaming", "transducer", "voxtral", "parakeet"])
 async def test_speech_is_heard_live(
     server: ServerProcess, talks: dict[str, Talk], model: str
 ) -> None:
@@ -77,7 +80,7 @@ async def test_speech_is_heard_live(
     assert said == "".join(turn.text for turn in turns)
 
 
-@pytest.mark.parametrize("model", ["moonshine", "streaming", "transducer", "voxtral"])
+@pytest.mark.parametrize("model", ["moonshine", "streaming", "transducer", "voxtral", "parakeet"])
 def test_a_file_is_heard(http: httpx.Client, talks: dict[str, Talk], model: str) -> None:
     files = recording(talks["en"].samples, 24_000)
     data = {"model": model, "response_format": "verbose_json"}
@@ -88,7 +91,7 @@ def test_a_file_is_heard(http: httpx.Client, talks: dict[str, Talk], model: str)
     assert told["text"] == "".join(segment["text"] for segment in told["segments"]).strip()
 
 
-@pytest.mark.parametrize("model", ["transducer", "voxtral"])
+@pytest.mark.parametrize("model", ["transducer", "voxtral", "parakeet"])
 def test_a_file_is_told_as_it_is_heard(
     http: httpx.Client, talks: dict[str, Talk], model: str
 ) -> None:

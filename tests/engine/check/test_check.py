@@ -25,6 +25,7 @@ from lookhear.engine.whisper.model import WhisperModel
 from tests.engine.checkpoints.ctranslate2_folders import write
 from tools.random_checkpoints.diarisation import build_random_diariser
 from tools.random_checkpoints.moonshine import build_random_moonshine
+from tools.random_checkpoints.parakeet import KINDS, build_random_parakeet
 from tools.random_checkpoints.pooling import build_embedder, build_reranker
 from tools.random_checkpoints.qwen3 import EXPERTS, build_served_qwen3_asr
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
@@ -92,9 +93,16 @@ def test_a_moonshine(tmp_path: Path, sound: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
-    "build", [build_random_transducer, build_random_multilingual, build_random_voxtral]
+    "build",
+    [
+        build_random_transducer,
+        build_random_multilingual,
+        build_random_voxtral,
+        *(partial(build_random_parakeet, kind=kind) for kind in KINDS),
+    ],
+    ids=["transducer", "multilingual", "voxtral", *KINDS],
 )
-def test_those_that_stream_by_themselves(
+def test_those_with_places_and_steps(
     tmp_path: Path, sound: Path, capsys: pytest.CaptureFixture[str], build: Callable[[Path], object]
 ) -> None:
     build(tmp_path / "model")

@@ -87,6 +87,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         r"MoonshineForConditionalGeneration, MoonshineStreamingForConditionalGeneration, "
         r"NemotronAsrStreamingForRNNT, Nemotron3_5AsrForRNNT, "
         r"VoxtralRealtimeForConditionalGeneration, "
+        r"ParakeetForTDT, ParakeetForRNNT, ParakeetForCTC, "
         r"Nemotron3DiarizationForAudioFrameClassification, "
         r"got LlamaForCausalLM",
     ),
