@@ -83,7 +83,7 @@ def _our_logits(model: VoxtralModel, frames: Tensor, tokens: Tensor, sound: Soun
     state, scales, found = model.encoder.begin(), model.decoder.scales(sound.delay)[None], []
     parts = torch.split(frames, PIECE * dims.frames)
     for part, read in zip(parts, torch.split(tokens, PIECE), strict=True):
-        places, state = model.encoder.join(state, part)
+        (places,), (state,) = model.encoder.join([state], part[None])
         work = [[(lanes[0], len(places))], [(lanes[1], len(read))]]
         batches = [
             batch_of(own.place(new), model.device) for own, new in zip(windows, work, strict=True)

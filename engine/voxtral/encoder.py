@@ -51,17 +51,20 @@ class Encoder:
         )
 
     @torch.inference_mode()
-    def join(self, state: StemState, frames: Tensor) -> tuple[Tensor, StemState]:
-        """frames: [8 * steps, mels] log-mel. Returns places, [4 * steps, width], and what the next
-        ones read."""
-        x, unread = frames.to(self.stack.dtype).t(), []
-        for before, stride, (weight, bias) in zip(
-            state.unread, STRIDES, self.weights.stem, strict=True
+    def join(self, states: Sequence[StemState], frames: Tensor) -> tuple[Tensor, list[StemState]]:
+        """frames: [n, 8 * steps, mels] log-mel, of as many recordings. Returns places,
+        [n, 4 * steps, width], and what the next ones read."""
+        x, unread = frames.to(self.stack.dtype).transpose(1, 2), []
+        for number, (stride, (weight, bias)) in enumerate(
+            zip(STRIDES, self.weights.stem, strict=True)
         ):
-            x = torch.cat([before, x], 1)
-            unread.append(x[:, x.shape[1] - before.shape[1] :].clone())
-            x = F.gelu(F.conv1d(x[None], weight, bias, stride=stride))[0]
-        return x.t().contiguous(), StemState(tuple(unread))
+            before = torch.stack([state.unread[number] for state in states])
+            x = torch.cat([before, x], 2)
+            # Of its own: a part would keep all of it.
+            unread.append(x[:, :, x.shape[2] - before.shape[2] :].clone())
+            x = F.gelu(F.conv1d(x, weight, bias, stride=stride))
+        left = [StemState(own) for own in zip(*unread, strict=True)]
+        return x.transpose(1, 2).contiguous(), left
 
     @torch.inference_mode()
     def encode(self, places: Sequence[Tensor], batch: PagedBatch, cache: PagedCache) -> Tensor:

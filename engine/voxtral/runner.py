@@ -153,13 +153,7 @@ class VoxtralRunner:
 
     def _encode(self, group: Group) -> None:
         """All that is new of these. What fails and is done again goes on where it was."""
-        for sequence in group:
-            memory = self._memories[sequence.key]
-            if memory.places is None:
-                memory.steps = []
-                memory.places, memory.stem = self._model.encoder.join(
-                    memory.stem, self._frames(sequence.request)
-                )
+        self._join([one for one in group if self._memories[one.key].places is None])
         memories = [self._memories[sequence.key] for sequence in group]
         most = ENCODED * self._model.dims.places
         while waiting := [one for one in memories if one.places is not None and len(one.places)]:
@@ -179,12 +173,25 @@ class VoxtralRunner:
             memory.steps = [torch.cat(memory.steps)]
             sequence.encoded = sequence.request.steps
 
-    def _frames(self, request: VoxtralRequest) -> Tensor:
-        """[frames, mels]."""
-        stretch = to_device(request.stretch, torch.float32, self._model.device)
+    def _join(self, group: Group) -> None:
+        """Places of what is new; those of as many steps in one pass."""
+        alike: dict[int, list[VoxtralSequence]] = {}
+        for sequence in group:
+            alike.setdefault(sequence.request.steps, []).append(sequence)
+        for part in alike.values():
+            memories = [self._memories[sequence.key] for sequence in part]
+            frames = self._frames([sequence.request for sequence in part])
+            places, left = self._model.encoder.join([memory.stem for memory in memories], frames)
+            for memory, own, stem in zip(memories, places, left, strict=True):
+                memory.steps, memory.places, memory.stem = [], own, stem
+
+    def _frames(self, requests: Sequence[VoxtralRequest]) -> Tensor:
+        """Of requests of as many steps: [n, frames, mels]."""
+        samples = np.stack([request.stretch for request in requests])
+        stretches = to_device(samples, torch.float32, self._model.device)
         with torch.inference_mode():
-            decades = log10_mel(stretch[None], self._filters)
-            return normalised(decades, self._loudest)[0].t()
+            decades = log10_mel(stretches, self._filters)
+            return normalised(decades, self._loudest).transpose(1, 2)
 
     # --- the decoder -----------------------------------------------------------------------------
 

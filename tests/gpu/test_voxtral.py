@@ -43,8 +43,7 @@ def test_voxtral(
         caches = [stack.new_cache(80) for stack in (model.encoder.stack, model.decoder.stack)]
         tokens, numbers, chosen = torch.zeros_like(whose), [], []
         for turn in range(turns):
-            joined = [model.encoder.join(states[row], frames[row, turn]) for row in range(2)]
-            states = [state for _, state in joined]
+            places, states = model.encoder.join(states, frames[:, turn])
             work = [
                 [(lane, count) for lane in own]
                 for own, count in zip(lanes, (4 * steps, steps), strict=True)
@@ -52,7 +51,7 @@ def test_voxtral(
             batches = [
                 batch_of(own.place(new), device) for own, new in zip(windows, work, strict=True)
             ]
-            heard = model.encoder.encode([places for places, _ in joined], batches[0], caches[0])
+            heard = model.encoder.encode(list(places), batches[0], caches[0])
             hidden = model.decoder.forward(
                 tokens, heard, Delays(delays, whose), batches[1], caches[1]
             )

@@ -65,7 +65,7 @@ def our_steps(pair: Pair, frames: Tensor, counts: list[int]) -> Tensor:
     lane, state, found = Lane(pair.ours.dims.audio.window), encoder.begin(), []
     cache = encoder.stack.new_cache(60)
     for part in torch.split(frames, [8 * count for count in counts]):
-        places, state = encoder.join(state, part)
+        (places,), (state,) = encoder.join([state], part[None])
         found.append(encoder.encode([places], lane.batch(len(places)), cache))
         lane.move(len(places))
     return torch.cat(found)
@@ -168,7 +168,9 @@ def test_an_end_is_one_only_where_no_more_comes(tmp_path: Path) -> None:
 def test_the_mel_is_theirs(pair: Pair) -> None:
     samples, runner = sound(4, 33_333), a_runner(pair.ours)
     mel = their_mel(samples, DELAY, pair.ours.dims.num_mels)[0].t()
-    ours = torch.cat([runner._frames(piece) for piece in in_pieces("a", samples, [1000, 5000])])
+    ours = torch.cat(
+        [runner._frames([piece])[0] for piece in in_pieces("a", samples, [1000, 5000])]
+    )
     close(ours, mel[: len(ours)])
     assert len(mel) == len(ours) + 8  # of the last step nothing would be read
 
