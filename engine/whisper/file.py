@@ -3,8 +3,9 @@
 With full windows, the sliding window of openai/whisper (`transcribe.py`): decode 30 s with
 timestamp tokens, take the segments they delimit, move on to the end of the last complete one. Where
 it is known when somebody speaks, windows end in pauses, and a window whose text ends while somebody
-still speaks is heard again from there. A checkpoint for short windows hears less at once and all of
-it: the recording is cut at quiet places.
+still speaks is heard again from there. What is much shorter than a window may first be heard in one
+of its own length; a text that is doubtful then, or none, is heard again in a full one. A checkpoint
+for short windows hears less at once and all of it: the recording is cut at quiet places.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ MOST_CARRIED_TEMPERATURE = 0.5
 
 
 class WhisperFile(FileTranscription):
-    """cap: longest piece in samples; None: full windows, which overlap where a segment is open."""
+    """cap: longest piece in samples; None: full windows, which overlap where a segment is open.
+    quick: windows in which audio that they have room for is heard first; None: there are none."""
 
     def __init__(
         self,
@@ -47,11 +49,14 @@ class WhisperFile(FileTranscription):
         cap: int | None,
         section: Section | None = None,
         adapters: Adapters | None = None,
+        quick: WindowRule | None = None,
     ) -> None:
         self._adapter = None if adapters is None else adapters.of(message.settings.model)
         super().__init__(message, cap or window.longest, prompter.decode_bytes, section)
         self._prompter = prompter
         self._window = window
+        self._quick = quick
+        self._is_doubted = False  # what a quick window said of what is to be heard next
         self._slides = cap is None
         self._language = prompter.language_token(message.settings.language)
         self._closed: list[int] = []  # the last tokens, for the prompt
@@ -66,7 +71,15 @@ class WhisperFile(FileTranscription):
 
     def cost(self) -> Cost:
         """Of the next window."""
-        return Cost(self._window.window(self._plan_end(self._position) - self._position))
+        num_samples = self._plan_end(self._position) - self._position
+        return Cost(self._rule(num_samples).window(num_samples))
+
+    def _rule(self, num_samples: int) -> WindowRule:
+        """Of the window in which so much audio is heard next."""
+        quick = self._quick
+        if quick is None or self._is_doubted or not quick.holds(num_samples):
+            return self._window
+        return quick
 
     def _plan_end(self, begin: int) -> int:
         if not self._slides:
@@ -87,7 +100,7 @@ class WhisperFile(FileTranscription):
             key=self._message.request,
             priority=Priority.BATCH,
             samples=samples,
-            window_samples=self._window.window(len(samples)),
+            window_samples=self._rule(len(samples)).window(len(samples)),
             head=head,
             language=self._trial.asked if self._language is None else self._language,
             detect_language=self._prompter.detects_language,
@@ -120,10 +133,13 @@ class WhisperFile(FileTranscription):
             if likeliest is None:
                 return 0  # once more, in another language
             attempt = likeliest
+        if self._rule(num_samples) is self._quick and not attempt.is_sure:
+            self._trial, self._is_doubted = LanguageTrial(), True
+            return 0  # once more, in a full window
         chosen = self._attempts.take(attempt)
         if chosen is None:
             return 0  # once more, less greedily
-        self._trial = LanguageTrial()
+        self._trial, self._is_doubted = LanguageTrial(), False
         return self._keep(chosen, num_samples)
 
     def _spoken(self, num_samples: int) -> float | None:

@@ -37,6 +37,10 @@ class WindowRule:
         steps = -(-(num_samples + self.margin) // self.step)
         return min(max(steps * self.step, self.shortest), self.longest)
 
+    def holds(self, num_samples: int) -> bool:
+        """Whether the longest window has room for that much audio and the margin."""
+        return num_samples + self.margin <= self.longest
+
     def settled(self, num_samples: int) -> int:
         """Of so many samples, those that are not read again when there are more of them."""
         steps = -(-(num_samples + self.margin) // self.step)

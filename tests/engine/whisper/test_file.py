@@ -17,10 +17,12 @@ from lookhear.engine.messages import (
 )
 from lookhear.engine.whisper.file import AUDIO_TOKEN, WhisperFile, split_segments
 from lookhear.engine.whisper.recognizer import WindowRule
+from lookhear.engine.whisper.request import WhisperRequest
 from tests.engine.speech.scripted import SpeltTokens
 
 STAMP = 1000  # first timestamp token; each is 0.1 s
 WINDOW = WindowRule(30 * SAMPLE_RATE, 30 * SAMPLE_RATE, 30 * SAMPLE_RATE, 3200)
+QUICK = WindowRule(SAMPLE_RATE // 2, SAMPLE_RATE, 15 * SAMPLE_RATE, 3200)
 
 
 def seconds(token: int) -> float | None:
@@ -75,9 +77,12 @@ class Stamped(SpeltTokens):
 
 
 @pytest.mark.parametrize("cap", [None, 14 * SAMPLE_RATE])
+@pytest.mark.parametrize("quick", [None, QUICK])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_any_model_output_gets_to_the_end_of_the_file(cap: int | None, data: st.DataObject) -> None:
+def test_any_model_output_gets_to_the_end_of_the_file(
+    quick: WindowRule | None, cap: int | None, data: st.DataObject
+) -> None:
     """Whatever the model says, every request moves on, and the end is reached."""
     message = TranscribeFile(
         "f",
@@ -88,7 +93,7 @@ def test_any_model_output_gets_to_the_end_of_the_file(cap: int | None, data: st.
     )
     read = 0
     vocabulary = Stamped([" a", " b"])
-    job = WhisperFile(message, vocabulary, WINDOW, cap)  # type: ignore[arg-type]
+    job = WhisperFile(message, vocabulary, WINDOW, cap, quick=quick)  # type: ignore[arg-type]
     token = st.one_of(st.integers(0, 1), st.integers(STAMP, STAMP + 300))
     events = job.settle()
     for _ in range(200):
@@ -109,3 +114,46 @@ def test_any_model_output_gets_to_the_end_of_the_file(cap: int | None, data: st.
     assert [segment for event in progress for segment in event.segments] == done.segments
     assert done.num_audio_tokens == read and done.num_text_tokens > 0
     assert all(0 <= s.start <= s.end <= 75.0 for s in done.segments)
+
+
+@pytest.mark.parametrize(
+    ("said", "logprob", "is_kept"),
+    [
+        ((STAMP, 0, STAMP + 100), -0.1, True),
+        ((STAMP, 0, STAMP + 100), -0.9, False),  # the model hardly believes it
+        ((STAMP, *(0,) * 9, STAMP + 100), -0.1, False),  # it repeats itself
+        ((), -0.1, False),  # nothing, although somebody speaks
+    ],
+)
+def test_what_is_short_is_heard_in_a_short_window_first_and_what_is_doubtful_in_a_full_one(
+    said: tuple[int, ...], logprob: float, is_kept: bool
+) -> None:
+    samples = np.zeros(4 * SAMPLE_RATE, np.float32)
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples)
+    job = WhisperFile(message, Stamped([" a", " b"]), WINDOW, None, quick=QUICK)  # type: ignore[arg-type]
+
+    request = job.make_request()
+    assert request.window_samples == 4.5 * SAMPLE_RATE
+    events = job.absorb(answer_to(request, said, logprob))
+    if not is_kept:
+        assert events == []
+        assert job.cost().encoder == WINDOW.longest
+        request = job.make_request()
+        assert request.window_samples == WINDOW.longest
+        # A full window's text is believed as ever.
+        events = job.absorb(answer_to(request, (STAMP, 1, STAMP + 100), -0.9))
+    [done] = events
+    assert isinstance(done, FileTranscribed)
+    assert done.text.strip() == ("a" if is_kept else "b")
+
+
+def answer_to(request: WhisperRequest, said: tuple[int, ...], logprob: float) -> Result:
+    logprobs = (logprob,) * len(said)
+    return Result(request.key, said, logprobs, 0, StopReason.END, language=1001)
+
+
+def test_what_is_long_is_heard_in_a_full_window_at_once() -> None:
+    samples = np.zeros(20 * SAMPLE_RATE, np.float32)
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples)
+    job = WhisperFile(message, Stamped([" a"]), WINDOW, None, quick=QUICK)  # type: ignore[arg-type]
+    assert job.make_request().window_samples == WINDOW.longest
