@@ -2,6 +2,7 @@
 // from elsewhere.
 
 import { decodeFile, microphone, playSound } from "./media/audio.js";
+import { AtOnce } from "./transcript/hurry.js";
 import { Chat } from "./chat/chat.js";
 import { Chooser } from "./chooser.js";
 import { Composer } from "./chat/composer.js";
@@ -43,6 +44,14 @@ const player = new Player($("player"), $("recording-name"), {
   onFrame: showFrame,
   onPlay: () => highlight.wake(),
   onHeard: () => session.setLive($("live").checked),
+});
+const atOnce = new AtOnce({
+  now: () => session.replay.end,
+  told: () => session.hearAgain,
+  onBegin() {
+    latency.begin(); // how long it takes then is no delay
+    player.hurry();
+  },
 });
 const highlight = new Highlight(
   () => transcript.all,
@@ -109,6 +118,7 @@ function showState() {
   $("toggle").disabled = !session.settings.speech || session.ending;
   $("open-file").disabled = !chooser.cards.length || session.ending;
   $("cancel").hidden = !session.active;
+  if (!source && !session.ending) atOnce.hide();
 }
 
 function showExports() {
@@ -165,8 +175,9 @@ session.addEventListener("failed", ({ detail }) => {
 
 // --- sound --------------------------------------------------------------------------------------
 
-// open(onPiece, onStart, onEnd) -> {stop}. onBegin(): it is heard from now on.
-async function start(kind, open, onBegin = () => {}) {
+// open(onPiece, onStart, onEnd) -> {stop}. onBegin(): it is heard from now on. onOpened(): what `open`
+// gave.
+async function start(kind, open, onBegin = () => {}, onOpened = () => {}) {
   await stopAudio();
   player.pause();
   showNotice("");
@@ -184,13 +195,15 @@ async function start(kind, open, onBegin = () => {}) {
         $("level").value = Math.min(1, level * 4);
         hears(level);
         session.append(pcm);
-        latency.recorded(session.replay.end);
+        if (!player.isHurried) latency.recorded(session.replay.end);
       },
       () => attempt === mine && onBegin(),
       () => attempt === mine && end(),
     );
-    if (attempt === mine && session.listening) audio = opened;
-    else await opened.stop();
+    if (attempt === mine && session.listening) {
+      audio = opened;
+      onOpened(opened);
+    } else await opened.stop();
   } catch (error) {
     if (attempt !== mine) return;
     showNotice(deviceProblem(error, "microphone"));
@@ -258,7 +271,12 @@ async function openRecording(file) {
     if (isWatched) session.setLive(true);
   };
   if (sound && session.settings.speech)
-    await start("file", (...on) => playSound(sound, ...on), begin);
+    await start(
+      "file",
+      (...on) => playSound(sound, ...on),
+      begin,
+      (opened) => isWatched || atOnce.offer(opened, 1000 * sound.duration),
+    );
   else if (isWatched) {
     await end();
     showNotice(sound ? "" : `${file.name} has no sound: it is only watched.`);

@@ -3,6 +3,10 @@
 import { checkDevices } from "../shared/problems.js";
 import { recorderModule } from "./recorder.js";
 
+const POURED = 24_000; // samples of a piece, where sound is not played
+const MOST_POURED = 10; // pieces at a time,
+const POUR = 50; // every so many ms
+
 // Calls onPiece(pcm, level) for every 40 ms of what `connect(context, recorder)` plugs in.
 async function record(connect, onPiece) {
   const module = recorderModule();
@@ -73,15 +77,57 @@ export async function decodeFile(file) {
   }
 }
 
-// onStart(), onEnd(): of the sound.
-export function playSound(sound, onPiece, onStart, onEnd) {
-  return record(async (context, recorder) => {
+// onStart(), onEnd(): of the sound. -> {stop, hurry(hasRoom)}: from then on it is not played, and what
+// is left of it comes as fast as there is room.
+export async function playSound(sound, onPiece, onStart, onEnd) {
+  let at = 0; // samples that were passed on
+  let pouring = null;
+  const play = async (context, recorder) => {
     const source = new AudioBufferSourceNode(context, { buffer: sound });
     source.connect(recorder);
     source.connect(context.destination);
-    source.onended = onEnd;
+    source.onended = () => pouring ?? onEnd();
     source.start();
     onStart();
     return source;
-  }, onPiece);
+  };
+  const played = await record(play, (pcm, level) => {
+    if (pouring !== null) return;
+    at += pcm.byteLength / 2;
+    onPiece(pcm, level);
+  });
+  const pour = (hasRoom) => {
+    for (let count = 0; count < MOST_POURED && hasRoom(); count++) {
+      if (at >= sound.length) {
+        clearInterval(pouring);
+        onEnd();
+        return;
+      }
+      onPiece(samplesOf(sound, at, (at += POURED)), 0);
+    }
+  };
+  return {
+    async hurry(hasRoom) {
+      pouring = setInterval(() => pour(hasRoom), POUR);
+      await played.stop();
+    },
+    async stop() {
+      if (pouring === null) await played.stop();
+      clearInterval(pouring);
+    },
+  };
+}
+
+// The channels' mean of a part of it, as 16-bit PCM.
+function samplesOf(sound, from, to) {
+  const channels = [];
+  for (let n = 0; n < sound.numberOfChannels; n++)
+    channels.push(sound.getChannelData(n).subarray(from, to));
+  const pcm = new Int16Array(channels[0].length);
+  for (let i = 0; i < pcm.length; i++) {
+    let sample = 0;
+    for (const channel of channels) sample += channel[i];
+    pcm[i] = Math.round(32767 * Math.max(-1, Math.min(1, sample / channels.length)));
+  }
+  return pcm.buffer;
 }

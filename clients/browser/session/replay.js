@@ -38,16 +38,21 @@ export class ReplayBuffer {
 export class Sent {
   // from: where it began.
   constructor(from) {
-    this.sure = from; // sent so long ago that the server has told of any speech before it
+    this.old = from;
     this.upto = from;
     this.recent = []; // {time, upto}
   }
 
   advance(upto) {
-    const now = performance.now();
     this.upto = upto;
-    this.recent.push({ time: now, upto });
-    while (this.recent[0].time < now - SURE) this.sure = this.recent.shift().upto;
+    this.recent.push({ time: performance.now(), upto });
+  }
+
+  // Sent so long ago that the server has told of any speech before it.
+  get sure() {
+    const then = performance.now() - SURE;
+    while (this.recent.length && this.recent[0].time < then) this.old = this.recent.shift().upto;
+    return this.old;
   }
 }
 

@@ -13,6 +13,7 @@ export class Player {
     this.all = []; // {name, element, hasVideo, start, end: when it was heard, on the page's clock}
     this.shown = null;
     this.isFirst = false; // it is being heard for the first time
+    this.isHurried = false; // and not played
     this.unwatch = () => {};
   }
 
@@ -53,10 +54,16 @@ export class Player {
     if (isWatched) this.unwatch = watch(element, this.onFrame);
   }
 
+  // It is heard faster than it is played.
+  hurry() {
+    this.isHurried = true;
+    this.shown.element?.pause();
+  }
+
   // It was heard, as far as was wanted.
   finish() {
     if (!this.isFirst) return;
-    this.isFirst = false;
+    this.isFirst = this.isHurried = false;
     this.unwatch();
     this.unwatch = () => {};
     this.shown.end = this.now();
