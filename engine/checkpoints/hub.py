@@ -14,9 +14,10 @@ from lookhear.engine.checkpoints.views import as_huggingface
 
 PACKAGED = {"demo-whisper": "whisper", "demo-qwen3-asr": "qwen3_asr", "demo-qwen3-vl": "qwen3_vl"}
 # CTranslate2's model.bin is read by a parser of ours. Pickled weights are never downloaded, and of
-# several precisions of one checkpoint only that which bears no name.
+# several precisions of one checkpoint only that which bears no name; nor are the same weights once
+# more, as Mistral keeps them for its own programs.
 FILES = ["*.json", "*.safetensors", "model.bin", "*.txt", "*.model", "*.jinja"]
-OTHER_PRECISIONS = ["*.fp32*", "*.fp16*", "*.bf16*"]
+COPIES = ["*.fp32*", "*.fp16*", "*.bf16*", "consolidated*"]
 _REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -82,7 +83,7 @@ def in_cache(repo_id: str) -> Path | None:
                 repo_id,
                 local_files_only=True,
                 allow_patterns=FILES,
-                ignore_patterns=OTHER_PRECISIONS,
+                ignore_patterns=COPIES,
             )
         )
     except (OSError, ValueError):  # both kinds are of the library's errors
@@ -96,7 +97,7 @@ def snapshot(repo_id: str, progress: Progress | None = None) -> Path:
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     _log_once()
-    options: dict[str, Any] = {"allow_patterns": FILES, "ignore_patterns": OTHER_PRECISIONS}
+    options: dict[str, Any] = {"allow_patterns": FILES, "ignore_patterns": COPIES}
     if progress is not None:
         options["tqdm_class"] = _reporting_bar(f"downloading {repo_id}", progress)
     try:

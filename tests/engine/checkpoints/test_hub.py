@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def test_download_reports_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         tqdm_class: Any = None,
     ) -> str:
         asked.update(repo_id=repo_id, allow_patterns=allow_patterns)
+        asked.update(ignore_patterns=ignore_patterns)
         if tqdm_class is not None:
             files = tqdm_class(total=3, name="files", desc="files")
             files.update(3)
@@ -62,6 +64,11 @@ def test_download_reports_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert found == tmp_path and asked["repo_id"] == "owner/name"
     assert "*.safetensors" in asked["allow_patterns"] and "*.bin" not in asked["allow_patterns"]
     assert "model.bin" in asked["allow_patterns"]  # CTranslate2's, which is no pickle
+    # Nor a second copy of the weights, in another precision or for another program.
+    for name in ("consolidated.safetensors", "model.fp16.safetensors"):
+        assert any(fnmatch(name, pattern) for pattern in asked["ignore_patterns"])
+    for name in ("model.safetensors", "tekken.json"):
+        assert not any(fnmatch(name, pattern) for pattern in asked["ignore_patterns"])
     assert {stage for stage, _ in heard} == {"downloading owner/name"}
     shares = [share for _, share in heard]
     assert shares == sorted(shares) and shares[-1] == 1.0
