@@ -109,7 +109,7 @@ SAMPLINGS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 WORDS = st.lists(st.sampled_from(["red", "circle", "what", "is", "in a"]), max_size=30)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(WORDS, st.booleans(), SAMPLINGS), min_size=1, max_size=5))
 def test_drafts_change_nothing_of_an_answer(
     plain: EngineCore, drafted: EngineCore, questions: list[tuple[list[str], bool, dict[str, Any]]]
@@ -121,7 +121,7 @@ def test_drafts_change_nothing_of_an_answer(
     assert_same(told(drafted, asked), told(plain, asked))
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SCHEMAS, st.sampled_from([0.0, 0.7]), st.integers(0, 99), st.sampled_from([None, 30, 900]))
 def test_nor_of_one_that_keeps_to_a_schema(
     plain: EngineCore,
@@ -201,7 +201,7 @@ def by_model(
     return core
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(WORDS, st.booleans(), SAMPLINGS), min_size=1, max_size=5))
 def test_drafts_of_a_model_change_nothing(
     plain: EngineCore, by_model: EngineCore, questions: list[tuple[list[str], bool, dict[str, Any]]]
