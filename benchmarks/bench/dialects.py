@@ -1,7 +1,8 @@
 """`lookhear bench dialects`: whether each hears as well and as soon as OpenAI's wire.
 
 The same recordings of people through each wire of one server, at the same time, with the turns
-ended in the same way: by 500 ms of silence (OpenAI, Deepgram), by their sound (OpenAI, Flux), or by
+ended in the same way: by 500 ms of silence (OpenAI, Deepgram), by their sound (OpenAI, Flux), each
+beside OpenAI's twice, which tells how much is chance, or by
 the client (OpenAI, vLLM, Wyoming through its bridge; the whole recording is one turn then). Text is
 compared with what was said and with OpenAI's; lags are of committed words.
 
@@ -35,10 +36,11 @@ from lookhear.bench.subject import begin, consoles, finish, models, target
 from lookhear.bench.wires.job import Turns
 
 GROUPS: dict[Turns, tuple[str, ...]] = {
-    "silence": ("openai", "deepgram"),
-    "sound": ("openai", "flux"),
+    "silence": ("openai", "openai again", "deepgram"),
+    "sound": ("openai", "openai again", "flux"),
     "hand": ("openai", "vllm", "wyoming"),
 }
+AGAIN = " again"  # by how much two sessions of one wire differ
 TIMED = ("deepgram", "flux")  # wires that always tell when words were said
 WARM_UP_SECONDS = 6
 SIGNS = str.maketrans("", "", ".,;:!?…¡¿")  # that follow a word, or stand in front
@@ -51,10 +53,11 @@ def measured(
     addresses: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
         for wire in GROUPS[turns]:
-            addresses[wire] = stack.enter_context(live_address(subject.address, wire))
+            spoken = wire.removesuffix(AGAIN)
+            addresses[wire] = stack.enter_context(live_address(subject.address, spoken))
         words = any(wire in TIMED for wire in addresses)
         targets = {
-            wire: replace(subject, url=url, wire=wire, turns=turns, words=words)
+            wire: replace(subject, url=url, wire=wire.removesuffix(AGAIN), turns=turns, words=words)
             for wire, url in addresses.items()
         }
         traces: dict[str, list[Trace]] = {wire: [] for wire in targets}
