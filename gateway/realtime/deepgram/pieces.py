@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lookhear.engine.messages import TokenLogprob, Word
@@ -17,8 +17,8 @@ from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.who_speaks import LiveSpeakers
 
 _MARKS = re.compile(r"[^\w\s]+")
-_JOINERS = "-‐‑'’"  # within a word, a part of which may be sure before the rest
-_GOES_ON = re.compile(rf"[{_JOINERS}]+\w")
+_JOINERS = "-‐‑'’._@/:,"  # within a word, a part of which may be sure before the rest
+_GOES_ON = re.compile(rf"[{_JOINERS}]+[^\W_]")
 PIECE_SECONDS = 3.0  # from which on a piece is final once more text has come
 
 
@@ -38,7 +38,7 @@ class Turn:
     guess: str = ""  # what may still change behind it
     shown: tuple[str, int] = ("", 0)  # text and number of words of the last interim result
     speakers: LiveSpeakers | None = None  # who says its words, if that is wanted
-    _is_joined: bool = False  # whether the next word is the rest of the last one
+    _rest: str = ""  # of the last word, in the text that was added last
 
     def commit(self, start: float, seconds: float) -> None:
         """It is known where it begins, and that it ends."""
@@ -49,9 +49,10 @@ class Turn:
     def add(self, text: str, logprobs: Sequence[TokenLogprob] | None) -> None:
         """More of it is sure. The guess is what is left of it."""
         is_cut = self.text[-1:] in tuple(_JOINERS) and text[:1].isalnum()
-        self._is_joined = bool(self.words) and (is_cut or _GOES_ON.match(text) is not None)
+        goes_on = bool(self.words) and (is_cut or _GOES_ON.match(text) is not None)
+        self._rest = text.split(maxsplit=1)[0] if goes_on else ""
         marks = _MARKS.match(text)
-        if marks is not None and self.words and not self._is_joined:  # of a word told before them
+        if marks is not None and self.words and not goes_on:  # of a word told before them
             last = self.words[-1]
             self.words[-1] = replace(last, word=last.word + marks[0])
         self.text += text
@@ -61,15 +62,19 @@ class Turn:
     def hear(self, words: Sequence[Word]) -> None:
         """Those of the text that was added last."""
         new = list(words)
-        if self._is_joined and new:
-            last, rest = self.words[-1], new.pop(0)
+        if self._rest and new:
+            rest: list[
+                Word
+            ] = []  # one word of the text may be several with times: "www", ".example", ".org"
+            while new and _letters(word.word for word in rest) < _letters([self._rest]):
+                rest.append(new.pop(0))
             self.words[-1] = replace(
-                last,
-                word=last.word + rest.word.strip(),
-                end=rest.end,
-                probability=min(last.probability, rest.probability),
+                self.words[-1],
+                word=self.words[-1].word + self._rest,
+                end=rest[-1].end,
+                probability=min(word.probability for word in [self.words[-1], *rest]),
             )
-        self._is_joined = False
+        self._rest = ""
         self.words += new
 
     @property
@@ -125,3 +130,8 @@ class Turn:
             },
             "from_finalize": False,
         }
+
+
+def _letters(parts: Iterable[str]) -> int:
+    """Letters and digits of them all: where a sign stands is told in different ways."""
+    return sum(char.isalnum() for part in parts for char in part)

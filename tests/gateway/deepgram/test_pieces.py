@@ -29,6 +29,11 @@ def said(*parts: tuple[str, list[str]]) -> Turn:
         ([("all", ["all"]), (". And", ["And"])], ["all.", "And"]),
         ([("all", ["all"]), (" - and", ["and"])], ["all", "and"]),
         ([("-five", ["-five"])], ["-five"]),
+        ([("visit www", ["visit", "www"]), (".example.org.", [".example", ".org."])],
+         ["visit", "www.example.org."]),
+        ([("visit www", ["visit", "www"]), (".example.org. And", ["example.org.", "And"])],
+         ["visit", "www.example.org.", "And"]),
+        ([("at 3", ["at", "3"]), (":30, he", [":30,", "he"])], ["at", "3:30,", "he"]),
     ],
 )  # fmt: skip
 def test_words_are_those_of_the_text(parts: list[tuple[str, list[str]]], words: list[str]) -> None:
