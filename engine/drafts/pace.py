@@ -15,6 +15,8 @@ LONGEST = 15  # tokens of a draft; with the token in front of it a pass of 16
 # tokens. It is too much: to find out costs one pass, not to find out costs all of them.
 PRIOR, WEIGHT = 0.8, 1.0
 KEEP = 0.97  # of what was found out, per step: one text is quoted, the next one is not
+REMEMBER = 0.99  # of what earlier requests found out, per request
+KEEP_OF_ALL = 0.9  # of it, per step of any request with a draft
 MARGIN = 1.05  # times as fast a draft has to make it
 
 
@@ -38,17 +40,41 @@ class PassCosts:
         return max(seconds[right - 1] + slope * (tokens - low), seconds[0])
 
 
-class Pace:
-    """Of one request. costs: None: drafts are always as long as can be."""
+class Experience:
+    """What the drafts of one draft model were worth: a model that is seldom right for one request
+    is so for the next one, too, which need not find it out again."""
 
-    def __init__(self, costs: PassCosts | None) -> None:
+    def __init__(self) -> None:
+        self._right = self._tried = 0.0
+
+    def prior(self) -> float:
+        """That the first token of another request's draft is right. Forgets a little, so that a
+        model that was wrong is asked again once in some twenty requests."""
+        self._right, self._tried = self._right * REMEMBER, self._tried * REMEMBER
+        return _share(self._right, self._tried, PRIOR)
+
+    def learn(self, offered: int, accepted: int) -> None:
+        """See `Pace.learn`."""
+        if offered:
+            self._right, self._tried = _learnt(
+                self._right, self._tried, offered, accepted, KEEP_OF_ALL
+            )
+
+
+class Pace:
+    """Of one request. costs: None: drafts are always as long as can be. experience: of whoever
+    guesses, if that is what decides how often it is right; None: the text is."""
+
+    def __init__(self, costs: PassCosts | None, experience: Experience | None = None) -> None:
         self._costs = costs
+        self._experience = experience
+        self._prior = PRIOR if experience is None else experience.prior()
         self._right = self._tried = 0.0
 
     @property
     def likelihood(self) -> float:
         """That a drafted token is right, if those in front of it are."""
-        return (self._right + PRIOR * WEIGHT) / (self._tried + WEIGHT)
+        return _share(self._right, self._tried, self._prior)
 
     def length(self, rows: int) -> int:
         """Tokens of the next draft, 0: none. rows: requests that are decoded together."""
@@ -75,6 +101,18 @@ class Pace:
 
     def learn(self, offered: int, accepted: int) -> None:
         """A step is over in which of so many drafted tokens so many were right."""
-        self._right, self._tried = self._right * KEEP + accepted, self._tried * KEEP + accepted
-        if accepted < offered:
-            self._tried += 1
+        self._right, self._tried = _learnt(self._right, self._tried, offered, accepted)
+        if self._experience is not None:
+            self._experience.learn(offered, accepted)
+
+
+def _share(right: float, tried: float, prior: float) -> float:
+    return (right + prior * WEIGHT) / (tried + WEIGHT)
+
+
+def _learnt(
+    right: float, tried: float, offered: int, accepted: int, keep: float = KEEP
+) -> tuple[float, float]:
+    """Nothing is known of what stands behind a token that was wrong."""
+    is_wrong = accepted < offered
+    return right * keep + accepted, tried * keep + accepted + is_wrong

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from lookhear.engine.core.request import Phase
-from lookhear.engine.drafts.pace import Pace, PassCosts
+from lookhear.engine.drafts.pace import Experience, Pace, PassCosts
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.decoder import PagedDecoder
 from lookhear.engine.paged.drafter import LEAST_ANSWER, Progress
@@ -122,6 +122,7 @@ class ModelDrafter:
 
     def __init__(self, decoder: PagedDecoder, rows: Rows, num_blocks: int) -> None:
         self.costs: PassCosts | None = None
+        self._experience = Experience()
         # Eager: copies of the block tables on the device are the large model's.
         self._passes = PagedPasses(decoder, decoder.new_cache(num_blocks), rows, media_parts=0)
         self._sampler = Sampler(decoder.vocab, decoder.device)
@@ -133,7 +134,9 @@ class ModelDrafter:
         """See `Drafter`."""
         self._is_read[sequence.blocks[sequence.num_named :]] = False
         if sequence.request.max_new_tokens >= LEAST_ANSWER:
-            self._readers[sequence.key] = Reader(sequence, Progress(Pace(self.costs)))
+            self._readers[sequence.key] = Reader(
+                sequence, Progress(Pace(self.costs, self._experience))
+            )
 
     @torch.inference_mode()
     def draft(self, sequences: Sequence[PagedSequence]) -> None:

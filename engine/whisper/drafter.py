@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from lookhear.engine.core.request import Phase, Priority
-from lookhear.engine.drafts.pace import Pace, PassCosts
+from lookhear.engine.drafts.pace import Experience, Pace, PassCosts
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.request import WhisperRequest, WhisperSequence
 from lookhear.engine.whisper.runner import WhisperRunner
@@ -49,6 +49,7 @@ class WhisperDrafter:
 
     def __init__(self, small: WhisperRunner) -> None:
         self.costs: HearingCosts | None = None
+        self._experience = Experience()
         self._runner = small
         self._owners: dict[str, _Owner] = {}
         # Of windows under way, those that the small model has heard.
@@ -62,7 +63,7 @@ class WhisperDrafter:
         files = [sequence for sequence in sequences if sequence.may_guess]
         for large in files:
             costs = None if self.costs is None else self.costs.passes
-            owner = self._owners.setdefault(large.key, _Owner(Pace(costs)))
+            owner = self._owners.setdefault(large.key, _Owner(Pace(costs, self._experience)))
             guessed, accepted = large.num_guessed, large.generated.num_accepted
             owner.pace.learn(guessed - owner.guessed, accepted - owner.accepted)
             owner.guessed, owner.accepted = guessed, accepted

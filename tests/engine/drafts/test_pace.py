@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lookhear.engine.drafts.pace import LONGEST, MARGIN, Pace, PassCosts
+from lookhear.engine.drafts.pace import LONGEST, MARGIN, Experience, Pace, PassCosts
 
 FREE = PassCosts((1, 8, 16), (1.0, 1.0, 1.0))  # a pass waits for memory, whatever it reads
 STEEP = PassCosts((1, 8, 16), (1.0, 8.0, 16.0))  # every token costs as much as the first
@@ -73,6 +73,41 @@ def test_what_was_wrong_is_tried_again_after_a_while() -> None:
         pace.learn(0, 0)
         waited += 1
     assert 10 < waited < 200
+
+
+def test_who_was_wrong_is_asked_in_few_requests_and_who_is_right_in_all() -> None:
+    asked = {chance: tried_requests(chance) for chance in (0.0, 0.9)}
+    assert 1 <= asked[0.0] <= 10 and asked[0.9] == 100
+
+
+def tried_requests(chance: float) -> int:
+    """Of a hundred requests of one engine, those that had a draft."""
+    experience, tried, owed = Experience(), 0, 0.0
+    for _ in range(100):
+        pace, drafted = Pace(REAL, experience), 0
+        for _ in range(20):
+            length, accepted = pace.length(1), 0
+            while accepted < length and (owed := owed + chance) >= 1.0:
+                owed -= 1.0
+                accepted += 1
+            drafted += length
+            pace.learn(length, accepted)
+        tried += drafted > 0
+    return tried
+
+
+def test_a_model_that_gets_better_is_found_out() -> None:
+    experience = Experience()
+    for _ in range(50):
+        experience.learn(8, 0)
+    assert Pace(REAL, experience).length(1) == 0
+    waited = 0
+    while (pace := Pace(REAL, experience)).length(1) == 0:
+        waited += 1
+    assert 5 < waited < 100
+    for _ in range(20):
+        pace.learn(8, 8)
+    assert Pace(REAL, experience).length(1) > 4
 
 
 def test_costs_lie_on_lines_between_what_was_tried_and_never_fall_below_one_token() -> None:
