@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.gpu import answers, program
 from benchmarks.gpu import load as gpu_load
 from benchmarks.gpu import peers as gpu_peers
-from benchmarks.gpu import program
 from benchmarks.gpu.load import Client
 from benchmarks.gpu.models import (
     GEOMETRIES,
@@ -195,6 +195,9 @@ class Bench:
         if mode == "eager":
             encoder = partial(self.encoder, geometry, core)
             self.section(f"{name}: encoder", into, encoder, 10.0)
+        if mode == "graphs + overlap" and geometry.family != "whisper":
+            first = partial(self.first_tokens, geometry, core)
+            self.section(f"{name}: first token", into, first, 15.0)
         if mode == "graphs + overlap" and geometry.family != "qwen3-vl":
             for window in (30, 8) if geometry.family == "whisper" else (8,):
                 make = self.clients(geometry, core, window)
@@ -289,6 +292,27 @@ class Bench:
                 pictures = [picture.to(model.encoder.dtype)] * batch
                 times = self.timed(partial(model.encoder.encode, pictures), 10)
                 found[f"{batch} x {side} x {side}"] = _ms(times)
+        return found
+
+    def first_tokens(self, geometry: Geometry, core: Any) -> dict[str, dict[str, float]]:
+        """From a request to its first token: alone, among rows that decode, of many at once."""
+        model, most = core._runner._model, max(self.batches)
+        prompt, times = (40, 1) if self.is_tiny else (PROMPT, 20)
+        vocab = core._runner._decoder.vocab
+        kinds = {f"text of {prompt}": answers.text_prompts(vocab, prompt)}
+        if geometry.family == "qwen3-vl":
+            side = 2 if self.is_tiny else 16
+            make = answers.picture_prompts(model, vocab, prompt, side)
+            kinds[f"picture of {side} x {side} and text of {prompt}"] = make
+        found = {}
+        for kind, make in kinds.items():
+            for load, numbers in (
+                ("alone", {"times": times}),
+                (f"among {most - 1}", {"others": most - 1, "times": times}),
+                (f"{most} at once", {"at_once": most, "times": 1 if self.is_tiny else 4}),
+            ):
+                latencies = answers.first_tokens(core, make, **numbers)
+                found[f"{kind}, {load}"] = _quantiles(latencies)
         return found
 
     # --- live sessions ---------------------------------------------------------------------------

@@ -21,6 +21,11 @@ def table(result: dict[str, Any]) -> str:
                 lines.append(
                     f"  {key:34} p50 {value['p50_ms']:8.1f} ms, p95 {value['p95_ms']:8.1f} ms"
                 )
+            elif key == "first token":
+                lines += [
+                    f"  first token, {load:46} p50 {v['p50_ms']:7.1f} ms, p95 {v['p95_ms']:7.1f} ms"
+                    for load, v in value.items()
+                ]
             elif key.startswith("sessions"):
                 lines.append(f"  {key:34} {value['sessions']}")
     if result["failures"]:

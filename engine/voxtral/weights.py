@@ -12,8 +12,10 @@ from lookhear.engine.models.layers import WeightSource
 from lookhear.engine.voxtral.dims import DELAY_WIDTH, StackDims, VoxtralDims
 from lookhear.kernels import LinearWeights, pack_linear
 
-# How transformers called its parts before and since it has a model without a head.
+# How transformers calls its parts: with a head within the language model, with a language model
+# within it that has one (as 5.17 writes it), and in a model without a head.
 BODIES = (("", "language_model.model", "language_model.lm_head"),
+          ("", "language_model.model.model", "language_model.model.lm_head"),
           ("model.", "model.language_model", "lm_head"))  # fmt: skip
 
 
@@ -64,8 +66,8 @@ class VoxtralSource(WeightSource):
     def __init__(self, reader: CheckpointReader, dims: VoxtralDims, *, half: bool = False) -> None:
         super().__init__(reader, half=half)
         self._dims = dims
-        is_new = f"{BODIES[1][1]}.embed_tokens.weight" in reader
-        self._front, self._text, self.head = BODIES[is_new]
+        found = (body for body in BODIES if f"{body[1]}.embed_tokens.weight" in reader)
+        self._front, self._text, self.head = next(found, BODIES[0])
 
     def encoder(self) -> EncoderWeights:
         """All of its tensors, the projector's among them."""

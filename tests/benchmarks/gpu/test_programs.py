@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from benchmarks import gpu_bench, gpu_check, gpu_profile
+from benchmarks.gpu.answers import first_tokens, picture_prompts
 from benchmarks.gpu.load import Client, decode_rate, text_request, tick_latencies
 from benchmarks.gpu.models import GEOMETRIES, build, decoder_bytes, random_weights, write_folder
 from benchmarks.gpu.tables import table
@@ -76,6 +77,18 @@ def test_a_step_of_a_model_that_chats_is_a_token_a_row(rows: int, tmp_path: Path
         requests = [text_request(f"d{i}", i, 32, 60, vocab) for i in range(rows)]
         rate, step = decode_rate(core, requests, warm=4, steps=40, seconds=30.0)
     assert rate == pytest.approx(rows / step, rel=1e-6)
+
+
+def test_first_tokens_are_those_of_every_request(tmp_path: Path) -> None:
+    """With a picture, beside rows that go on, and nothing is left behind."""
+    write_folder(GEOMETRIES["qwen3-vl-2b"], tmp_path, tiny=True)
+    with random_weights():
+        core = build(tmp_path, "cpu", max_context_tokens=512).core
+        runner = core._runner
+        make = picture_prompts(runner._model, runner._decoder.vocab, 20, 2)  # type: ignore[attr-defined]
+        found = first_tokens(core, make, others=2, at_once=3, times=2)
+    assert len(found) == 6 and min(found) > 0.0
+    assert not core.has_work and not core._running
 
 
 @pytest.mark.parametrize("name", list(GEOMETRIES))

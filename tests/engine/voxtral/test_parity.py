@@ -175,6 +175,21 @@ def test_the_mel_is_theirs(pair: Pair) -> None:
     assert len(mel) == len(ours) + 8  # of the last step nothing would be read
 
 
+@pytest.mark.parametrize("body", ["language_model.model.", "language_model.model.model."])
+def test_names_of_other_versions(tmp_path: Path, pair: Pair, body: str) -> None:
+    """As transformers 5.24 writes them, and 5.17."""
+    for path in pair.folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    weights = load_file(tmp_path / "model.safetensors")
+    head, new_head = "language_model.lm_head", f"{body}lm_head".replace("model.lm_head", "lm_head")
+    renamed = {
+        name.replace("language_model.model.", body).replace(head, new_head): tensor
+        for name, tensor in weights.items()
+    }
+    save_file(renamed, tmp_path / "model.safetensors")
+    assert VoxtralModel.from_folder(tmp_path).dims == pair.ours.dims
+
+
 def test_names_of_newer_checkpoints(tmp_path: Path, pair: Pair) -> None:
     """The model's own, where it has a part without a head."""
     for path in pair.folder.iterdir():
