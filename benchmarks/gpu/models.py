@@ -147,7 +147,7 @@ class RandomWeights(CheckpointReader):
             return weight.normal_(0.0, 0.02)
         return weight.fill_(0.0 if name.endswith("bias") else 1.0)
 
-    def finish(self, ignore: object = ()) -> None:
+    def finish(self, ignore: object = (), *, parts: object = ()) -> None:
         """Nothing was left in a file."""
 
 

@@ -140,9 +140,11 @@ class CheckpointReader:
         # A copy: one small tensor within a mapped file would keep all of that file in memory.
         return tensor.to(device=self._device, dtype=self._dtype, copy=True)
 
-    def finish(self, ignore: Iterable[str] = ()) -> None:
-        """Raises if the checkpoint holds tensors that nobody took: it is not the model we think."""
-        extra = sorted(set(self._container.names) - self._taken - set(ignore))
+    def finish(self, ignore: Iterable[str] = (), *, parts: tuple[str, ...] = ()) -> None:
+        """Raises if the checkpoint holds tensors that nobody took: it is not the model we think.
+        ignore: their names; parts: what the names of whole parts begin with."""
+        left = set(self._container.names) - self._taken - set(ignore)
+        extra = sorted(name for name in left if not name.startswith(parts))
         if extra:
             shown = ", ".join(extra[:5]) + (", ..." if len(extra) > 5 else "")
             path = self._container.path_of(extra[0])
@@ -167,9 +169,10 @@ class _Safetensors:
         tensor: Tensor = self._file(name).get_tensor(name)
         return tensor
 
-    def num_elements(self) -> int:
-        """Of all tensors."""
-        return sum(math.prod(self._file(n).get_slice(n).get_shape()) for n in self._file_of)
+    def num_elements(self, unread: tuple[str, ...]) -> int:
+        """Of all tensors but those whose names begin so."""
+        read = (name for name in self._file_of if not name.startswith(unread))
+        return sum(math.prod(self._file(n).get_slice(n).get_shape()) for n in read)
 
     def _file(self, name: str) -> Any:
         path = self._file_of[name]
@@ -178,11 +181,11 @@ class _Safetensors:
         return self._open[path]
 
 
-def num_elements(folder: Path) -> int:
-    """Of all its tensors, by the headers of its safetensors files; 0 for other containers. Raises
-    `CheckpointError`."""
+def num_elements(folder: Path, unread: tuple[str, ...] = ()) -> int:
+    """Of all its tensors, by the headers of its safetensors files; 0 for other containers. unread:
+    what the names of parts begin with that are not counted. Raises `CheckpointError`."""
     container = _container(folder) if has_safetensors(folder) else None
-    return container.num_elements() if isinstance(container, _Safetensors) else 0
+    return container.num_elements(unread) if isinstance(container, _Safetensors) else 0
 
 
 def has_safetensors(folder: Path) -> bool:

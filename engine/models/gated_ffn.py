@@ -58,7 +58,8 @@ class ExpertDims:
             ffn=whole_number(config, source, "moe_intermediate_size"),
             # Qwen3-VL's does it whatever its file says.
             normalises="qwen3_vl" in str(config.get("model_type"))
-            or bool(config.get("norm_topk_prob", False)),
+            # A file may leave out what is its family's default.
+            or bool(config.get("norm_topk_prob", "omni" in str(config.get("model_type")))),
             layers=frozenset(
                 layer
                 for layer in range(num_layers)

@@ -36,6 +36,48 @@ from lookhear.engine.paged.request import Medium
 BODY, TOWER = "model.language_model", "model.visual"  # names in the checkpoint
 
 
+@dataclass(frozen=True, slots=True)
+class VLShape:
+    """What config.json says of a model that sees, its parts checked against each other."""
+
+    decoder: Qwen3Dims
+    encoder: VisionDims
+    image_token: int
+    video_token: int
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], path: Path) -> VLShape:
+        """config: the part about this model. path: of the file, named in errors. Raises
+        `CheckpointError`."""
+        text = section(config, "text_config", path)
+        tied = bool(config.get("tie_word_embeddings", False))
+        decoder = Qwen3Dims.from_config(text, path, tied_head=tied)
+        if decoder.rope_sections is None:
+            raise CheckpointError(f"{path}: mrope_section: expected three numbers, got none")
+        encoder = VisionDims.from_config(section(config, "vision_config", path), path)
+        if encoder.out_width != decoder.width:
+            width = f"the decoder's hidden_size ({decoder.width})"
+            raise CheckpointError.of(path, "out_hidden_size", width, encoder.out_width)
+        if len(encoder.deepstack) > decoder.layers:
+            raise CheckpointError(
+                f"{path}: deepstack_visual_indexes: expected at most one for each of the decoder's "
+                f"{decoder.layers} layers, got {len(encoder.deepstack)}"
+            )
+        image, video = (
+            placeholder(config, path, f"{kind}_token_id", decoder.vocab)
+            for kind in ("image", "video")
+        )
+        return cls(decoder, encoder, image, video)
+
+
+def placeholder(config: Mapping[str, Any], path: Path, key: str, vocab: int) -> int:
+    """The id of a kind of media's; vocab: of the decoder. Raises `CheckpointError`."""
+    token = whole_number(config, path, key)
+    if token >= vocab:
+        raise CheckpointError.of(path, key, f"less than vocab_size ({vocab})", token)
+    return token
+
+
 @dataclass(eq=False)
 class Qwen3VLModel:
     """encoder: pixels to rows. decoder: everything else, see `Qwen3Model`.
@@ -69,26 +111,8 @@ class Qwen3VLModel:
         """
         path = folder / "config.json"
         config = read_json(path)
-        text = section(config, "text_config", path)
-        tied = bool(config.get("tie_word_embeddings", False))
-        decoder_dims = Qwen3Dims.from_config(text, path, tied_head=tied)
-        if decoder_dims.rope_sections is None:
-            raise CheckpointError(f"{path}: mrope_section: expected three numbers, got none")
-        vision_dims = VisionDims.from_config(section(config, "vision_config", path), path)
-        if vision_dims.out_width != decoder_dims.width:
-            width = f"the decoder's hidden_size ({decoder_dims.width})"
-            raise CheckpointError.of(path, "out_hidden_size", width, vision_dims.out_width)
-        if len(vision_dims.deepstack) > decoder_dims.layers:
-            raise CheckpointError(
-                f"{path}: deepstack_visual_indexes: expected at most one for each of the decoder's "
-                f"{decoder_dims.layers} layers, got {len(vision_dims.deepstack)}"
-            )
-        placeholders = []
-        for key in ("image_token_id", "video_token_id"):
-            placeholders.append(whole_number(config, path, key))
-            if placeholders[-1] >= decoder_dims.vocab:
-                below = f"less than vocab_size ({decoder_dims.vocab})"
-                raise CheckpointError.of(path, key, below, placeholders[-1])
+        shape = VLShape.from_config(config, path)
+        decoder_dims, vision_dims = shape.decoder, shape.encoder
         reader = CheckpointReader(folder, **loading)
         source = WeightSource(reader, encoder_dtype)
         with torch.inference_mode():
@@ -102,9 +126,9 @@ class Qwen3VLModel:
         return cls(
             VisionEncoder(vision_dims, vision_weights),
             Qwen3Model(decoder_dims, weights, writes=writes),
-            placeholders[0],
-            placeholders[1],
-            end_tokens(folder, config, text),
+            shape.image_token,
+            shape.video_token,
+            end_tokens(folder, config, config["text_config"]),
             source.num_parameters + weights.num_parameters,
             source.modules,
         )
@@ -119,9 +143,8 @@ class Qwen3VLModel:
         self, num_tokens: int, media: Sequence[tuple[int, Medium]] = ()
     ) -> PromptPositions:
         """Of a prompt of so many tokens; media: (first placeholder's place, medium), in order."""
-        return PromptPositions.of(
-            num_tokens, [Grid(start, *self._grid(m.features.shape)) for start, m in media]
-        )
+        grids = [Grid(start, *self._grid(m.features.shape), m.time) for start, m in media]
+        return PromptPositions.of(num_tokens, grids)
 
     @torch.inference_mode()
     def encode(self, media: Sequence[Medium]) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""The geometry and weights of Qwen3-VL's vision encoder."""
+"""The geometry and weights of the vision encoder of Qwen3-VL and Qwen3-Omni."""
 
 from __future__ import annotations
 
@@ -20,6 +20,19 @@ from lookhear.engine.models.layers import (
 from lookhear.kernels import LinearWeights, pack_linear
 
 EPS = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class MergerNames:
+    """What a merger's parts are called in a checkpoint, and the list of DeepStack's mergers."""
+
+    norm: str
+    up: str
+    down: str
+    deepstack: str
+
+
+VL_MERGERS = MergerNames("norm", "linear_fc1", "linear_fc2", "deepstack_merger_list")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +126,9 @@ class VisionWeights:
     deepstack: list[FeedForward]
 
 
-def read_vision_weights(source: WeightSource, dims: VisionDims, tower: str) -> VisionWeights:
+def read_vision_weights(
+    source: WeightSource, dims: VisionDims, tower: str, mergers: MergerNames = VL_MERGERS
+) -> VisionWeights:
     """Takes the encoder's tensors; tower: the beginning of their names in the checkpoint."""
     name = f"{tower}.patch_embed.proj"
     shape = (dims.width, dims.channels, dims.frames, dims.patch, dims.patch)
@@ -123,9 +138,15 @@ def read_vision_weights(source: WeightSource, dims: VisionDims, tower: str) -> V
         patches=pack_linear(patches, source.take(f"{name}.bias", dims.width), pack=True),
         positions=source.take(f"{tower}.pos_embed.weight", dims.side**2, dims.width),
         layers=[_layer(source, dims, f"{tower}.blocks.{i}") for i in range(dims.layers)],
-        merger=_merger(source, dims, f"{tower}.merger", dims.width),
+        merger=_merger(source, dims, f"{tower}.merger", mergers, dims.width),
         deepstack=[
-            _merger(source, dims, f"{tower}.deepstack_merger_list.{i}", dims.merge**2 * dims.width)
+            _merger(
+                source,
+                dims,
+                f"{tower}.{mergers.deepstack}.{i}",
+                mergers,
+                dims.merge**2 * dims.width,
+            )
             for i in range(len(dims.deepstack))
         ],
     )
@@ -147,10 +168,12 @@ def _layer(source: WeightSource, dims: VisionDims, layer: str) -> EncoderLayer:
     )
 
 
-def _merger(source: WeightSource, dims: VisionDims, name: str, normed: int) -> FeedForward:
+def _merger(
+    source: WeightSource, dims: VisionDims, name: str, names: MergerNames, normed: int
+) -> FeedForward:
     inside = dims.merge**2 * dims.width
     return FeedForward(
-        norm=Norm.read(source, f"{name}.norm", normed, EPS),
-        up=source.linear(name, {"linear_fc1": inside}, inside, bias=True),
-        down=source.linear(name, {"linear_fc2": dims.out_width}, inside, bias=True),
+        norm=Norm.read(source, f"{name}.{names.norm}", normed, EPS),
+        up=source.linear(name, {names.up: inside}, inside, bias=True),
+        down=source.linear(name, {names.down: dims.out_width}, inside, bias=True),
     )

@@ -24,16 +24,19 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Visual tokens [start, start + height * width) of a prompt, in rows from the top."""
+    """Visual tokens [start, start + height * width) of a prompt, in rows from the top. time: of a
+    slice that stands behind another one of its video, how many positions it is later than the
+    first; 0: it begins anew."""
 
     start: int
     height: int
     width: int
+    time: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PromptPositions:
-    """axes: [3, tokens of the prompt]. delta: from any later place to its position; 0 or less."""
+    """axes: [3, tokens of the prompt]. delta: from any later place to its position."""
 
     axes: Positions
     delta: int
@@ -42,14 +45,16 @@ class PromptPositions:
     def of(cls, num_tokens: int, grids: Sequence[Grid] = ()) -> PromptPositions:
         """grids: in the order of their places, none overlapping."""
         parts: list[Positions] = []
-        place = position = 0
+        place = position = origin = 0
         for grid in grids:
             assert grid.start >= place and min(grid.height, grid.width) >= 1, (grid, place)
-            parts.append(_text(position, grid.start - place))
-            position += grid.start - place
+            assert not grid.time or (parts and grid.start == place), (grid, place)
+            if not grid.time:
+                parts.append(_text(position, grid.start - place))
+                origin = position = position + grid.start - place
             rows, columns = np.divmod(np.arange(grid.height * grid.width), grid.width)
-            parts.append(np.stack([np.zeros_like(rows), rows, columns]) + position)
-            position += max(grid.height, grid.width)
+            parts.append(np.stack([np.full_like(rows, grid.time), rows, columns]) + origin)
+            position = max(position, origin + max(grid.time + 1, grid.height, grid.width))
             place = grid.start + grid.height * grid.width
         assert place <= num_tokens, (place, num_tokens)
         parts.append(_text(position, num_tokens - place))

@@ -57,7 +57,7 @@ class Medium(NamedTuple):
     num_tokens: placeholders that it stands behind. is_final: whether it may be asked for again; a
     window that still grows will not be, and keeping what comes of it would only push out what is.
     grid: of a picture, tokens down and across, if its decoder has M-RoPE. sound: of a window whose
-    log-mel is left to the device; then its features are the samples.
+    log-mel is left to the device; then its features are the samples. time: see `Grid`.
     """
 
     features: NDArray[np.float32]
@@ -66,6 +66,7 @@ class Medium(NamedTuple):
     is_final: bool = True
     grid: tuple[int, int] | None = None
     sound: Sound | None = None
+    time: int = 0
 
     @classmethod
     def of(
@@ -84,6 +85,12 @@ class Medium(NamedTuple):
         name = hashlib.sha256(repr(features.shape).encode())
         name.update(np.ascontiguousarray(features).data)
         return cls(features, num_tokens, name.digest()[:DIGEST_BYTES], is_final, grid)
+
+    def span(self, start: int) -> MediaSpan:
+        """What names blocks that its placeholders are in, the first of them at `start`: keys depend
+        on where it is in time, too, which is not told by the tokens."""
+        name = self.digest + self.time.to_bytes(8, "little") if self.time else self.digest
+        return MediaSpan(name, start, self.num_tokens)
 
 
 class Pooled(Enum):
@@ -195,7 +202,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
 
     def __post_init__(self) -> None:
         request = self.request
-        grids = [Grid(start, *m.grid) for start, m in request.media if m.grid is not None]
+        grids = [Grid(start, *m.grid, m.time) for start, m in request.media if m.grid is not None]
         if grids:
             self.positions = PromptPositions.of(len(request.tokens), grids)
         if request.grammar is not None:
@@ -366,7 +373,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
         if full <= self.num_named:
             return []
         if full > len(self.digests):
-            spans = [MediaSpan(m.digest, start, m.num_tokens) for start, m in self.request.media]
+            spans = [medium.span(start) for start, medium in self.request.media]
             self.digests = block_digests(
                 self.context[:written],
                 spans,

@@ -26,7 +26,7 @@ from lookhear.engine.device.graphs import Graphs
 from lookhear.engine.device.staging import Readback
 from lookhear.engine.paged.blocks import BLOCK_TOKENS, BlockPool
 from lookhear.engine.paged.choosing import PagedPass, Share, sampling_rows, telling
-from lookhear.engine.paged.digests import MediaSpan, OwnersDigests, block_digests
+from lookhear.engine.paged.digests import OwnersDigests, block_digests
 from lookhear.engine.paged.drafter import Drafter
 from lookhear.engine.paged.expecting import ExpectingSequence
 from lookhear.engine.paged.media import MediaEmbeddings, MediaEncoder, PagedModel
@@ -156,11 +156,7 @@ class PagedRunner:
         tokens, lasting = request.tokens, request.lasting_tokens
         if lasting < len(tokens):
             tokens = tokens[: int(lasting)]
-        spans = [
-            MediaSpan(medium.digest, start, medium.num_tokens)
-            for start, medium in request.media
-            if start < lasting
-        ]
+        spans = [medium.span(start) for start, medium in request.media if start < lasting]
         if not request.final_tokens:
             return block_digests(tokens, spans, salt=request.salt, adapter=request.version)
         return self._digests.of(

@@ -92,13 +92,16 @@ VL_SPECIAL = (
 )  # fmt: skip
 
 
-def write_vl_tokenizer(folder: Path, merges: Sequence[str] = ()) -> None:
-    """vocab.json, merges.txt and tokenizer_config.json with the tokens of Qwen3-VL. merges: besides
-    the usual ones."""
+def write_vl_tokenizer(folder: Path, merges: Sequence[str] = (), added: Sequence[str] = ()) -> None:
+    """vocab.json, merges.txt and tokenizer_config.json with the tokens of Qwen3-VL. merges, added:
+    besides the usual ones."""
     write_qwen_tokenizer(folder, merges=merges)
     size = len(json.loads((folder / "vocab.json").read_text(encoding="utf-8")))
-    added = {str(size + i): {"content": text, "special": True} for i, text in enumerate(VL_SPECIAL)}
-    config = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": added}
+    special = {
+        str(size + i): {"content": text, "special": True}
+        for i, text in enumerate((*VL_SPECIAL, *added))
+    }
+    config = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": special}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
 
 

@@ -21,6 +21,18 @@ def test_the_example_of_the_module() -> None:
     assert positions.read(9, 12).tolist() == [[6, 7, 8]] * 3
 
 
+def test_slices_of_a_video_that_stand_side_by_side_begin_together() -> None:
+    positions = PromptPositions.of(7, [Grid(1, 1, 2), Grid(3, 1, 2, time=4)])
+    assert positions.axes.tolist() == [
+        [0, 1, 1, 5, 5, 6, 7],
+        [0, 1, 1, 1, 1, 6, 7],
+        [0, 1, 2, 1, 2, 6, 7],
+    ]
+    assert positions.delta == 1
+    soon = PromptPositions.of(13, [Grid(1, 1, 5), Grid(6, 1, 5, time=1)])
+    assert soon.axes[:, 11].tolist() == [6] * 3
+
+
 def test_text_counts_up_alike_on_all_axes() -> None:
     positions = PromptPositions.of(4)
     assert positions.delta == 0
@@ -57,7 +69,15 @@ def test_what_comes_next_is_behind_all_that_was(
     assert (positions.read(first, first + count) == whole[:, first : first + count]).all()
 
 
-@pytest.mark.parametrize("grids", [[Grid(3, 2, 2), Grid(6, 1, 1)], [Grid(8, 2, 2)]])
+@pytest.mark.parametrize(
+    "grids",
+    [
+        [Grid(3, 2, 2), Grid(6, 1, 1)],
+        [Grid(8, 2, 2)],
+        [Grid(1, 1, 1, time=2)],
+        [Grid(1, 1, 1), Grid(3, 1, 1, time=2)],
+    ],
+)
 def test_grids_that_overlap_or_stick_out_are_our_bug(grids: list[Grid]) -> None:
     with pytest.raises(AssertionError):
         PromptPositions.of(10, grids)
