@@ -19,6 +19,8 @@ SUPPORTED = {
     "qwen3_vl": "Qwen3-VL",
     "qwen3_moe": "Qwen3-MoE",
     "qwen3_vl_moe": "Qwen3-VL-MoE",
+    "qwen3_omni_moe": "Qwen3-Omni",
+    "qwen3_omni_moe_thinker": "Qwen3-Omni",
     "moonshine": "Moonshine",
     "moonshine_streaming": "Moonshine-Streaming",
     "nemotron3_diarization": "Nemotron-3-Diarization",

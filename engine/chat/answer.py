@@ -78,7 +78,7 @@ class ChatAnswer(Streamer):
         return not self._has_request and not self.is_done
 
     def cost(self) -> Cost:
-        """Of the whole answer: its pictures, its prompt and all that it may say."""
+        """Of the whole answer: its media, its prompt and all that it may say."""
         return Cost(
             encoder=sum(medium.num_tokens for _, medium in self._prompt.media),
             tokens=len(self._prompt.tokens) + self._sampling.max_tokens,
@@ -125,8 +125,9 @@ class ChatAnswer(Streamer):
         self._usage = AnswerUsage(
             prompt=len(prompt.tokens),
             cached=sequence.num_cached,
-            image=prompt.image_tokens,
-            video=prompt.video_tokens,
+            image=prompt.placeholders["image"],
+            video=prompt.placeholders["video"],
+            audio=prompt.placeholders["audio"],
         )
         return AnswerStarted(self._message.session, self._message.answer, self._usage)
 

@@ -1,4 +1,4 @@
-"""Takes the messages of a model that chats: pictures, questions, what is to be read ahead. Pure."""
+"""Takes the messages of a model that chats: media, questions, what is to be read ahead. Pure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from lookhear.engine.messages import (
     CancelAnswer,
     ChatMessage,
     DropPicture,
+    DropRecording,
     Event,
     HoldPicture,
+    HoldRecording,
     Message,
     ReadAhead,
     StartAnswer,
@@ -68,7 +70,7 @@ class ChatDesk:
 
     def take(self, message: Message, core: EngineCore) -> list[Event]:
         """See `Desk`."""
-        pictures = self._prompter.pictures
+        pictures, recordings = self._prompter.pictures, self._prompter.recordings
         match message:
             case HoldPicture(session, _, picture, pixels):
                 if pictures is not None:
@@ -76,6 +78,12 @@ class ChatDesk:
             case DropPicture(session, _, picture):
                 if pictures is not None:
                     pictures.forget(session, picture)
+            case HoldRecording(session, _, recording, samples):
+                if recordings is not None:
+                    recordings.hold(session, recording, samples)
+            case DropRecording(session, _, recording):
+                if recordings is not None:
+                    recordings.forget(session, recording)
             case StartAnswer():
                 return self._start(message, core)
             case CancelAnswer(session, answer):
@@ -87,18 +95,21 @@ class ChatDesk:
         return []
 
     def close(self, session: str) -> None:
-        """The session's pictures are forgotten."""
-        if self._prompter.pictures is not None:
-            self._prompter.pictures.forget(session)
+        """What the session held is forgotten."""
+        for held in (self._prompter.pictures, self._prompter.recordings):
+            if held is not None:
+                held.forget(session)
 
     def left(self, key: str, session: str, core: EngineCore) -> list[Event]:
         """Nothing waits for an answer."""
         return []
 
     def stats(self, core: EngineCore) -> dict[str, int]:
-        """Answers under way, and what the pictures take."""
-        pictures = self._prompter.pictures
-        return {"answers": core.count(ChatAnswer), **(pictures.stats() if pictures else {})}
+        """Answers under way, and what is held for them."""
+        stats = {"answers": core.count(ChatAnswer)}
+        for held in (self._prompter.pictures, self._prompter.recordings):
+            stats |= held.stats() if held is not None else {}
+        return stats
 
     def _start(self, message: StartAnswer, core: EngineCore) -> list[Event]:
         key = f"{message.session}/{message.answer}"
@@ -212,13 +223,10 @@ class ChatDesk:
                     "invalid_value", f"messages[{i}].role: expected {known}; got {message.role!r}"
                 )
             for k, part in enumerate(message.parts):
-                if isinstance(part, TextPart):
-                    continue
-                if self._prompter.pictures is None:
-                    text = f"expected text only, {self._name} does not see"
-                    raise PartError("invalid_model", text, (i, k))
-                if message.role != "user":
-                    text = f"expected pictures in messages of users, got one of {message.role}"
+                if (why := self._prompter.refusal(part, self._name)) is not None:
+                    raise PartError("invalid_model", why, (i, k))
+                if message.role != "user" and not isinstance(part, TextPart):
+                    text = f"expected media in messages of users, got one of {message.role}"
                     raise PartError("invalid_value", text, (i, k))
 
     def _read_ahead(self, message: ReadAhead, core: EngineCore) -> None:

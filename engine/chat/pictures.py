@@ -43,15 +43,26 @@ class PartError(RequestError):
 
 @dataclass(frozen=True, slots=True)
 class PartMedia:
-    """What stands for one part: media, each with the tokens in front of it."""
+    """What stands for one part: media, each with the tokens in front of it. kind: "image", "video"
+    or "audio". is_framed: each of the media stands between a beginning and an end of its own, not
+    all of them side by side."""
 
     media: list[tuple[Label, Medium]]
-    is_video: bool
+    kind: str
+    is_framed: bool = False
+
+    @property
+    def num_tokens(self) -> int:
+        """Of all that comes in the part's place."""
+        frames = 2 * len(self.media) if self.is_framed else 0
+        return frames + sum(len(label) + medium.num_tokens for label, medium in self.media)
 
 
 class PictureEncoder:
     """make_medium: from pixels [frames, 3, height, width] to what a request holds. images, videos:
-    the checkpoint's rules. live_tokens: of one frame of a video that goes on, at most."""
+    the checkpoint's rules. live_tokens: of one frame of a video that goes on, at most. rate: of a
+    model to which positions say when a slice was, how many of them are a second; None: words in
+    front of each slice say it."""
 
     def __init__(
         self,
@@ -59,7 +70,9 @@ class PictureEncoder:
         images: PixelRules,
         videos: PixelRules,
         live_tokens: int,
+        rate: int | None = None,
     ) -> None:
+        self.rate = rate
         self._held: dict[tuple[str, str], NDArray[np.uint8]] = {}  # by session and name
         self._make_medium = make_medium
         self._images = images
@@ -104,8 +117,7 @@ class PictureEncoder:
                 found[place] = self._video(session, place, part, room, tokenizer)
             elif isinstance(part, ImagePart):
                 found[place] = self._image(session, place, part)
-            room -= sum(len(label) + medium.num_tokens for label, medium in found[place].media)
-            room -= 2 * len(found[place].media) if found[place].is_video else 0
+            room -= found[place].num_tokens
             if room < 0:
                 raise PartError(
                     "context_length_exceeded",
@@ -117,7 +129,8 @@ class PictureEncoder:
             for (place, part), size in zip(
                 flexible, self._shared(flexible, pictures, room), strict=True
             ):
-                found[place] = PartMedia([((), self._prepare(session, part.picture, size))], False)
+                medium = self._prepare(session, part.picture, size)
+                found[place] = PartMedia([((), medium)], "image")
         return found
 
     def _shared(
@@ -136,7 +149,7 @@ class PictureEncoder:
         pixels = self._find(session, part.picture, place)
         rules = _named(lambda: self._images.for_detail(part.detail), place)
         size = _named(lambda: rules.image_size(_size(pixels)), place)
-        return PartMedia([((), self._prepare(session, part.picture, size))], False)
+        return PartMedia([((), self._prepare(session, part.picture, size))], "image")
 
     def _prepare(self, session: str, name: str, size: Size, *, live: bool = False) -> Medium:
         rules = self._live if live else self._images
@@ -155,27 +168,30 @@ class PictureEncoder:
             raise PartError("invalid_value", "expected a video of one frame at least", place)
 
         def label(seconds: float) -> Label:
-            return tuple(tokenizer.encode(f"<{seconds:.1f} seconds>"))
+            words = f"<{seconds:.1f} seconds>" if self.rate is None else ""
+            return tuple(tokenizer.encode(words))
 
         frames = [self._find(session, name, place) for name in part.pictures]
         if part.live:
-            media = []
-            for name, pixels, seconds in zip(part.pictures, frames, part.seconds, strict=True):
+            seen = []
+            for name, pixels in zip(part.pictures, frames, strict=True):
                 size = _named(lambda p=pixels: self._live.image_size(_size(p)), place)  # type: ignore[misc]
-                media.append((label(seconds), self._prepare(session, name, size, live=True)))
-            return PartMedia(media, True)
+                seen.append(self._prepare(session, name, size, live=True))
+            return self._placed(seen, part.seconds, list(map(label, part.seconds)))
         if len({pixels.shape for pixels in frames}) > 1:
             raise PartError("invalid_value", "expected frames of one size", place)
         # Each slice also costs its label and two tokens around it.
         slices = -(-len(frames) // self._videos.frames)
-        budget = room - slices * (2 + max(len(label(s)) for s in part.seconds))
+        framed = 0 if self.rate else 2 + max(len(label(s)) for s in part.seconds)
+        budget = room - slices * framed
         size = _named(
             lambda: share_video_tokens(self._videos, _size(frames[0]), len(frames), max(0, budget)),
             place,
         )
-        times = [
-            (part.seconds[i] + part.seconds[min(i + self._videos.frames, len(frames)) - 1]) / 2
-            for i in range(0, len(frames), self._videos.frames)
+        firsts = range(0, len(frames), self._videos.frames)
+        lasts = [min(first + self._videos.frames, len(frames)) - 1 for first in firsts]
+        middles = [
+            (part.seconds[a] + part.seconds[b]) / 2 for a, b in zip(firsts, lasts, strict=True)
         ]
 
         def make() -> list[Medium]:
@@ -183,8 +199,22 @@ class PictureEncoder:
             cut = temporal_slices(pixels, part.seconds, self._videos.frames)
             return [self._make_medium(slice_) for _, slice_ in cut]
 
-        media_ = self._cached((session, tuple(part.pictures), size), make)
-        return PartMedia([(label(t), m) for t, m in zip(times, media_, strict=True)], True)
+        seen = self._cached((session, tuple(part.pictures), size), make)
+        begins = [part.seconds[first] for first in firsts]
+        return self._placed(seen, begins, list(map(label, middles)))
+
+    def _placed(
+        self, media: Sequence[Medium], seconds: Sequence[float], labels: Sequence[Label]
+    ) -> PartMedia:
+        """Slices of a video, each with what says when it was. seconds: when each began."""
+        if self.rate is None:
+            return PartMedia(list(zip(labels, media, strict=True)), "video", is_framed=True)
+        times: list[int] = []
+        for second in seconds:
+            least = times[-1] + 1 if times else 0
+            times.append(max(least, round((second - seconds[0]) * self.rate)))
+        placed = [medium._replace(time=time) for medium, time in zip(media, times, strict=True)]
+        return PartMedia([((), medium) for medium in placed], "video")
 
     def _cached(self, key: tuple[object, ...], make: Callable[[], list[Medium]]) -> list[Medium]:
         found = self._prepared.get(key)

@@ -46,13 +46,17 @@ class PixelRules:
     @classmethod
     def from_folder(cls, folder: Path, dims: VisionDims, *, video: bool = False) -> PixelRules:
         """Reads preprocessor_config.json (or video_preprocessor_config.json), or its part of
-        processor_config.json; raises `CheckpointError`, also if it does not fit the encoder."""
+        processor_config.json; raises `CheckpointError`, also if it does not fit the encoder. Of
+        older checkpoints one file is for both."""
         part = "video_processor" if video else "image_processor"
         path = folder / f"{'video_' if video else ''}preprocessor_config.json"
         config = read_json(path, required=False)
         if not config:
             path = folder / "processor_config.json"
             config = read_json(path, required=False).get(part) or {}
+        if not config and video:
+            path = folder / "preprocessor_config.json"
+            config = read_json(path, required=False)
         size = {**config, **(config.get("size") or {})}
         for key, expected in (
             ("patch_size", dims.patch),

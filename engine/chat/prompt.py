@@ -1,38 +1,43 @@
-"""From a conversation to the tokens and pictures of a request. Pure, apart from resizing.
+"""From a conversation to the tokens and media of a request. Pure, apart from preparing them.
 
-    messages --template--> pieces --tokenizer--> tokens, with a gap for each picture
-    room that is left --> sizes of the pictures --> placeholders in the gaps
+    messages --template--> pieces --tokenizer--> tokens, with a gap for each picture or recording
+    room that is left --> recordings, then sizes of the pictures --> placeholders in the gaps
 
     image     <|vision_start|><|image_pad|>...<|vision_end|>
     video     <|vision_start|>{frames}<|vision_end|>        the frames alone where more will follow
     frames    <0.5 seconds><|vision_start|><|video_pad|>...<|vision_end|>    each
+              or <|video_pad|>... alone, where positions tell the time
+    audio     <|audio_start|><|audio_pad|>...<|audio_end|>
 
-Source: the processor of Qwen3-VL in transformers 5.
+Source: the processors of Qwen3-VL and Qwen3-Omni in transformers 5.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lookhear.engine.chat.pictures import PartMedia, PictureEncoder, Place
-from lookhear.engine.chat.template import ChatTemplate, TemplateText, UserText
+from lookhear.engine.chat.recordings import RecordingStore
+from lookhear.engine.chat.template import KINDS, ChatTemplate, TemplateText, UserText
 from lookhear.engine.core.request import RequestError
-from lookhear.engine.messages import ChatMessage, ImagePart, TextPart, Tool, VideoPart
+from lookhear.engine.messages import AudioPart, ChatMessage, Part, TextPart, Tool, VideoPart
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
-IMAGE_PAD, VIDEO_PAD = "<|image_pad|>", "<|video_pad|>"
+VIDEO_PAD = "<|video_pad|>"
+PADS = {"image": "<|image_pad|>", "video": VIDEO_PAD, "audio": "<|audio_pad|>"}
 # Stands where an answer's question will be, in a prompt that is read ahead.
 _LATER = TextPart("\ue002")
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Where a picture comes. place: of its part in the messages."""
+    """Where a medium comes. place: of its part in the messages."""
 
     place: Place
 
@@ -40,18 +45,18 @@ class Gap:
 @dataclass(slots=True)
 class ChatPrompt:
     """tokens: all of them. media: (first placeholder's place in tokens, medium), in order.
-    image_tokens, video_tokens: placeholders among them. is_thinking: the template has opened the
-    model's thinking."""
+    placeholders: how many are among them, by kind. is_thinking: the template has opened the model's
+    thinking."""
 
     tokens: list[int] = field(default_factory=list)
     media: list[tuple[int, Medium]] = field(default_factory=list)
-    image_tokens: int = 0
-    video_tokens: int = 0
+    placeholders: Counter[str] = field(default_factory=Counter)
     is_thinking: bool = False
 
 
 class ChatPrompter:
-    """pictures: of a model that sees, else None. max_tokens: of a prompt with its answer."""
+    """pictures: of a model that sees, recordings: of one that hears, else None. max_tokens: of a
+    prompt with its answer."""
 
     def __init__(
         self,
@@ -59,13 +64,32 @@ class ChatPrompter:
         template: ChatTemplate,
         pictures: PictureEncoder | None,
         max_tokens: int,
+        recordings: RecordingStore | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.pictures = pictures
+        self.recordings = recordings
         self.max_tokens = max_tokens
         self.template = template
         longest_first = sorted(tokenizer.added, key=len, reverse=True)
         self._specials = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
+
+    @property
+    def takes_media(self) -> bool:
+        """Whether there may be more than text."""
+        return self.pictures is not None or self.recordings is not None
+
+    def refusal(self, part: Part, name: str) -> str | None:
+        """Why the model of that name cannot take a part, whatever is in it."""
+        if isinstance(part, TextPart):
+            return None
+        sees, hears = self.pictures is not None, self.recordings is not None
+        is_heard = isinstance(part, AudioPart)
+        if hears if is_heard else sees:
+            return None
+        what, does = ("recordings", "hear") if is_heard else ("pictures", "see")
+        only = f"no {what}" if self.takes_media else "text only"
+        return f"expected {only}, {name} does not {does}"
 
     def prompt(
         self,
@@ -130,8 +154,9 @@ class ChatPrompter:
         variables: Mapping[str, Any] | None,
         tools: Sequence[Tool],
     ) -> list[TemplateText | UserText]:
-        lists = self.pictures is not None
-        return self.template.render(messages, lists=lists, variables=variables, tools=tools)
+        return self.template.render(
+            messages, lists=self.takes_media, variables=variables, tools=tools
+        )
 
     def _fill(
         self,
@@ -146,29 +171,35 @@ class ChatPrompter:
             for k, part in enumerate(message.parts)
             if not isinstance(part, TextPart)
         ]
-        if self.pictures is None:
-            assert not parts, "a model that does not see was shown a picture"
-            return _joined(self._tokens(pieces, {}, {}), {}, self.tokenizer)
-        by_place = dict(parts)
-        images = iter([place for place, part in parts if isinstance(part, ImagePart)])
-        videos = iter([place for place, part in parts if isinstance(part, VideoPart)])
-        streams = {IMAGE_PAD: images, VIDEO_PAD: videos}
-        tokens = list(self._tokens(pieces, streams, by_place))
+        for _, part in parts:
+            assert self.refusal(part, "the model") is None, part
+        streams = {
+            pad: iter([place for place, part in parts if KINDS[type(part)] == kind])
+            for kind, pad in PADS.items()
+        }
+        tokens = list(self._tokens(pieces, streams, dict(parts)))
         left = [place for stream in streams.values() for place in stream]
         if left:
             raise RequestError(
                 "invalid_value",
-                f"messages[{left[0][0]}]: the model's chat template has no place for its picture",
+                f"messages[{left[0][0]}]: the model's chat template has no place for its media",
             )
         num_text = sum(len(piece) for piece in tokens if isinstance(piece, list))
         room = self.max_tokens - max(1, reserved) - num_text
-        if parts and room < 1:  # no picture is to blame
+        if parts and room < 1:  # no part is to blame
             raise RequestError(
                 "context_length_exceeded",
                 f"messages: expected at most {self.max_tokens} tokens of prompt and answer, got "
-                f"{num_text} of text + {max(1, reserved)} for the answer, and pictures",
+                f"{num_text} of text + {max(1, reserved)} for the answer, and media",
             )
-        found = self.pictures.media_of(session, parts, room, self.tokenizer)
+        found: dict[Place, PartMedia] = {}
+        if self.recordings is not None:
+            heard = [(place, part) for place, part in parts if isinstance(part, AudioPart)]
+            found = self.recordings.media_of(session, heard, room)
+            room -= sum(media.num_tokens for media in found.values())
+        if self.pictures is not None:
+            seen = [(place, part) for place, part in parts if place not in found]
+            found |= self.pictures.media_of(session, seen, room, self.tokenizer)
         return _joined(tokens, found, self.tokenizer)
 
     def _tokens(
@@ -188,7 +219,7 @@ class ChatPrompter:
             elif spellings[i : i + 3] == [VISION_START, VIDEO_PAD, VISION_END] and (
                 place := next(pads.get(VIDEO_PAD, iter(())), None)
             ):
-                around = [] if getattr(parts[place], "live", False) else [VISION_START, VISION_END]
+                around = [] if self._goes_on(parts[place]) else [VISION_START, VISION_END]
                 yield [self.tokenizer.token(spelling) for spelling in around[:1]]
                 yield Gap(place)
                 yield [self.tokenizer.token(spelling) for spelling in around[1:]]
@@ -198,6 +229,11 @@ class ChatPrompter:
             else:
                 yield [self.tokenizer.token(spellings[i])]
             i += 1
+
+    def _goes_on(self, part: object) -> bool:
+        """Whether it is a video to whose end more may be added: of frames on their own."""
+        told = self.pictures is not None and self.pictures.rate is not None
+        return isinstance(part, VideoPart) and part.live and not told
 
     def _runs(self, pieces: Sequence[TemplateText | UserText]) -> list[TemplateText | UserText]:
         """Special tokens as frames of one each, and between them texts as long as they can be."""
@@ -229,15 +265,13 @@ def _joined(
             prompt.tokens += piece
             continue
         what = found[piece.place]
-        pad = tokenizer.token(VIDEO_PAD if what.is_video else IMAGE_PAD)
+        pad = tokenizer.token(PADS[what.kind])
         for label, medium in what.media:
-            if what.is_video:
+            if what.is_framed:
                 prompt.tokens += [*label, tokenizer.token(VISION_START)]
-                prompt.video_tokens += medium.num_tokens
-            else:
-                prompt.image_tokens += medium.num_tokens
+            prompt.placeholders[what.kind] += medium.num_tokens
             prompt.media.append((len(prompt.tokens), medium))
             prompt.tokens += [pad] * medium.num_tokens
-            if what.is_video:
+            if what.is_framed:
                 prompt.tokens.append(tokenizer.token(VISION_END))
     return prompt

@@ -23,13 +23,22 @@ from lookhear.engine.checkpoints.loader import CheckpointError, read_json
 from lookhear.engine.core.request import RequestError
 from lookhear.engine.markup.families import family_of
 from lookhear.engine.markup.thinking import tags_of
-from lookhear.engine.messages import ChatMessage, TextPart, Tool, ToolCall, VideoPart
+from lookhear.engine.messages import (
+    AudioPart,
+    ChatMessage,
+    ImagePart,
+    TextPart,
+    Tool,
+    ToolCall,
+    VideoPart,
+)
 
+KINDS: dict[type, str] = {ImagePart: "image", VideoPart: "video", AudioPart: "audio"}
 _MARK = re.compile("\ue000(\\d+)\ue001")
 _WORD = re.compile(r"[A-Za-z0-9_.$-]{1,64}")  # cannot spell a special token
 _TEXTS = "lookhear_texts"  # the variable that filters find the marked texts by
 
-# Where a checkpoint has none: Qwen's common frame, with pictures as Qwen3-VL has them.
+# Where a checkpoint has none: Qwen's common frame, with media as Qwen3-VL and -Omni have them.
 DEFAULT = """\
 {%- for message in messages -%}
   {{- '<|im_start|>' + message.role + '\\n' -}}
@@ -41,6 +50,8 @@ DEFAULT = """\
         {{- '<|vision_start|><|image_pad|><|vision_end|>' -}}
       {%- elif part.type == 'video' -%}
         {{- '<|vision_start|><|video_pad|><|vision_end|>' -}}
+      {%- elif part.type == 'audio' -%}
+        {{- '<|audio_start|><|audio_pad|><|audio_end|>' -}}
       {%- else -%}
         {{- part.text -}}
       {%- endif -%}
@@ -176,9 +187,9 @@ class ChatTemplate:
         variables: Mapping[str, Any] | None = None,
         tools: Sequence[Tool] = (),
     ) -> list[TemplateText | UserText]:
-        """The conversation in order. lists: contents are lists of parts, as for models that see.
-        variables: of the template, by the client. tools: what may be called. Raises `RequestError`
-        if it refuses them."""
+        """The conversation in order. lists: contents are lists of parts, as for models that see or
+        hear. variables: of the template, by the client. tools: what may be called. Raises
+        `RequestError` if it refuses them."""
         written = _Written()
         mark = written.mark
         if not self.knows_tools:
@@ -193,7 +204,7 @@ class ChatTemplate:
                 if isinstance(part, TextPart):
                     parts.append({"type": "text", "text": mark(part.text)})
                 else:
-                    parts.append({"type": "video" if isinstance(part, VideoPart) else "image"})
+                    parts.append({"type": KINDS[type(part)]})
             return parts
 
         def line(message: ChatMessage) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lookhear.engine.check.omni import compare_omni
 from lookhear.engine.check.parakeet import compare_parakeet
 from lookhear.engine.check.parity import NotCompared, Parity, compare, compare_aligner
 from lookhear.engine.check.speakers import compare_diariser, diarise
@@ -41,6 +42,7 @@ from lookhear.engine.config import AUTO_MODEL, ConfigError, EngineConfig
 from lookhear.engine.families import (
     nemotron3_diarisation,
     parakeet,
+    qwen3_omni,
     transducer,
     voxtral_realtime,
 )
@@ -49,6 +51,7 @@ from lookhear.engine.messages import SAMPLE_RATE
 
 AGREED, DISAGREED, CANNOT, NOT_COMPARED = 0, 1, 2, 3  # exit status
 LIVE_SECONDS = 8.0  # of audio in the live trial
+ASKED_SECONDS = 10  # of audio that a model that chats is asked about
 NAME_COLUMNS = 14
 SHOWN_WORDS = 12
 PERSON = "kennedy.opus"
@@ -133,6 +136,8 @@ def _check(options: argparse.Namespace, given: NDArray[np.float32] | None) -> in
             return compare_parakeet(folder, architecture, samples)
         if architecture in voxtral_realtime.FAMILY.architectures:
             return compare_voxtral(folder, architecture, samples)
+        if architecture in qwen3_omni.FAMILY.architectures:
+            return compare_omni(folder, samples)
         return compare(folder, architecture, samples)
 
     found = [_compared("transformers", beside)]
@@ -186,10 +191,13 @@ def _try(built: Built, samples: NDArray[np.float32], *, times_words: bool) -> No
         shown = ", ".join(f"{score:.3f}" for score in scores)
         _say("scores", f"{shown} of three sentences, of which the first answers the question")
     if card.can("chat"):
-        sees = card.can("image")
+        sees, hears = card.can("image"), card.can("audio")
         question = "What do you see?" if sees else "What is the capital of France?"
-        answer = ask(core, card.id, question, sees=sees)
+        question = "What do you see and hear?" if hears else question
+        heard_too = samples[: ASKED_SECONDS * SAMPLE_RATE] if hears else None
+        answer = ask(core, card.id, question, sees=sees, samples=heard_too)
         shown = " (a red circle beside a blue square)" if sees else ""
+        shown += f" ({len(heard_too) / SAMPLE_RATE:.1f} s)" if heard_too is not None else ""
         _say("asked", f"{question}{shown}")
         _say("answers", answer.text)
         _say(

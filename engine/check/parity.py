@@ -1,7 +1,7 @@
 """A checkpoint in float32 on the CPU, here and in transformers: the same logits, the same tokens.
 
 One of the two is in memory at a time. Whisper and Moonshine hear the sample; models of the other
-families read a line of text, so their encoders are not compared.
+families here read a line of text, so their encoders are not compared.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _their_aligner_says(folder: Path, tokens: list[int], mel: Tensor) -> Tensor:
     return logits
 
 
-def _parity(theirs: Tensor, ours: Tensor, generated: Sequence[int]) -> Parity:
+def parity_of(theirs: Tensor, ours: Tensor, generated: Sequence[int]) -> Parity:
     """theirs, ours: [tokens, vocab] logits behind each token but the last of a text that ends with
     the generated ones."""
     seen = torch.isfinite(ours)
@@ -141,7 +141,7 @@ def _parity(theirs: Tensor, ours: Tensor, generated: Sequence[int]) -> Parity:
     return Parity(len(generated), same, float((theirs - ours)[seen].abs().max()))
 
 
-def _generate(
+def generate(
     step: Callable[[list[int]], Tensor], prompt: Sequence[int], end: Sequence[int]
 ) -> tuple[list[int], Tensor]:
     """Greedily. step: all tokens so far -> logits [tokens, vocab]. Returns the generated tokens,
@@ -162,7 +162,7 @@ def _whisper(folder: Path, kind: Any, samples: NDArray[np.float32]) -> Parity:
     prompt.append(tokenizer.no_timestamps)
     mel, generated, theirs = _their_whisper_writes(folder, kind, samples, prompt, tokenizer.eot)
     ours = _our_logits(WhisperModel.from_folder(folder, trim_head=False), mel, prompt, generated)
-    return _parity(theirs, ours, generated)
+    return parity_of(theirs, ours, generated)
 
 
 def _their_whisper_writes(
@@ -182,7 +182,7 @@ def _their_whisper_writes(
         ).logits[0]
         return logits
 
-    return mel, *_generate(step, prompt, [end])
+    return mel, *generate(step, prompt, [end])
 
 
 def _their_whisper(folder: Path, kind: Any) -> Any:
@@ -226,7 +226,7 @@ def _moonshine(
     count = min(len(samples), SECONDS * SAMPLE_RATE) // FRAME * FRAME
     heard = torch.from_numpy(samples[:count])
     generated, theirs = _their_moonshine_writes(folder, kind, heard)
-    return _parity(theirs, _our_moonshine_logits(load(folder), heard, generated), generated)
+    return parity_of(theirs, _our_moonshine_logits(load(folder), heard, generated), generated)
 
 
 def _their_moonshine_writes(folder: Path, kind: Any, heard: Tensor) -> tuple[list[int], Tensor]:
@@ -247,7 +247,7 @@ def _their_moonshine_writes(folder: Path, kind: Any, heard: Tensor) -> tuple[lis
     start = config.decoder_start_token_id
     start = config.bos_token_id if start is None else start
     end = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
-    return _generate(step, [start], end)
+    return generate(step, [start], end)
 
 
 def _our_moonshine_logits(
@@ -279,7 +279,7 @@ def _decoder(folder: Path, kind: Any, load: Callable[[Path], Qwen3Model]) -> Par
         query_lengths=torch.tensor([len(tokens)]),
     )
     hidden = decoder.forward(tokens, batch, decoder.new_cache(1 + blocks))
-    return _parity(theirs, decoder.logits(hidden), generated)
+    return parity_of(theirs, decoder.logits(hidden), generated)
 
 
 def _their_decoder_writes(folder: Path, kind: Any, prompt: list[int]) -> tuple[list[int], Tensor]:
@@ -290,4 +290,4 @@ def _their_decoder_writes(folder: Path, kind: Any, prompt: list[int]) -> tuple[l
         logits: Tensor = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
         return logits
 
-    return _generate(step, prompt, [])
+    return generate(step, prompt, [])

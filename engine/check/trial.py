@@ -19,14 +19,17 @@ from lookhear.engine.messages import (
     AnswerStarted,
     AnswerText,
     AppendAudio,
+    AudioPart,
     ChatMessage,
     CloseSession,
     Event,
     FileFailed,
     FileTranscribed,
     HoldPicture,
+    HoldRecording,
     ImagePart,
     Message,
+    Part,
     Pooled,
     PoolingFailed,
     PoolingInput,
@@ -146,9 +149,20 @@ def capacity(alone: Lived, crowd: Lived) -> int:
     return max(0, int(1 + (UPDATE_SECONDS - alone.median) / each))
 
 
-def ask(core: EngineCore, model: str, question: str, *, sees: bool) -> Answered:
-    """sees: about a red circle and a blue square. Raises TrialFailed."""
-    parts: list[TextPart | ImagePart] = [TextPart(question)]
+def ask(
+    core: EngineCore,
+    model: str,
+    question: str,
+    *,
+    sees: bool,
+    samples: NDArray[np.float32] | None = None,
+) -> Answered:
+    """sees: about a red circle and a blue square. samples: [n], 16 kHz, that it hears, too. Raises
+    TrialFailed."""
+    parts: list[Part] = [TextPart(question)]
+    if samples is not None:
+        _run(core, HoldRecording("check", model, "r", samples))
+        parts.insert(0, AudioPart("r"))
     if sees:
         _run(core, HoldPicture("check", model, "p", picture()))
         parts.insert(0, ImagePart("p"))
@@ -157,7 +171,7 @@ def ask(core: EngineCore, model: str, question: str, *, sees: bool) -> Answered:
     began = time.perf_counter()
     for event in _work(
         core,
-        StartAnswer("check", "a", settings, [ChatMessage("user", [*parts])]),
+        StartAnswer("check", "a", settings, [ChatMessage("user", parts)]),
     ):
         match event:
             case AnswerStarted():

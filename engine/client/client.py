@@ -38,14 +38,12 @@ from lookhear.engine.messages import (
     CancelTurn,
     CloseSession,
     DiariseFile,
-    DiariseLive,
-    DropPicture,
     EndTurn,
     EngineFailed,
     Event,
-    ExpectSpeech,
     FileDiarised,
     FileTranscribed,
+    ForModel,
     HoldPicture,
     LiveLoad,
     LoadAdapter,
@@ -53,7 +51,6 @@ from lookhear.engine.messages import (
     ModelCard,
     Pong,
     Pooled,
-    ReadAhead,
     StartAnswer,
     StartPooling,
     StartTurn,
@@ -221,14 +218,15 @@ class EngineClient:
         A message of a session that is closed, or for a turn or answer that has ended already, is
         dropped. Raises EngineUnavailable.
         """
+        if isinstance(message, ForModel):
+            if (seat := self._seat(message.session, message.model)) is not None:
+                seat.send(message)
+            return
         match message:
             case StartTurn(session, work, settings) | StartAnswer(session, work, settings):
                 if (seat := self._seat(session, settings.model)) is not None:
                     seat.send(message)
                     self._works[session, work] = seat
-            case HoldPicture() | DropPicture() | ReadAhead() | ExpectSpeech() | DiariseLive():
-                if (seat := self._seat(message.session, message.model)) is not None:
-                    seat.send(message)
             case AppendAudio(session, work) | EndTurn(session, work):
                 if (seat := self._works.get((session, work))) is not None:
                     seat.send(message)

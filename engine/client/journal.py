@@ -30,10 +30,12 @@ from lookhear.engine.messages import (
     CancelAnswer,
     CancelTurn,
     DropPicture,
+    DropRecording,
     EndTurn,
     Event,
     ExpectSpeech,
     HoldPicture,
+    HoldRecording,
     Message,
     RecallLanguage,
     RecallSegment,
@@ -119,7 +121,7 @@ class Journal:
         self._belief: dict[str, float] = {}
         self._earlier: deque[RecallSegment] = deque()
         self._turns: dict[str, _Turn] = {}  # in their order
-        self._pictures: dict[str, HoldPicture] = {}
+        self._media: dict[tuple[str, str], HoldPicture | HoldRecording] = {}  # by kind and name
         self._answers: dict[str, _Answer] = {}
 
     @property
@@ -149,12 +151,14 @@ class Journal:
                 self._end_turn(name)
             case ExpectSpeech():
                 self._is_expected = True
-            case HoldPicture(_, _, picture, pixels):
-                self._drop_picture(picture)
-                if self._keep(pixels.nbytes):
-                    self._pictures[picture] = message
-            case DropPicture(_, _, picture):
-                self._drop_picture(picture)
+            case HoldPicture(_, _, name, values):
+                self._hold(("picture", name), message, values.nbytes)
+            case HoldRecording(_, _, name, values):
+                self._hold(("recording", name), message, values.nbytes)
+            case DropPicture(_, _, name):
+                self._drop(("picture", name))
+            case DropRecording(_, _, name):
+                self._drop(("recording", name))
             case StartAnswer(_, answer):
                 self._answers[answer] = _Answer(message)
             case CancelAnswer(_, answer):
@@ -206,7 +210,7 @@ class Journal:
         messages += self._earlier
         for turn in self._turns.values():
             messages += turn.replay()
-        messages += self._pictures.values()
+        messages += self._media.values()
         for answer in self._answers.values():
             answer.num_again = 0
             messages.append(answer.question)
@@ -216,7 +220,7 @@ class Journal:
         """The session is over: nothing is kept of it."""
         self._held.bytes -= self._bytes
         self._bytes = 0
-        self._turns, self._pictures, self._answers = {}, {}, {}
+        self._turns, self._media, self._answers = {}, {}, {}
         self._earlier.clear()
 
     # --- speech ----------------------------------------------------------------------------------
@@ -266,9 +270,15 @@ class Journal:
         del self._answers[answer.question.answer]
         return event
 
-    def _drop_picture(self, name: str) -> None:
-        if (held := self._pictures.pop(name, None)) is not None:
-            self._free(held.pixels.nbytes)
+    def _hold(self, key: tuple[str, str], message: HoldPicture | HoldRecording, count: int) -> None:
+        self._drop(key)
+        if self._keep(count):
+            self._media[key] = message
+
+    def _drop(self, key: tuple[str, str]) -> None:
+        match self._media.pop(key, None):
+            case HoldPicture(_, _, _, values) | HoldRecording(_, _, _, values):
+                self._free(values.nbytes)
 
     # --- bounds ----------------------------------------------------------------------------------
 
@@ -287,7 +297,7 @@ class Journal:
         for turn in self._turns.values():
             turn.audio.clear()
         self._earlier.clear()
-        self._pictures.clear()
+        self._media.clear()
         self._held.bytes -= self._bytes
         self._bytes = 0
         return False

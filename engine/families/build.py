@@ -69,7 +69,7 @@ def build_core(
     if config.draft_model:
         config = _with_drafts(config, family, progress)
     memory = card_memory(device)
-    weights = 0 if memory is None else weight_bytes(folder, config.dtype, device)
+    weights = 0 if memory is None else weight_bytes(folder, config.dtype, device, family.unread)
     check_room(folder, weights, memory)
     config = fitted(config, memory, family.card_rows, weights)
     parts = family.build(

@@ -65,6 +65,7 @@ class Family:
     card_rows: int = 192  # requests decoded together on a large card, where nobody says
     takes_aligner: bool = False  # whether config.aligner tells it when words were said
     drafted_by: tuple[str, ...] = ()  # architectures of models that may draft for it, config.draft
+    unread: tuple[str, ...] = ()  # what the names of weights begin with that are not loaded
 
     def abilities_of(self, parts: Parts) -> list[str]:
         """What one of its checkpoints can do."""
@@ -124,10 +125,11 @@ def half_decoder(name: str, device: str, folder: Path) -> bool:
     return _bytes(folder) <= COPY_SHARE * memory
 
 
-def weight_bytes(folder: Path, dtype: str, device: str) -> int:
-    """Of a checkpoint as a card holds it, whatever it is stored in; dtype: as it is configured."""
+def weight_bytes(folder: Path, dtype: str, device: str, unread: tuple[str, ...] = ()) -> int:
+    """Of a checkpoint as a card holds it, whatever it is stored in; dtype: as it is configured.
+    unread: see `Family`."""
     element = torch.empty(0, dtype=chosen_dtype(dtype, device, folder)).element_size()
-    return num_elements(folder) * element
+    return num_elements(folder, unread) * element
 
 
 def _bytes(folder: Path) -> int:

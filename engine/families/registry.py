@@ -18,6 +18,7 @@ MODULES = (
     "qwen3_vl",
     "qwen3_moe",
     "qwen3_vl_moe",
+    "qwen3_omni",
     "qwen3_aligner",
     "moonshine",
     "moonshine_streaming",

@@ -20,11 +20,14 @@ from lookhear.engine.messages.chat import (
     AnswerStarted,
     AnswerText,
     AnswerUsage,
+    AudioPart,
     CancelAnswer,
     ChatMessage,
     ChosenToken,
     DropPicture,
+    DropRecording,
     HoldPicture,
+    HoldRecording,
     ImagePart,
     Part,
     ReadAhead,
@@ -104,6 +107,8 @@ Message = (
     | CancelFile
     | HoldPicture
     | DropPicture
+    | HoldRecording
+    | DropRecording
     | ReadAhead
     | StartAnswer
     | CancelAnswer
@@ -112,6 +117,17 @@ Message = (
     | UnloadAdapter
     | Ping
     | Shutdown
+)
+
+# Of a session, for the engine of the model that they name.
+ForModel = (
+    HoldPicture
+    | DropPicture
+    | HoldRecording
+    | DropRecording
+    | ReadAhead
+    | ExpectSpeech
+    | DiariseLive
 )
 
 Event = (

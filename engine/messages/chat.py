@@ -1,11 +1,13 @@
-"""Chat: questions about text and pictures, and answers that stream.
+"""Chat: questions about text, pictures and recordings, and answers that stream.
 
-A session holds pictures by names of its own; an *answer* is one request for one reply. A picture is
-sent once, however many questions are about it, and stays until it is dropped or the session closes.
+A session holds pictures and recordings by names of its own; an *answer* is one request for one
+reply. What is held is sent once, however many questions are about it, and stays until it is dropped
+or the session closes.
 
-Order, gateway to engine: `HoldPicture`* before the first `StartAnswer` or `ReadAhead` that names
-it. Engine to gateway: `AnswerStarted`, `AnswerText`*, `AnswerCompleted`; or `AnswerFailed` at any
-point, as the last one. After `CancelAnswer` nothing more. Joined `AnswerText.text` is the answer.
+Order, gateway to engine: `HoldPicture`* and `HoldRecording`* before the first `StartAnswer` or
+`ReadAhead` that names them. Engine to gateway: `AnswerStarted`, `AnswerText`*, `AnswerCompleted`;
+or `AnswerFailed` at any point, as the last one. After `CancelAnswer` nothing more. Joined
+`AnswerText.text` is the answer.
 """
 
 from __future__ import annotations
@@ -47,7 +49,14 @@ class VideoPart:
     live: bool = False
 
 
-Part = TextPart | ImagePart | VideoPart
+@dataclass(frozen=True, slots=True)
+class AudioPart:
+    """recording: name of a held one, for a model that hears."""
+
+    recording: str
+
+
+Part = TextPart | ImagePart | VideoPart | AudioPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +81,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """role: "system", "user", "assistant" or "tool". Pictures only from users. calls: of an
+    """role: "system", "user", "assistant" or "tool". Media only from users. calls: of an
     assistant, behind its text. call: the id of the one whose output a tool's message is. thinking:
     in front of an assistant's text; most templates keep that of the newest answers alone."""
 
@@ -148,6 +157,25 @@ class DropPicture:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldRecording:
+    """samples: [n], mono at 16 kHz. A name that is held already is replaced."""
+
+    session: str
+    model: str
+    recording: str
+    samples: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class DropRecording:
+    """The recording is not needed any more."""
+
+    session: str
+    model: str
+    recording: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReadAhead:
     """The beginning that the session's next question will have: read while nobody waits, so that
     the answer comes sooner. A newer one replaces it. Never answered, not even by an error. tools:
@@ -184,8 +212,8 @@ class CancelAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerUsage:
-    """Tokens. cached: of the prompt's, found instead of read. image, video: of the prompt's,
-    placeholders of pictures. reasoning: of the output's, spent on thinking."""
+    """Tokens. cached: of the prompt's, found instead of read. image, video, audio: of the prompt's,
+    placeholders of media. reasoning: of the output's, spent on thinking."""
 
     prompt: int = 0
     cached: int = 0
@@ -193,6 +221,7 @@ class AnswerUsage:
     video: int = 0
     output: int = 0
     reasoning: int = 0
+    audio: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,11 +113,9 @@ class PoolingPrompter:
             raise RequestError("context_length_exceeded", expected)
 
     def _check(self, given: PoolingInput) -> None:
-        if self._sees:
-            return
-        for message in given.messages:
-            if not all(isinstance(part, TextPart) for part in message.parts):
-                raise RequestError("invalid_model", "expected text only, the model does not see")
+        for part in _parts(given):
+            if (why := self.prompter.refusal(part, "the model")) is not None:
+                raise RequestError("invalid_model", why)
 
 
 def _parts(given: PoolingInput) -> list[Part]:

@@ -20,6 +20,7 @@ from lookhear.engine.messages import (
     EngineFailed,
     Event,
     HoldPicture,
+    HoldRecording,
     StartAnswer,
 )
 from lookhear.gateway.chat.loading import Question
@@ -67,7 +68,7 @@ class Answers:
         choices: int,
         fields: Fields = NO_FIELDS,
     ) -> None:
-        """Choices share the prompt and differ in their seeds. The question's pictures are handed
+        """Choices share the prompt and differ in their seeds. The question's media are handed
         over: they are gone from it. fields: see `Asked`."""
         model = settings.model
         self._places, self._paths, self._fields = question.places, question.paths, fields
@@ -76,7 +77,10 @@ class Answers:
             self._engine.use_model(self._session, model)
             for name, picture in question.pictures.items():
                 self._engine.send(HoldPicture(self._session, model, name, picture.pixels))
+            for name, samples in question.recordings.items():
+                self._engine.send(HoldRecording(self._session, model, name, samples))
             question.pictures.clear()
+            question.recordings.clear()
             for choice in range(choices):
                 name = f"answer_{choice}"
                 chosen = replace(settings, seed=with_seed(settings.seed, choice))

@@ -13,8 +13,7 @@ from starlette.types import Receive, Scope, Send
 from lookhear.engine.messages import AnswerSettings
 from lookhear.gateway.chat.answers import Answers, Fields
 from lookhear.gateway.chat.dialect import Asked, Dialect, Reply
-from lookhear.gateway.chat.lines import pointers
-from lookhear.gateway.chat.loading import Question, check_abilities, load
+from lookhear.gateway.chat.loading import Question, check_abilities, load, wanted_of
 from lookhear.gateway.chat.refusals import wrong_type
 from lookhear.gateway.checks.outline import Data, TooMuchJson, parse_json
 from lookhear.gateway.http.errors import ApiError
@@ -59,13 +58,13 @@ async def _prepared(request: Request, gateway: Services, dialect: Dialect) -> _P
         return dialect.parse(read_object(body, most), max_media, owner)
 
     asked = await gateway.in_thread(parse)
-    needed = {pointer.kind for pointer in pointers(asked.lines)} - {"audio"}  # which becomes text
-    card = served(asked.model or None, gateway.models, "chat", needed)
+    wanted = wanted_of(asked.lines, gateway)
+    card = served(asked.model or None, gateway.models, "chat", wanted)
     check_abilities(asked.lines, card, gateway)
     gateway.check_ready(card.id)
     claim = gateway.claim(request, gateway.ids("question"))
     return _Prepared(
-        question=await until_gone(request, load(asked.lines, gateway, claim)),
+        question=await until_gone(request, load(asked.lines, gateway, claim, card)),
         settings=replace(asked.settings, model=card.id),
         choices=asked.choices,
         fields=asked.fields,

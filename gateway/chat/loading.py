@@ -1,4 +1,5 @@
-"""What a question needs before it is asked: its pictures decoded, its recordings transcribed."""
+"""What a question needs before it is asked: its media decoded, and its recordings transcribed for a
+model that does not hear."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from lookhear.engine.client.client import EngineRequestError, EngineUnavailable
 from lookhear.engine.messages import (
     SAMPLE_RATE,
+    AudioPart,
     ChatMessage,
     ImagePart,
     ModelCard,
@@ -19,7 +21,7 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.chat.lines import Line, Pointer, pointers
 from lookhear.gateway.checks.checks import is_clients_fault
-from lookhear.gateway.decoding.results import Picture, Recording
+from lookhear.gateway.decoding.results import Picture, Recording, Samples
 from lookhear.gateway.fetching.pictures import PictureBudget
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.services.services import Services
@@ -37,16 +39,24 @@ class Question:
     places: list[str]
     paths: list[list[str]]
     pictures: dict[str, Picture] = field(default_factory=dict)
+    recordings: dict[str, Samples] = field(default_factory=dict)
+
+
+def wanted_of(lines: list[Line], gateway: Services) -> set[str]:
+    """What a model has to be able to, to be asked about what these point at. A recording can become
+    text, where somebody makes that of it."""
+    becomes_text = transcriber(gateway) is not None
+    kinds = {pointer.kind for pointer in pointers(lines)}
+    return {kind for kind in kinds if kind != "audio" or not becomes_text}
 
 
 def check_abilities(lines: list[Line], card: ModelCard, gateway: Services) -> None:
     """Raises ApiError (400) for the first part that no served model can take."""
     for pointer in pointers(lines):
-        if pointer.kind == "audio":
+        if pointer.kind == "audio" and not card.can("audio"):
             if transcriber(gateway) is None:
-                raise _unsupported(
-                    pointer, "no served model transcribes the speech of recordings", "a recording"
-                )
+                why = f"{card.id} does not hear, and no served model transcribes recordings for it"
+                raise _unsupported(pointer, why, "a recording")
         elif not card.can(pointer.kind):
             noun = "images" if pointer.kind == "image" else "videos"
             got = "an image" if pointer.kind == "image" else "a video"
@@ -61,9 +71,10 @@ def transcriber(gateway: Services) -> ModelCard | None:
     return next(iter([*up, *cards]), None)
 
 
-async def load(lines: list[Line], gateway: Services, claim: Claim) -> Question:
-    """claim: for whom. Raises ApiError that names the place in the request."""
-    loader = _Loader(gateway, claim)
+async def load(lines: list[Line], gateway: Services, claim: Claim, card: ModelCard) -> Question:
+    """claim: for whom. card: of the model that will be asked. Raises ApiError that names the place
+    in the request."""
+    loader = _Loader(gateway, claim, hears=card.can("audio"))
     results: dict[str, asyncio.Task[Part]] = {}
     try:
         async with asyncio.TaskGroup() as group:
@@ -82,18 +93,21 @@ async def load(lines: list[Line], gateway: Services, claim: Claim) -> Question:
         for line in lines
     ]
     places = [line.path for line in lines]
-    return Question(messages, places, [line.paths for line in lines], loader.pictures)
+    paths = [line.paths for line in lines]
+    return Question(messages, places, paths, loader.pictures, loader.recordings)
 
 
 class _Loader:
-    """Loads for one request, within its budget."""
+    """Loads for one request, within its budget. hears: recordings are kept as they sound."""
 
-    def __init__(self, gateway: Services, claim: Claim) -> None:
+    def __init__(self, gateway: Services, claim: Claim, *, hears: bool) -> None:
         self._gateway = gateway
         self._claim = claim
+        self._hears = hears
         self._budget: PictureBudget = gateway.pictures.budget()
         self._slots = asyncio.Semaphore(AT_ONCE)
         self.pictures: dict[str, Picture] = {}
+        self.recordings: dict[str, Samples] = {}
 
     async def load(self, pointer: Pointer) -> Part:
         media, claim = self._gateway.pictures, self._claim
@@ -108,7 +122,29 @@ class _Loader:
                 return VideoPart([frame.name for frame in clip.frames], list(clip.seconds))
             read = media.audio_base64 if pointer.is_base64 else media.audio
             recording = await read(pointer.url, pointer.path, claim)
+            if self._hears:
+                return self._heard(recording, pointer)
             return TextPart(await self._transcript(recording, pointer))
+
+    def _heard(self, recording: Recording, pointer: Pointer) -> AudioPart:
+        """All recordings of a request may be as long as one may."""
+        gateway, name = self._gateway, f"recording_{len(self.recordings)}"
+        held = sum(map(len, self.recordings.values())) + len(recording.samples)
+        most = gateway.config.max_turn_seconds
+        if held > most * SAMPLE_RATE:
+            got = f"got {held / SAMPLE_RATE:.0f} s"
+            message = f"{pointer.part}: expected recordings of {most:g} s together at most, {got}"
+            raise ApiError(400, message, code="audio_too_long", param=pointer.part)
+        if not len(recording.samples):
+            raise ApiError(
+                400,
+                f"{pointer.path}: expected a recording, got one without any sound",
+                code="invalid_audio",
+                param=pointer.path,
+            )
+        gateway.metrics.audio_seconds.labels("chat").inc(len(recording.samples) / SAMPLE_RATE)
+        self.recordings[name] = recording.samples
+        return AudioPart(name)
 
     def _keep(self, pictures: list[Picture], path: str) -> None:
         self._budget.take(pictures, path)

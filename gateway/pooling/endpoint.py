@@ -12,8 +12,7 @@ from starlette.responses import Response
 from lookhear.engine.client.client import EngineUnavailable, InputRefused
 from lookhear.engine.messages import ChatMessage, HoldPicture, PoolingInput, StartPooling
 from lookhear.gateway.chat.endpoint import read_object
-from lookhear.gateway.chat.lines import pointers
-from lookhear.gateway.chat.loading import Question, check_abilities, load
+from lookhear.gateway.chat.loading import Question, check_abilities, load, wanted_of
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.http.notes import notes
@@ -37,12 +36,12 @@ async def answer(request: Request, parse: Parse) -> Response:
     )
     given = [*asked.queries, *asked.documents]
     lines = [line for one in given for line in one.lines]
-    needed = {pointer.kind for pointer in pointers(lines)} - {"audio"}  # which becomes text
-    card = served(asked.model or None, gateway.models, asked.ability, needed)
+    wanted = wanted_of(lines, gateway)
+    card = served(asked.model or None, gateway.models, asked.ability, wanted)
     check_abilities(lines, card, gateway)
     gateway.check_ready(card.id)
     id = gateway.ids(asked.ability)
-    question = await until_gone(request, load(lines, gateway, gateway.claim(request, id)))
+    question = await until_gone(request, load(lines, gateway, gateway.claim(request, id), card))
     message = _message(id, asked, question, card.id)
     pictures = [HoldPicture(id, card.id, n, p.pixels) for n, p in question.pictures.items()]
     done_with_body(request)

@@ -10,7 +10,9 @@ import torch
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.models import audio_chunks, audio_encoder, qwen3, vision_encoder
 from lookhear.engine.models.audio_graphs import AudioGraphs
+from lookhear.engine.models.omni_graphs import OmniGraphs
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.qwen3_omni import Qwen3OmniModel
 from lookhear.engine.models.vision_graphs import VisionGraphs
 from lookhear.engine.paged.media import MediaEncoder
 from lookhear.engine.paged.runner import PagedRunner
@@ -43,12 +45,16 @@ def paged_runner(
     rows: int = ROWS,
     num_blocks: int = 160,
 ) -> PagedRunner:
-    """Of a Qwen3-ASR or a Qwen3-VL, its graphs captured if there are any. parts: of a medium's
+    """Of a Qwen3-ASR, -VL or -Omni, its graphs captured if there are any. parts: of a medium's
     embedding."""
     encoder: MediaEncoder | None = None
     if acceleration.backend is not None:
-        is_asr = isinstance(model, Qwen3AsrModel)
-        encoder = AudioGraphs(model, acceleration) if is_asr else VisionGraphs(model, acceleration)
+        if isinstance(model, Qwen3AsrModel):
+            encoder = AudioGraphs(model, acceleration)
+        elif isinstance(model, Qwen3OmniModel):
+            encoder = OmniGraphs(model, acceleration)
+        else:
+            encoder = VisionGraphs(model, acceleration)
     runner = PagedRunner(
         model,
         max_rows=rows,

@@ -20,6 +20,7 @@ from lookhear.engine.core.runner import Runner
 from lookhear.engine.core.scheduler import Scheduler
 from lookhear.engine.messages import Event, Message
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.qwen3_omni import Qwen3OmniModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.paged.request import Medium, PagedRequest
 from lookhear.engine.paged.sound import EDGE, HOP, Sound
@@ -171,7 +172,7 @@ def once(request: Request) -> Maker:
 
 
 def paged_request(
-    model: Qwen3AsrModel | Qwen3VLModel,
+    model: Qwen3AsrModel | Qwen3VLModel | Qwen3OmniModel,
     key: str,
     seed: int,
     *,
@@ -202,6 +203,13 @@ def sound(
     digest = one.digest(b"" if before is None else before.digest)
     tokens = model.encoder.dims.num_tokens(frames)
     return model.audio_token, Medium(heard_samples, tokens, digest, sound=one)
+
+
+def window(model: Qwen3OmniModel, seed: int, frames: int) -> tuple[int, Medium]:
+    """A window of log-mel, and the token it stands for."""
+    dims = model.ears.dims
+    mel = np.random.default_rng(seed).normal(size=(dims.num_mels, frames)).astype(np.float32)
+    return model.audio_token, Medium.of(mel, dims.num_tokens(frames))
 
 
 def picture(model: Qwen3VLModel, seed: int, height: int, width: int) -> tuple[int, Medium]:

@@ -14,11 +14,15 @@ from lookhear.engine.messages import (
     AnswerStarted,
     AnswerText,
     AnswerUsage,
+    AudioPart,
     CancelAnswer,
     ChatMessage,
     DropPicture,
+    DropRecording,
     HoldPicture,
+    HoldRecording,
     ImagePart,
+    Part,
     ReadAhead,
     StartAnswer,
     TextPart,
@@ -69,6 +73,7 @@ class Talk(Script):
 
     def __init__(self, **options: Any) -> None:
         self.held: dict[tuple[str, str], Picture | None] = {}
+        self.recordings: dict[tuple[str, str], HoldRecording] = {}
         self.asked: list[StartAnswer] = []
         self.running: dict[str, StartAnswer] = {}
         self.begun: set[str] = set()
@@ -200,6 +205,12 @@ class Talk(Script):
                 self.dropped.append(name)
                 needed = [p for a in self.running.values() for p in pictures_of(a.messages)]
                 assert name not in needed, "an answer may still look at it"
+            case HoldRecording(_, model, name):
+                assert (model, name) not in self.recordings
+                self.recordings[model, name] = message
+            case DropRecording(_, model, name):
+                del self.recordings[model, name]
+                self.dropped.append(name)
             case ReadAhead(_, model, messages):
                 assert not self.running
                 self._check_held(model, messages)
@@ -218,6 +229,9 @@ class Talk(Script):
     def _check_held(self, model: str, messages: list[ChatMessage]) -> None:
         for name in pictures_of(messages):
             assert (model, name) in self.held, name
+        for part in (part for message in messages for part in message.parts):
+            if isinstance(part, AudioPart):
+                assert (model, part.recording) in self.recordings, part
 
 
 def pictures_of(messages: list[ChatMessage]) -> list[str]:
@@ -234,8 +248,10 @@ def readable(messages: list[ChatMessage]) -> list[tuple[str, ...]]:
     return [(message.role, *(_word(part) for part in message.parts)) for message in messages]
 
 
-def _word(part: TextPart | ImagePart | VideoPart) -> str:
+def _word(part: Part) -> str:
     match part:
+        case AudioPart(name):
+            return f"({name})"
         case TextPart(text):
             return text
         case ImagePart(name, detail):

@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.messages import (
+    SAMPLE_RATE,
     AnswerCall,
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,
     AnswerText,
     AnswerUsage,
+    AudioPart,
     CancelAnswer,
     ChatMessage,
     ChosenToken,
     DropPicture,
+    DropRecording,
     Event,
     HoldPicture,
+    HoldRecording,
     ImagePart,
     ModelCard,
     ReadAhead,
@@ -46,11 +50,15 @@ VISION = ModelCard(
     abilities=["chat", "image", "video"],
     context_tokens=4096,
 )
+OMNI = replace(VISION, id="fake/omni", abilities=["chat", "image", "video", "audio"])
 THOUGHT = "let me look"
+HEARD = 13  # tokens of a second of a recording
 PATCH = 32  # pixels, both ways, that are one token
 
 Pixels = NDArray[np.uint8]
-ChatRequest = HoldPicture | DropPicture | ReadAhead | StartAnswer | CancelAnswer
+Samples = NDArray[np.float32]
+Held = HoldPicture | DropPicture | HoldRecording | DropRecording
+ChatRequest = Held | ReadAhead | StartAnswer | CancelAnswer
 
 
 def picture_tokens(pixels: Pixels) -> int:
@@ -58,8 +66,10 @@ def picture_tokens(pixels: Pixels) -> int:
     return int(-(-height // PATCH) * -(-width // PATCH))
 
 
-def reply(messages: list[ChatMessage], held: dict[str, Pixels]) -> str:
-    """What the fake answers: all pictures and videos with their sizes, and the last text."""
+def reply(
+    messages: list[ChatMessage], held: dict[str, Pixels], recordings: dict[str, Samples]
+) -> str:
+    """What the fake answers: all media with their sizes, and the last text."""
     words: list[str] = []
     text = "nothing"
     for part in (part for message in messages for part in message.parts):
@@ -70,6 +80,8 @@ def reply(messages: list[ChatMessage], held: dict[str, Pixels]) -> str:
                 words.append(f"picture {size(held[part.picture])},")
             case VideoPart():
                 words.append(f"video {len(part.pictures)} x {size(held[part.pictures[0]])},")
+            case AudioPart():
+                words.append(f"recording {len(recordings[part.recording]) / SAMPLE_RATE:.1f}s,")
     return " ".join([*words, "you said", text])
 
 
@@ -99,6 +111,7 @@ class FakeChat:
     emit: Callable[[str, Event], None]
     hold: bool = False
     pictures: dict[tuple[str, str], Pixels] = field(default_factory=dict)
+    recordings: dict[tuple[str, str], Samples] = field(default_factory=dict)
     answers: dict[tuple[str, str], FakeAnswer] = field(default_factory=dict)
     held: list[HoldPicture] = field(default_factory=list)
     started: list[StartAnswer] = field(default_factory=list)
@@ -146,6 +159,11 @@ class FakeChat:
             case DropPicture(session, _, name):
                 del self.pictures[session, name]
                 self._seen.discard((session, name))
+            case HoldRecording(session, _, name, samples):
+                assert samples.dtype == np.float32 and samples.ndim == 1
+                self.recordings[session, name] = samples
+            case DropRecording(session, _, name):
+                del self.recordings[session, name]
             case ReadAhead():
                 self.read_ahead.append(message)
             case StartAnswer(session, name):
@@ -158,6 +176,7 @@ class FakeChat:
 
     def forget(self, session: str) -> None:
         self.pictures = {key: p for key, p in self.pictures.items() if key[0] != session}
+        self.recordings = {key: r for key, r in self.recordings.items() if key[0] != session}
         self._seen = {key for key in self._seen if key[0] != session}
         self.answers = {key: a for key, a in self.answers.items() if key[0] != session}
 
@@ -167,6 +186,7 @@ class FakeChat:
         self.answers = {key: a for key, a in self.answers.items() if key not in lost}
         sessions = {session for session, _ in lost}
         self.pictures = {key: p for key, p in self.pictures.items() if key[0] not in sessions}
+        self.recordings = {k: r for k, r in self.recordings.items() if k[0] not in sessions}
         return sessions
 
     def _start(self, start: StartAnswer) -> None:
@@ -181,11 +201,16 @@ class FakeChat:
 
     def _read(self, start: StartAnswer) -> AnswerUsage | AnswerFailed:
         """The prompt's usage, or why it cannot be read."""
-        prompt = cached = image = video = 0
+        prompt = cached = image = video = audio = 0
         for m, message in enumerate(start.messages):
             for p, part in enumerate(message.parts):
                 if isinstance(part, TextPart):
                     prompt += len(part.text.split())
+                    continue
+                if isinstance(part, AudioPart):
+                    heard = len(self.recordings[start.session, part.recording])
+                    audio += heard * HEARD // SAMPLE_RATE
+                    prompt += heard * HEARD // SAMPLE_RATE
                     continue
                 names = [part.picture] if isinstance(part, ImagePart) else part.pictures
                 assert names
@@ -209,7 +234,7 @@ class FakeChat:
                             m,
                             p,
                         )
-        return AnswerUsage(prompt=prompt, cached=cached, image=image, video=video)
+        return AnswerUsage(prompt=prompt, cached=cached, image=image, video=video, audio=audio)
 
     def _speak(self, start: StartAnswer, usage: AnswerUsage) -> Iterator[Event]:
         failure = self._failures.pop(0) if self._failures else None
@@ -221,7 +246,8 @@ class FakeChat:
         session = start.session
         held = {name: p for (owner, name), p in self.pictures.items() if owner == session}
         thought = words_of(THOUGHT) if settings.template.get("enable_thinking") else []
-        text, calls = reply(start.messages, held), list[str]()
+        recordings = {name: r for (of, name), r in self.recordings.items() if of == session}
+        text, calls = reply(start.messages, held, recordings), list[str]()
         if settings.tools:
             text, found, rest = text.partition("call ")
             calls = rest.split(" & ") if found else []
@@ -256,6 +282,7 @@ class FakeChat:
                 usage.video,
                 count,
                 min(count, len(thought)),
+                usage.audio,
             ),
             stop_text,
         )

@@ -28,6 +28,7 @@ from lookhear.engine.messages import (
     CancelTurn,
     DiariseFile,
     DropPicture,
+    DropRecording,
     EndTurn,
     EngineFailed,
     Event,
@@ -36,6 +37,7 @@ from lookhear.engine.messages import (
     FileProgress,
     FileTranscribed,
     HoldPicture,
+    HoldRecording,
     LiveLoad,
     LoadAdapter,
     Message,
@@ -58,7 +60,7 @@ from lookhear.engine.messages import (
     UnloadAdapter,
     Word,
 )
-from tests.gateway.fake_chat import VISION, FakeChat
+from tests.gateway.fake_chat import VISION, ChatRequest, FakeChat, Held
 from tests.gateway.pooling.fake_pooling import FakePooling
 
 OnProgress = Callable[[FileProgress], None]
@@ -199,7 +201,15 @@ class FakeEngine:
                     self._held.append(message)
                 else:
                     self._soon(lambda: self._end(message))
-            case StartAnswer() | HoldPicture() | DropPicture() | ReadAhead() | CancelAnswer():
+            case (
+                StartAnswer()
+                | HoldPicture()
+                | DropPicture()
+                | HoldRecording()
+                | DropRecording()
+                | ReadAhead()
+                | CancelAnswer()
+            ):
                 self._chat(message)
             case _:
                 raise AssertionError(message)
@@ -310,12 +320,10 @@ class FakeEngine:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _chat(
-        self, message: StartAnswer | HoldPicture | DropPicture | ReadAhead | CancelAnswer
-    ) -> None:
+    def _chat(self, message: ChatRequest) -> None:
         assert message.session in self.sessions
         model = message.settings.model if isinstance(message, StartAnswer) else None
-        if isinstance(message, HoldPicture | DropPicture | ReadAhead):
+        if isinstance(message, Held | ReadAhead):
             model = message.model
         if model is not None and not self.is_ready(model):
             self.messages.pop()

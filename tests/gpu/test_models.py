@@ -17,8 +17,10 @@ from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import AppendAudio, EndTurn, StartTurn, TranscribeFile
 from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.qwen3_omni import Qwen3OmniModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.moonshine.model import MoonshineModel
+from lookhear.engine.paged.request import Medium
 from lookhear.engine.transducer.encoder import Piece
 from lookhear.engine.transducer.model import TransducerModel
 from lookhear.engine.whisper.model import WhisperModel
@@ -28,6 +30,7 @@ from tests.engine.batches import paged_batch
 from tests.engine.chat import asking
 from tools.random_checkpoints.moonshine import build_random_moonshine
 from tools.random_checkpoints.qwen3 import EXPERTS, TEXT, build_random_qwen3
+from tools.random_checkpoints.qwen3_omni import build_random_qwen3_omni
 from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
 from tools.random_checkpoints.transducer import build_random_transducer
 from tools.random_checkpoints.whisper import build_random_whisper
@@ -205,6 +208,45 @@ def test_qwen3_vl(
         at = torch.from_numpy(model.positions(len(head), [(3, medium)]).read(0, len(head)))
         logits, tokens = continued(model.decoder, inputs, sized(24, 2), added, at.to(device))
         return [*rows, *logits], tokens
+
+    compare(triton_is, errors, outcome)
+
+
+def test_qwen3_omni(
+    device: torch.device, sized: Sized, errors: Any, triton_is: Chooser, tmp_path: Path
+) -> None:
+    """A picture, the slices of a video and a sound in one prompt."""
+    build_random_qwen3_omni(tmp_path)
+    model = Qwen3OmniModel.from_folder(tmp_path, device=device)
+    sight, factor = model.sight, model.sight.encoder.dims.factor
+    rng = np.random.default_rng(0)
+
+    def seen(frames: int, height: int, width: int, time: int = 0) -> Medium:
+        size = (frames, 3, height * factor, width * factor)
+        return sight.medium(rng.normal(size=size).astype(np.float32))._replace(time=time)
+
+    ears = model.ears.dims
+    frames = sized(190, 60)
+    mel = rng.normal(size=(ears.num_mels, frames)).astype(np.float32)
+    media: list[tuple[int, Medium]] = []
+    end = 3
+    for medium, gap in (
+        (seen(1, sized(7, 2), 3), 2),
+        (seen(2, 2, 3), 0),
+        (seen(2, 2, 3, time=13), 2),
+        (Medium.of(mel, ears.num_tokens(frames)), 4),
+    ):
+        media.append((end, medium))
+        end += medium.num_tokens + gap
+    tokens = torch.arange(end, device=device) % 50
+    places = torch.cat([torch.arange(a, a + m.num_tokens) for a, m in media]).to(device)
+
+    def outcome() -> tuple[list[Tensor], list[int]]:
+        rows = model.encode([medium for _, medium in media])
+        inputs, added = sight.embed(tokens, places, torch.cat(rows))
+        at = torch.from_numpy(model.positions(end, media).read(0, end)).to(device)
+        logits, chosen = continued(model.decoder, inputs, sized(24, 2), added, at)
+        return [*rows, *logits], chosen
 
     compare(triton_is, errors, outcome)
 

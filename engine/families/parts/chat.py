@@ -15,6 +15,7 @@ from lookhear.engine.chat.desk import ChatDesk
 from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.pictures import PictureEncoder
 from lookhear.engine.chat.prompt import ChatPrompter
+from lookhear.engine.chat.recordings import RecordingStore
 from lookhear.engine.chat.template import ChatTemplate
 from lookhear.engine.checkpoints.loader import CheckpointError, Loading, read_json
 from lookhear.engine.checkpoints.sentence_modules import SentenceModules
@@ -27,6 +28,7 @@ from lookhear.engine.families.parts.adapting import with_adapters
 from lookhear.engine.families.parts.pooling import pooling_desk
 from lookhear.engine.messages import StartPooling
 from lookhear.engine.models.qwen3 import Qwen3ChatModel, Qwen3Model
+from lookhear.engine.models.qwen3_omni import Qwen3OmniModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.draft_model import ModelDrafter
@@ -71,16 +73,17 @@ def chat_parts(
     config: EngineConfig,
     folder: Path,
     acceleration: Acceleration,
-    model: Qwen3ChatModel | Qwen3VLModel,
+    model: Qwen3ChatModel | Qwen3VLModel | Qwen3OmniModel,
     dtype: torch.dtype,
     *,
     pictures: PictureEncoder | None = None,
+    recordings: RecordingStore | None = None,
     media_parts: int = 0,
     media_encoder: MediaEncoder | None = None,
     adapters: Adapters | None = None,
 ) -> Parts:
-    """dtype: for the model's card. pictures: of a model that sees; media_parts, media_encoder: see
-    `PagedRunner`."""
+    """dtype: for the model's card. pictures: of a model that sees, recordings: of one that hears;
+    media_parts, media_encoder: see `PagedRunner`."""
     decoder = model.decoder
     context = min(config.max_context_tokens, decoder.dims.context)
     longest = math.ceil(context / BLOCK_TOKENS)
@@ -100,7 +103,8 @@ def chat_parts(
         adapters=adapters,
     )
     tokenizer = QwenTokenizer.from_folder(folder)
-    prompter = ChatPrompter(tokenizer, ChatTemplate.from_folder(folder), pictures, context)
+    template = ChatTemplate.from_folder(folder)
+    prompter = ChatPrompter(tokenizer, template, pictures, context, recordings)
     modules = SentenceModules.from_folder(folder)
     pooling, lacks = pooling_desk(config, prompter, decoder, modules, adapters)
     parts = Parts(

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 
 from lookhear.engine.messages import AnswerSettings, Tool
-from lookhear.gateway.chat.refusals import Absent, check_absent, invalid
+from lookhear.gateway.chat.refusals import Absent, check_absent, invalid, unsupported
 from lookhear.gateway.checks.answers import INT32, SamplingFields, answer_settings
 from lookhear.gateway.checks.checks import Text, WireModel, shown
 from lookhear.gateway.checks.tools import CheckedChoice, FunctionWire, ToolChoice, few_tools
@@ -171,6 +171,7 @@ class Parameters(SamplingFields):
 def parse_parameters(body: Mapping[str, Any]) -> Parameters:
     """Raises ApiError, naming the field."""
     check_absent(body, ABSENT)
+    _check_processor(body.get("mm_processor_kwargs"))
     try:
         checked = Parameters.model_validate(body)
     except ValidationError as error:
@@ -193,6 +194,14 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
             raise ApiError(400, message, code="invalid_value", param=name) from None
     checked._ignored = _ignored(body)
     return checked
+
+
+def _check_processor(given: object) -> None:
+    """What some servers are told of media. Raises ApiError for what would be passed over."""
+    for name in ("use_audio_in_video", "load_audio_from_video"):
+        if isinstance(given, dict) and given.get(name):
+            path, why = f"mm_processor_kwargs.{name}", "videos are seen and not heard"
+            raise unsupported(path, f"{why}: send the recording beside it", given[name])
 
 
 def _ignored(body: Mapping[str, Any]) -> tuple[str, ...]:

@@ -168,8 +168,8 @@ def _call(event: AnswerCall, id: str) -> dict[str, Any]:
 
 
 def usage(choices: Sequence[AnswerUsage]) -> dict[str, Any]:
-    """The prompt counts once, however many answers there are to it. Recordings count as the text
-    that was made of them, so there are no audio tokens."""
+    """The prompt counts once, however many answers there are to it. Recordings for a model that
+    does not hear count as the text that was made of them."""
     prompt = max(each.prompt for each in choices)
     output = sum(each.output for each in choices)
     return {
@@ -178,7 +178,7 @@ def usage(choices: Sequence[AnswerUsage]) -> dict[str, Any]:
         "total_tokens": prompt + output,
         "prompt_tokens_details": {
             "cached_tokens": min(each.cached for each in choices),
-            "audio_tokens": 0,
+            "audio_tokens": max(each.audio for each in choices),
             "image_tokens": max(each.image for each in choices),
             "video_tokens": max(each.video for each in choices),
         },

@@ -226,12 +226,13 @@ class Reply:
 
 
 def usage(counts: AnswerUsage) -> Json:
-    """image_tokens, video_tokens: of the input, as chat completions have them."""
+    """image_tokens and the like: of the input, as chat completions have them."""
     return {
         "input_tokens": counts.prompt,
         "input_tokens_details": {
             "cached_tokens": counts.cached,
             "cache_write_tokens": 0,  # of a cache that is paid for
+            "audio_tokens": counts.audio,
             "image_tokens": counts.image,
             "video_tokens": counts.video,
         },

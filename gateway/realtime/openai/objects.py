@@ -201,8 +201,8 @@ def usage(usage: AnswerUsage) -> Json:
         "input_tokens": usage.prompt,
         "output_tokens": usage.output,
         "input_token_details": {
-            "text_tokens": usage.prompt - seen,
-            "audio_tokens": 0,
+            "text_tokens": usage.prompt - seen - usage.audio,
+            "audio_tokens": usage.audio,
             "image_tokens": seen,
             "cached_tokens": usage.cached,
         },

@@ -110,7 +110,7 @@ def test_a_conversation_is_the_template_as_one_text(
     held = [range(start, start + m.num_tokens) for start, m in prompt.media]
     assert places == [place for span in held for place in span]
     assert [m.num_tokens for _, m in prompt.media] == [1, 4, 2, 2, 2]
-    assert (prompt.image_tokens, prompt.video_tokens) == (5, 6)
+    assert prompt.placeholders == {"image": 5, "video": 6}
 
 
 def test_times_stand_before_the_frames_of_a_live_video(prompter: ChatPrompter, theirs: Any) -> None:

@@ -28,6 +28,7 @@ from tools.random_checkpoints.moonshine import build_random_moonshine
 from tools.random_checkpoints.parakeet import KINDS, build_random_parakeet
 from tools.random_checkpoints.pooling import build_embedder, build_reranker
 from tools.random_checkpoints.qwen3 import EXPERTS, build_served_qwen3_asr
+from tools.random_checkpoints.qwen3_omni import build_served_qwen3_omni, make_whole
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 from tools.random_checkpoints.transducer import (
     build_random_multilingual,
@@ -273,6 +274,21 @@ def test_capacity_is_where_the_line_meets_the_second() -> None:
     assert capacity(Lived(1, [0.1]), Lived(4, [0.1])) == 40
     assert capacity(Lived(1, [1.2]), Lived(4, [4.2])) == 0
     assert capacity(Lived(1, [1.0, 9.0, 1.0]), Lived(4, [4.0])) == 1
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["thinker", "whole"])
+def test_what_is_seen_and_heard_is_compared(
+    tmp_path: Path, sound: Path, capsys: pytest.CaptureFixture[str], whole: bool
+) -> None:
+    build_served_qwen3_omni(tmp_path / "model", seed=4)
+    if whole:
+        make_whole(tmp_path / "model")
+    assert check([str(tmp_path / "model"), "--audio", str(sound), "--threads", "1"]) == 0
+    out = capsys.readouterr().out
+    heads = [line.split(maxsplit=1)[0] for line in out.splitlines()]
+    assert heads == ["model", "loaded", "asked", "answers", "speed", "memory", "transformers"]
+    assert "What do you see and hear? (a red circle beside a blue square) (2.0 s)" in out
+    assert "agrees: " in out and "DOES NOT" not in out
 
 
 def test_what_makes_vectors_and_scores(

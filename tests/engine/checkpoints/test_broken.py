@@ -84,6 +84,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         r"Qwen3ForCausalLM, Qwen3Model, Qwen3ForSequenceClassification, "
         r"Qwen3ASRForConditionalGeneration, Qwen3VLForConditionalGeneration, "
         r"Qwen3MoeForCausalLM, Qwen3VLMoeForConditionalGeneration, "
+        r"Qwen3OmniMoeForConditionalGeneration, Qwen3OmniMoeThinkerForConditionalGeneration, "
         r"MoonshineForConditionalGeneration, MoonshineStreamingForConditionalGeneration, "
         r"NemotronAsrStreamingForRNNT, Nemotron3_5AsrForRNNT, "
         r"VoxtralRealtimeForConditionalGeneration, "

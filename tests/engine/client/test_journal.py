@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,12 @@ from lookhear.engine.messages import (
     AnswerStarted,
     AnswerText,
     AnswerUsage,
+    DropPicture,
+    DropRecording,
     Event,
+    HoldPicture,
+    HoldRecording,
+    Message,
     StartAnswer,
 )
 from tests.engine.client.replayed import Death, play, script
@@ -59,6 +65,24 @@ def test_texts_and_times_are_those_of_a_session_that_nothing_befell(
     assert not journal.is_busy and held.bytes == journal._bytes
     journal.close()
     assert held.bytes == 0 and held.forgotten_seconds == 0.0
+
+
+def test_media_are_held_until_they_are_dropped_or_replaced() -> None:
+    held = Held()
+    journal = Journal("s", "m", held)
+    pixels, samples = np.zeros((2, 2, 3), np.uint8), np.zeros(5, np.float32)
+    messages: list[Message] = [
+        HoldPicture("s", "m", "a", pixels),
+        HoldRecording("s", "m", "a", samples),
+    ]
+    for message in (*messages, *messages):
+        journal.sent(message)
+    assert held.bytes == pixels.nbytes + samples.nbytes
+    assert journal.replay() == messages
+    journal.sent(DropRecording("s", "m", "a"))
+    assert held.bytes == pixels.nbytes and journal.replay() == messages[:1]
+    journal.sent(DropPicture("s", "m", "a"))
+    assert held.bytes == 0 and journal.replay() == []
 
 
 PIECES = st.one_of(

@@ -42,6 +42,7 @@ from lookhear.engine.messages import (
     FileProgress,
     FileTranscribed,
     HoldPicture,
+    HoldRecording,
     LiveLoad,
     LoadAdapter,
     Message,
@@ -316,13 +317,14 @@ async def test_who_has_more_under_way_than_is_kept_ends_with_its_engine(
     await fleet.client.close()
 
 
-async def test_a_question_is_asked_again_with_its_pictures() -> None:
+async def test_a_question_is_asked_again_with_its_media() -> None:
     fleet = Fleet(60.0)
     await fleet.load()
     fleet.told["s"] = []
     fleet.client.open_session("s", fleet.told["s"].append)
     asked: list[Message] = [
         HoldPicture("s", "m", "p", np.ones((2, 2, 3), np.uint8)),
+        HoldRecording("s", "m", "p", np.ones(2, np.float32)),  # of the same name
         StartAnswer("s", "q", AnswerSettings("m", seed=7), []),
     ]
     for message in asked:

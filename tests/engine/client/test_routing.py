@@ -22,9 +22,11 @@ from lookhear.engine.messages import (
     CancelAnswer,
     CloseSession,
     DropPicture,
+    DropRecording,
     EngineFailed,
     Event,
     HoldPicture,
+    HoldRecording,
     Message,
     ReadAhead,
     StartAnswer,
@@ -97,10 +99,13 @@ async def test_speech_and_questions_of_one_session_go_to_two_engines(pair: Pair)
     pair.start("s", "t", "a")
     picture = HoldPicture("s", "b", "p", np.zeros((2, 2, 3), np.uint8))
     question = StartAnswer("s", "q", AnswerSettings("b"), [])
-    for message in (picture, ReadAhead("s", "b", []), question, DropPicture("s", "b", "p")):
+    recording = HoldRecording("s", "b", "r", np.zeros(2, np.float32))
+    held: list[Message] = [picture, recording, ReadAhead("s", "b", []), question]
+    for message in (*held, DropPicture("s", "b", "p"), DropRecording("s", "b", "r")):
         pair.client.send(message)
     assert [type(m) for m in pair.a.got] == [StartTurn, AppendAudio]
-    assert [type(m) for m in pair.b.got] == [HoldPicture, ReadAhead, StartAnswer, DropPicture]
+    assert pair.b.got[:4] == held
+    assert [type(m) for m in pair.b.got[4:]] == [DropPicture, DropRecording]
     started = AnswerStarted("s", "q", AnswerUsage())
     pair.b.tell(started)
     pair.b.tell(AnswerCompleted("s", "q", "stop", AnswerUsage()))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.models.qwen3_omni import Qwen3OmniModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import WhisperModel
@@ -28,8 +29,10 @@ from tests.engine.traces import (
     picture,
     play,
     whisper_trace,
+    window,
 )
 from tools.random_checkpoints.qwen3 import EXPERTS
+from tools.random_checkpoints.qwen3_omni import build_random_qwen3_omni
 from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
 from tools.random_checkpoints.whisper import build_random_whisper
 
@@ -115,6 +118,48 @@ def test_pictures(device: Device, vl_folder: Path) -> None:
             played = play(
                 runner, vl_trace(model), max_rows=ROWS, token_budget=budget, overlap=device.overlap
             )
+            assert_same(played, expected)
+    assert_all_compiled(device)
+
+
+# --- Qwen3-Omni ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def omni_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("omni")
+    build_random_qwen3_omni(folder, seed=5)
+    return folder
+
+
+def omni_trace(model: Qwen3OmniModel) -> list[Visit]:
+    """Sounds alone, pictures alone, and both."""
+    sight = model.sight
+    media = [
+        [window(model, 1, 130)],
+        [picture(sight, 2, 3, 4), window(model, 3, 200), window(model, 4, 30)],
+        [picture(sight, 5, 2, 6)],
+        [window(model, 6, 90), picture(sight, 7, 4, 4)],
+    ]
+    visits = []
+    for i, held in enumerate(media):
+        request = paged_request(model, f"r{i}", i, before=4 + 9 * i, media=held)
+        visits.append(Visit(f"r{i}", once(request), comes=2 * i))
+    return visits
+
+
+def test_pictures_and_sounds(device: Device, omni_folder: Path) -> None:
+    with device.card.paused():
+        model = Qwen3OmniModel.from_folder(omni_folder)
+        parts = 1 + len(model.sight.encoder.dims.deepstack)
+        expected = play(paged_runner(model, parts=parts), omni_trace(model), max_rows=ROWS)
+    with present(device.card):
+        model = Qwen3OmniModel.from_folder(omni_folder, device="cuda")
+        acceleration = imagined(device.card, graphs=device.graphs, overlap=device.overlap)
+        runner = serving(device.card, paged_runner(model, acceleration, parts=parts))
+        for budget in (512, 21):  # the second cuts media in two
+            trace = omni_trace(model)
+            played = play(runner, trace, max_rows=ROWS, token_budget=budget, overlap=device.overlap)
             assert_same(played, expected)
     assert_all_compiled(device)
 

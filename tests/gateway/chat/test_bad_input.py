@@ -341,6 +341,11 @@ def test_response_formats_become_schemas(
             "surrogate",
         ),
         ({"modalities": ["text", "audio"]}, "modalities", "text only"),
+        (
+            {"mm_processor_kwargs": {"use_audio_in_video": True}},
+            "mm_processor_kwargs.use_audio_in_video",
+            "videos are seen and not heard",
+        ),
         ({"audio": {"voice": "alloy"}}, "audio", "text only"),
         ({"prediction": {"type": "content"}}, "prediction", "predicted"),
         ({"guided_json": {}}, "guided_json", "by response_format"),
@@ -410,7 +415,7 @@ async def test_recordings_where_nothing_transcribes() -> None:
     engine.models = [VISION]
     async with running(engine=engine) as gateway, client(gateway) as http:
         told = await refused(http, "messages[0].content[0]", user(recording("AAAA")))
-        assert "no served model transcribes" in told
+        assert "fake/vision does not hear" in told and "no served model transcribes" in told
 
 
 @of_server

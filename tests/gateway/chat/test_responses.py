@@ -294,7 +294,7 @@ async def test_files_videos_and_recordings(http: httpx.AsyncClient, seeing: Runn
     assert heard == again == TextPart("transcribe 0.5 seconds.")
     assert notes == [TextPart("a nöte")] * 2
     details = answer.json()["usage"]["input_tokens_details"]
-    assert (details["image_tokens"], details["video_tokens"]) == (2, 6)
+    assert [details[f"{kind}_tokens"] for kind in ("image", "video", "audio")] == [2, 6, 0]
 
 
 async def test_thinking_and_cut_answers_go_on(http: httpx.AsyncClient, seeing: Running) -> None:

@@ -1,0 +1,138 @@
+"""A Qwen3-Omni of random weights behind its routes: asked about text, a picture, a video and a
+recording, and what it does not do."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+from PIL import Image as pillow
+
+from lookhear.commands.private_server import ServerProcess
+from tests.end_to_end.conftest import SERVE
+from tools.random_checkpoints.qwen3_omni import build_served_qwen3_omni, make_whole
+from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
+
+URL = "/v1/chat/completions"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    folder: Path = tmp_path_factory.mktemp("omni")
+    build_served_qwen3_omni(folder / "omni", seed=5)
+    make_whole(folder / "omni")
+    build_served_qwen3_vl(folder / "sees", seed=3)
+    arguments = ["--model", f"sees={folder / 'sees'}", "--model", f"omni={folder / 'omni'}", *SERVE]
+    with ServerProcess(arguments=arguments, start_seconds=180.0) as process:
+        yield process
+
+
+@pytest.fixture
+def http(server: ServerProcess) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.address.base_url, timeout=60.0) as client:
+        yield client
+
+
+def picture(shade: int = 90, kind: str = "png") -> str:
+    held = io.BytesIO()
+    pillow.new("RGB", (40, 24), (shade, 20, 200)).save(held, kind)
+    return base64.b64encode(held.getvalue()).decode()
+
+
+def recording(seconds: float, rate: int = 24_000) -> dict[str, Any]:
+    samples = np.random.default_rng(3).normal(0.0, 0.1, round(seconds * rate))
+    held = io.BytesIO()
+    soundfile.write(held, samples, rate, format="wav")
+    data = base64.b64encode(held.getvalue()).decode()
+    return {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}
+
+
+def question(*, seconds: float = 2.0, shade: int = 90) -> dict[str, Any]:
+    stills = ",".join(picture(shade, "jpeg") for shade in (10, 60, 110, 160))
+    content: list[dict[str, Any]] = [
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{picture(shade)}"}},
+        recording(seconds),
+        {"type": "video_url", "video_url": {"url": f"data:video/jpeg;base64,{stills}"}},
+        {"type": "text", "text": "What is all that?"},
+    ]
+    return {
+        "model": "omni",
+        "messages": [{"role": "user", "content": content}],
+        "max_tokens": 12,
+        "temperature": 0,
+        "ignore_eos": True,
+        "logprobs": True,
+    }
+
+
+def tokens_of(answer: httpx.Response) -> list[tuple[str, float]]:
+    assert answer.status_code == 200, answer.text
+    found = answer.json()["choices"][0]["logprobs"]["content"]
+    return [(one["token"], round(one["logprob"], 4)) for one in found]
+
+
+def test_it_says_what_it_can(http: httpx.Client) -> None:
+    told = {one["id"]: one for one in http.get("/v1/models").json()["data"]}
+    assert told["omni"]["architecture"] == "Qwen3OmniMoeForConditionalGeneration"
+    assert told["omni"]["abilities"] == ["chat", "image", "video", "audio"]
+
+
+def test_text_picture_video_and_recording_in_one_question(http: httpx.Client) -> None:
+    whole = http.post(URL, json=question())
+    tokens = tokens_of(whole)
+    assert len(tokens) == 12
+    usage = whole.json()["usage"]
+    details = usage["prompt_tokens_details"]
+    assert details["audio_tokens"] == 26  # 13 a second
+    assert details["image_tokens"] == 15 and details["video_tokens"] == 2 * 15
+    assert usage["prompt_tokens"] > 71
+    again = http.post(URL, json=question())
+    assert tokens_of(again) == tokens
+    assert again.json()["usage"]["prompt_tokens_details"]["cached_tokens"] > 64
+    assert tokens_of(http.post(URL, json=question(seconds=1.0))) != tokens
+    assert tokens_of(http.post(URL, json=question(shade=200))) != tokens
+
+
+def test_streamed(http: httpx.Client) -> None:
+    whole = http.post(URL, json=question()).json()["choices"][0]["message"]["content"]
+    with http.stream("POST", URL, json={**question(), "stream": True}) as stream:
+        lines = [line[6:] for line in stream.iter_lines() if line.startswith("data: ")]
+    assert lines[-1] == "[DONE]"
+    pieces = [json.loads(line)["choices"][0]["delta"].get("content") for line in lines[:-1]]
+    assert "".join(piece or "" for piece in pieces) == whole
+
+
+def test_a_model_without_ears_says_so(http: httpx.Client) -> None:
+    answer = http.post(URL, json={**question(), "model": "sees"})
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["param"] == "messages[0].content[1]"
+    assert "sees does not hear, and no served model transcribes" in error["message"]
+
+
+def test_who_names_no_model_gets_the_one_that_hears(http: httpx.Client) -> None:
+    body = {name: value for name, value in question().items() if name != "model"}
+    assert http.post(URL, json=body).json()["model"] == "omni"
+
+
+def test_a_recording_beyond_the_context_is_named(http: httpx.Client) -> None:
+    answer = http.post(URL, json=question(seconds=60.0))
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["param"] == "messages[0].content[1].input_audio.data"
+    assert error["code"] == "context_length_exceeded"
+    assert "780 tokens" in error["message"]
+
+
+def test_sound_of_videos_is_not_heard(http: httpx.Client) -> None:
+    body = {**question(), "mm_processor_kwargs": {"use_audio_in_video": True}}
+    error = http.post(URL, json=body).json()["error"]
+    assert error["param"] == "mm_processor_kwargs.use_audio_in_video"
