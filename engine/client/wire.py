@@ -91,8 +91,13 @@ def _builder(cls: type) -> _Convert:
     return build
 
 
+# What msgpack gives back as it was.
+_PLAIN = {str, int, float, bool, bytes, dict, object, Any, typing.Literal}
+
+
 def _converter(hint: Any) -> _Convert:
-    """How to turn what msgpack gives back into a field of type hint."""
+    """How to turn what msgpack gives back into a field of type hint. TypeError: nobody knows."""
+    hint = _resolved(hint)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return _chosen([hint])
@@ -104,11 +109,25 @@ def _converter(hint: Any) -> _Convert:
     if origin is list:
         inner = _converter(args[0])
         return lambda value, payload: [inner(v, payload) for v in value]
-    if origin is types.UnionType:
+    if origin in (types.UnionType, typing.Union):  # the latter, where a Literal is in it
         kinds = [arg for arg in args if arg is not types.NoneType]
         inner = _converter(kinds[0]) if len(kinds) == 1 else _chosen(kinds)
         return lambda value, payload: None if value is None else inner(value, payload)
+    if hint not in _PLAIN and origin not in _PLAIN:
+        raise TypeError(f"expected a type that can be sent, got {hint!r}")
     return lambda value, payload: value
+
+
+def _resolved(hint: Any) -> Any:
+    """What an alias stands for: since numpy 2.5, where Python has them, `NDArray` is one."""
+    while True:
+        origin = typing.get_origin(hint)
+        if hasattr(origin, "__value__"):
+            hint = origin.__value__[typing.get_args(hint)]
+        elif hasattr(hint, "__value__"):
+            hint = hint.__value__
+        else:
+            return hint
 
 
 def _chosen(kinds: list[type]) -> _Convert:

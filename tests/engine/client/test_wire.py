@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lookhear.engine import messages
 from lookhear.engine.client.errors import WireError
-from lookhear.engine.client.wire import PREFIX, Codec
+from lookhear.engine.client.wire import PREFIX, Codec, _converter, _resolved
 
 TYPES = (*typing.get_args(messages.Message), *typing.get_args(messages.Event))
 # What travels: finite numbers of at most 64 bits, and samples.
@@ -31,6 +31,7 @@ PIXELS = st.tuples(st.integers(1, 3), st.integers(1, 3)).map(
 
 def strategy(hint: Any) -> st.SearchStrategy[object]:
     """Values of a field of type hint."""
+    hint = _resolved(hint)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is np.ndarray:
         return SAMPLES if typing.get_args(args[1])[0] is np.float32 else PIXELS
@@ -81,6 +82,24 @@ def test_round_trip(cls: Any, data: st.DataObject) -> None:
     assert type(back) is type(item)
     for f in dataclasses.fields(cls):
         assert same(getattr(back, f.name), getattr(item, f.name))
+
+
+def test_an_array_is_one_where_its_type_is_an_alias() -> None:
+    """As `NDArray` is since numpy 2.5 with Python 3.12; else its shape would be taken for it."""
+    some = typing.TypeVar("some")
+    array = np.ndarray[tuple[Any, ...], np.dtype[some]]
+    for alias, args in (
+        (types.SimpleNamespace(__value__=array), (np.float32,)),
+        (types.SimpleNamespace(__value__=array[np.float32]), ()),
+    ):
+        hint = types.GenericAlias(alias, args) if args else alias  # type: ignore[arg-type]
+        found = _converter(hint)([2, 3], np.arange(6, dtype="<f4").tobytes())
+        assert np.array_equal(found, np.arange(6, dtype=np.float32).reshape(2, 3))
+
+
+def test_a_type_that_nobody_can_send_is_named() -> None:
+    with pytest.raises(TypeError, match="expected a type that can be sent, got .*complex"):
+        _converter(complex)
 
 
 def test_an_unknown_type_is_refused() -> None:
