@@ -1,8 +1,9 @@
 """How each kernel is cut up, by the size that matters to it, and by the card if it was measured.
 
-The defaults are chosen by arithmetic and safe on any card since Ampere. `lookhear tune` measures
-others and writes down what was better on a card: the first launch there reads it, from the user's
-cache folder, else from those that came with the package. Nothing is tried out while serving.
+The defaults are chosen by arithmetic and safe on any card since Ampere; those of Hopper were
+measured on an H200 (docs/gpu.md). `lookhear tune` measures others and writes down what was better
+on a card: the first launch there reads it from the user's cache folder. Nothing is tried out while
+serving.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ DEFAULTS: Table = {
         (128, Tile(64, 4, 2)),
         (float("inf"), Tile(32, 4, 2)),
     ),
+    # The same where programs are few, and the time is what one of them takes.
+    "decode attention of few rows": ((128, Tile(64, 4, 2)), (float("inf"), Tile(32, 4, 2))),
     "prefill attention": (
         (64, Tile(64, 4, 3)),
         (128, Tile(64, 4, 2)),
@@ -74,6 +77,21 @@ DEFAULTS: Table = {
         (8, Tile(1, 1)),
         (float("inf"), Tile(1, 1)),
     ),
+    # Behind a norm, and gated: half the outputs, of two lines of weights each.
+    "few rows, norm": (
+        (1, Tile(8, 4, 8)),
+        (2, Tile(8, 4, 4)),
+        (4, Tile(4, 4, 2)),
+        (8, Tile(1, 1)),
+        (float("inf"), Tile(1, 1)),
+    ),
+    "few rows, gated": (
+        (1, Tile(8, 4, 8)),
+        (2, Tile(8, 4, 4)),
+        (4, Tile(4, 4, 2)),
+        (8, Tile(1, 1)),
+        (float("inf"), Tile(1, 1)),
+    ),
     # By pairs of a token and an expert, per expert; size: outputs of one program. Of a decode step
     # few programs have anything to do, so they are small; a turn's inputs and weights of all stages
     # lie in shared memory: stages * (rows + 2 * size) * 128 bytes.
@@ -83,40 +101,63 @@ DEFAULTS: Table = {
 }
 
 
-_trial: ContextVar[tuple[str, Tile] | None] = ContextVar("_trial", default=None)
+# Of capability 9.0, instead of the defaults: by whole decode steps of Qwen3 1.7B and 0.6B and of
+# Whisper turbo on an H200, torch 2.11, Triton 3.6. From three rows on the library is faster.
+_LIBRARY = (8, Tile(1, 1)), (float("inf"), Tile(1, 1))
+HOPPER: Table = {
+    "few rows": ((1, Tile(8, 4, 4)), (2, Tile(8, 4, 4)), (4, Tile(1, 1)), *_LIBRARY),
+    "few rows, norm": ((1, Tile(16, 4, 4)), (2, Tile(8, 4, 4)), (4, Tile(1, 1)), *_LIBRARY),
+    "few rows, gated": ((1, Tile(16, 4, 2)), (2, Tile(8, 4, 4)), (4, Tile(1, 1)), *_LIBRARY),
+    "decode attention": (
+        (64, Tile(128, 4, 2)),
+        (128, Tile(64, 4, 2)),
+        (float("inf"), Tile(32, 4, 2)),
+    ),
+    "decode attention of few rows": ((128, Tile(128, 4, 2)), (float("inf"), Tile(32, 4, 2))),
+}
+
+
+_trials: ContextVar[Mapping[str, Tile]] = ContextVar("_trials", default={})  # noqa: B039
 
 
 def tile(kernel: str, size: int) -> Tile:
     """The tile of a kernel of the table."""
-    trial = _trial.get()
-    if trial is not None and trial[0] == kernel:
-        return trial[1]
+    if (trial := _trials.get().get(kernel)) is not None:
+        return trial
     return next(found for limit, found in table()[kernel] if size <= limit)
 
 
 @contextmanager
 def trying(kernel: str, trial: Tile) -> Iterator[None]:
     """Within it, a kernel has this tile whatever its size: for measurements."""
-    before = _trial.set((kernel, trial))
+    before = _trials.set({**_trials.get(), kernel: trial})
     try:
         yield
     finally:
-        _trial.reset(before)
+        _trials.reset(before)
+
+
+def defaults() -> Table:
+    """Of this machine's first card, where nothing was measured on it."""
+    if torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0):
+        return {**DEFAULTS, **HOPPER}
+    return DEFAULTS
 
 
 @cache
 def table() -> Table:
     """The defaults, and what was measured on this machine's first card instead of them."""
+    known = defaults()
     if not torch.cuda.is_available():
-        return DEFAULTS
+        return known
     path = user_path(torch.cuda.get_device_name())
     try:
-        return {**DEFAULTS, **parsed(json.loads(path.read_text(encoding="utf-8")))}
+        return {**known, **parsed(json.loads(path.read_text(encoding="utf-8")))}
     except FileNotFoundError:
-        return DEFAULTS
+        return known
     except (OSError, ValueError) as error:
         log.warning("%s: cannot be used, kernels keep their defaults: %s", path, error)
-        return DEFAULTS
+        return known
 
 
 @cache

@@ -38,7 +38,7 @@ def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tenso
     x: [..., in]; weights: [out, in] in x's dtype. Returns [..., out]. Grid: (out / tile,). Sums in
     float32, rounded before the activation, as the separate operations round.
     """
-    found = _fit(x, weights)
+    found = _fit(x, weights, "few rows")
     if found is None:
         y: Tensor = products.__wrapped__(x, weights, activation)  # type: ignore[attr-defined]
         return y
@@ -61,7 +61,7 @@ def norm_linear(
     square divides the sums, not their terms, so these are not rounded in between: for few rows the
     result is a little more exact than for many.
     """
-    found = _fit(x, weights)
+    found = _fit(x, weights, "few rows, gated" if gated else "few rows, norm")
     if found is not None:
         activation = "swiglu" if gated else "none"
         return _product(x, weights, found, change, norm, eps, activation)
@@ -73,11 +73,11 @@ def norm_linear(
     return (swiglu(y) if gated else y), x
 
 
-def _fit(x: Tensor, weights: LinearWeights) -> Tile | None:
+def _fit(x: Tensor, weights: LinearWeights, kernel: str) -> Tile | None:
     """The tile, if these rows are few and the weights lie there as they are."""
     if weights.packed or weights.half is not None or weights.weight.dtype != x.dtype:
         return None
-    found = tile("few rows", x.numel() // x.shape[-1])
+    found = tile(kernel, x.numel() // x.shape[-1])
     return found if found.size > 1 and x.numel() > 0 else None
 
 

@@ -49,9 +49,9 @@ def norm_calls(width: int) -> Calls:
     return calls
 
 
-def few_rows_calls(rows: int) -> Calls:
+def few_rows_calls(rows: int, kernel: str) -> Calls:
     """Of a layer of a decoder with 1.7 billion parameters, its head, and a Whisper's first half of
-    a feed-forward layer."""
+    a feed-forward layer. kernel: which of the products, as in the table."""
 
     def calls(device: torch.device) -> dict[str, Call]:
         def weights(outs: int, inner: int, *, has_bias: bool = False) -> LinearWeights:
@@ -63,10 +63,12 @@ def few_rows_calls(rows: int) -> Calls:
 
         shapes = (rows, 2048), (rows, 6144), (rows, 1280), (2048,)
         x, wide, narrow, norm = (drawn(device, *shape) for shape in shapes)
+        if kernel == "few rows, norm":
+            return {"query, key, value": partial(normed, weights(4096, 2048), False)}
+        if kernel == "few rows, gated":
+            return {"gate, up": partial(normed, weights(12_288, 2048), True)}
         return {
-            "query, key, value": partial(normed, weights(4096, 2048), False),
             "output": partial(linear.linear, x, weights(2048, 2048)),
-            "gate, up": partial(normed, weights(12_288, 2048), True),
             "down": partial(linear.linear, wide, weights(2048, 6144)),
             "head": partial(linear.linear, x, weights(151_936, 2048)),
             "Whisper's": partial(linear.linear, narrow, weights(5120, 1280, has_bias=True), "gelu"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from lookhear.kernels.triton.configs import DEFAULTS, Tile
+from lookhear.kernels.triton.configs import Tile, defaults
 from lookhear.kernels.triton.tuning import calls
 from lookhear.kernels.triton.tuning.calls import Calls
 from lookhear.kernels.triton.tuning.steps import LARGE, SMALL, TURBO, decode_steps
@@ -35,7 +35,7 @@ class Case:
     def default(self) -> Tile:
         """The tile that this size has where nothing was measured."""
         size = 1e9 if math.isinf(self.limit) else self.limit
-        return next(found for limit, found in DEFAULTS[self.kernel] if size <= limit)
+        return next(found for limit, found in defaults()[self.kernel] if size <= limit)
 
     @property
     def tiles(self) -> tuple[Tile, ...]:
@@ -52,14 +52,21 @@ def cases() -> Iterator[Case]:
         *_tiles((8, 16), (8,), (8, 4, 2)),
     )
     for rows in (1, 2, 4, 8):
-        steps = decode_steps([(decoder, rows, 400) for decoder in (LARGE, SMALL, TURBO)])
-        yield Case("few rows", rows, few, calls.few_rows_calls(rows), steps)
+        for kernel, decoders in (
+            ("few rows", (LARGE, SMALL, TURBO)),
+            ("few rows, norm", (LARGE, SMALL)),
+            ("few rows, gated", (LARGE, SMALL)),
+        ):
+            steps = decode_steps([(decoder, rows, 400) for decoder in decoders])
+            yield Case(kernel, rows, few, calls.few_rows_calls(rows, kernel), steps)
     tiles = _tiles((64, 32, 128), (4, 8, 2), (2, 3, 4, 1))
     for dim, steps in (
         (64, decode_steps([(TURBO, 1, 100), (TURBO, 64, 100)])),
-        (128, decode_steps([(LARGE, 1, 400), (LARGE, 1, 3000), (LARGE, 64, 400)])),
+        (128, decode_steps([(LARGE, 64, 400), (SMALL, 64, 400)])),
     ):
         yield Case("decode attention", dim, tiles, calls.decode_calls(dim), steps)
+    steps = decode_steps([(LARGE, 1, 400), (LARGE, 1, 3000), (SMALL, 1, 400), (SMALL, 8, 400)])
+    yield Case("decode attention of few rows", 128, tiles, calls.decode_calls(128), steps)
     for dim in (64, 128):
         # The likely ones first. 128 keys do not fit into the registers of 4 warps.
         tiles = _tiles((64, 128), (8,), (3, 2, 4)) + _tiles((64, 32), (4,), (3, 2, 4))

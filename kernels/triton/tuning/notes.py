@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import triton
 
-from lookhear.kernels.triton.configs import DEFAULTS, Tile
+from lookhear.kernels.triton.configs import Tile, defaults
 from lookhear.kernels.triton.tuning.cases import Case
 
 GAIN = 0.97  # of the default's time, at most: less is noise
@@ -104,7 +104,7 @@ class Notes:
         for kernel in dict.fromkeys(kernel for kernel, _ in best):
             tiles[kernel] = [
                 [None if math.isinf(limit) else limit, list(best.get((kernel, limit), default))]
-                for limit, default in DEFAULTS[kernel]
+                for limit, default in defaults()[kernel]
             ]
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(path.name + ".new")

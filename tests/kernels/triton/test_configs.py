@@ -12,6 +12,7 @@ import torch
 from lookhear.kernels.triton import configs
 from lookhear.kernels.triton.configs import (
     DEFAULTS,
+    HOPPER,
     Tile,
     parsed,
     table,
@@ -27,6 +28,7 @@ def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine with a card; returns where its user's table is looked for."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: CARD)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 6))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = configs.user_path(CARD)
     path.parent.mkdir(parents=True)
@@ -38,6 +40,23 @@ def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_without_a_card_there_are_defaults() -> None:
     assert dict(table()) == dict(DEFAULTS)
     assert tile("norm", 128) == Tile(8, 4) and tile("norm", 129) == Tile(4, 4)
+
+
+def test_what_was_measured_on_a_hopper_is_for_hoppers(
+    card: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tile("few rows, norm", 1) == dict(DEFAULTS["few rows, norm"])[1]
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
+    assert tile("few rows, norm", 1) == dict(HOPPER["few rows, norm"])[1]
+    assert tile("norm", 128) == dict(DEFAULTS["norm"])[128]
+    for kernel, rows in HOPPER.items():
+        assert [limit for limit, _ in rows] == [limit for limit, _ in DEFAULTS[kernel]], kernel
+
+
+def test_trials_of_two_kernels_hold_side_by_side() -> None:
+    with trying("norm", Tile(2, 8)), trying("vocabulary", Tile(512, 4)):
+        assert tile("norm", 128) == Tile(2, 8) and tile("vocabulary", 1) == Tile(512, 4)
+    assert tile("norm", 128) == Tile(8, 4)
 
 
 def test_a_measured_table_stands_instead_of_the_defaults(card: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -42,10 +43,16 @@ def test_a_step_gives_the_same_numbers_however_it_is_cut_up(decoder: Decoder, ro
     """Twice too: a graph is replayed on what it left."""
     torch.manual_seed(0)
     (step,) = decode_steps([(decoder, rows, 21)])(CPU).values()
-    with trying("few rows", Tile(1, 1)):  # the library's
+    few = "few rows", "few rows, norm", "few rows, gated"
+    with ExitStack() as library:
+        for kernel in few:
+            library.enter_context(trying(kernel, Tile(1, 1)))
         expected = step().float()
     assert expected.shape[-1] == 60 and expected.isfinite().all() and expected.std() > 0.05
-    for kernel, tile in (("few rows", Tile(8, 4, 2)), ("decode attention", Tile(16, 2, 1))):
+    attention = "decode attention", "decode attention of few rows"
+    for kernel, tile in [(k, Tile(8, 4, 2)) for k in few] + [
+        (k, Tile(16, 2, 1)) for k in attention
+    ]:
         with trying(kernel, tile):
             for _ in range(2):
                 torch.testing.assert_close(step().float(), expected, atol=0.05, rtol=0.02)
