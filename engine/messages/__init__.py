@@ -130,6 +130,9 @@ ForModel = (
     | DiariseLive
 )
 
+# Of no use to an engine that is gone.
+Passing = DropPicture | DropRecording | DiariseLive
+
 Event = (
     Starting
     | Ready

@@ -7,19 +7,20 @@ the next. Speech that voice detection found is answered once it is transcribed a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from lookhear.engine.messages import ModelCard, ReadAhead
 from lookhear.gateway.checks.models import find_model
 from lookhear.gateway.realtime.answering.item_checks import Checked, ItemChecks, cut_text, make_item
+from lookhear.gateway.realtime.answering.limits import DialogueLimits
 from lookhear.gateway.realtime.answering.responses import Response, Responses
+from lookhear.gateway.realtime.answering.sounds import check_sounds, forget_sounds
 from lookhear.gateway.realtime.listening.turn import Turn
 from lookhear.gateway.realtime.listening.turns import Turns
 from lookhear.gateway.realtime.pictures.camera import Camera, CameraFrame, DecodedFrame
 from lookhear.gateway.realtime.pictures.media_requests import FrameRequest, Media
-from lookhear.gateway.realtime.pictures.picture_store import PictureStore
+from lookhear.gateway.realtime.pictures.media_store import MediaStore
 from lookhear.gateway.realtime.pictures.prompts import Prompt, build_prompt
 from lookhear.gateway.realtime.protocol import commands, events
 from lookhear.gateway.realtime.protocol.conversation import (
@@ -42,15 +43,6 @@ from lookhear.gateway.telemetry.ids import IdFactory
 
 # Characters of a turn that are read ahead at once: fewer make no block of the engine's cache.
 READ_AHEAD = 64
-
-
-@dataclass(frozen=True, slots=True)
-class DialogueLimits:
-    """How much one session may hold."""
-
-    max_pictures: int = 256  # different ones
-    max_pixels: int = 80_000_000  # of all of them together
-    max_characters: int = 4_000_000  # of all items
 
 
 class Dialogue:
@@ -76,7 +68,7 @@ class Dialogue:
         self._emitter = emitter
         self._ids = ids
         self._limits = limits
-        self._store = PictureStore(
+        self._store = MediaStore(
             emitter, max_pictures=limits.max_pictures, max_pixels=limits.max_pixels
         )
         self._camera = Camera()
@@ -97,7 +89,7 @@ class Dialogue:
         self.responses.eager.drop()
         self._guess = None
         self._camera.capacity = None
-        self._has_news = bool(len(self._store))
+        self._has_news = bool(self._store.num_pictures)
 
     @property
     def _converse(self) -> ConverseSettings:
@@ -132,14 +124,16 @@ class Dialogue:
 
     def _create_item(self, command: commands.CreateItem, media: Media, now: float) -> None:
         new, after = command.item, command.after
-        item = make_item(new, media, new.id or self._ids("item"))
+        id, is_told = new.id or self._ids("item"), self._settings.model is not None
+        item = make_item(new, media, id, hears=self.keeps_sound, is_told=is_told)
         self._checks.check_room([new], media)
+        check_sounds([*self._conversation, item], new.path, self._limits.max_spoken_seconds)
         if after not in (None, ROOT) and after not in self._conversation:
             after = ROOT  # while media was loaded an answer pushed it out, the oldest there was
         self.add_item(item, after)
         self._emitter.send(events.ItemAdded(item, self._conversation.before(item)))
         for index, part in enumerate(new.parts):
-            if isinstance(part, commands.NewAudio) and part.audio is not None:
+            if is_told and isinstance(part, commands.NewAudio) and part.audio is not None:
                 samples = media[part.path]
                 assert isinstance(samples, np.ndarray)
                 self.turns.transcribe(item.id, index, samples, now)
@@ -155,8 +149,8 @@ class Dialogue:
         """Its pictures are held from now on; so are those of the items it pushes out no more."""
         for forgotten in self._conversation.add(item, after):
             self._let_go(forgotten)
-        self._store.keep(item.pictures)
-        self._has_news = self._has_news or bool(item.pictures)
+        self._store.keep(item.media())
+        self._has_news = self._has_news or bool(item.media(hears=False))
 
     def delete(self, command: commands.DeleteItem) -> None:
         """Raises ProtocolError if there is no such item."""
@@ -170,7 +164,7 @@ class Dialogue:
 
     def _let_go(self, item: Item) -> None:
         self._left_out.discard(item.id)
-        self._store.release(item.pictures)
+        self._store.release(item.media())
 
     def truncate(self, command: commands.TruncateItem) -> None:
         """Raises ProtocolError if there is no such item, or no text to cut."""
@@ -268,7 +262,16 @@ class Dialogue:
     def _frames(self) -> list[CameraFrame]:
         return list(self._camera.frames) if self._card.can("video") else []
 
+    @property
+    def keeps_sound(self) -> bool:
+        """What is said is heard by who answers it. See `Listener`."""
+        return self._settings.converse is not None and self._card.can("audio")
+
     # --- as the Speaker of responses -------------------------------------------------------------
+
+    def hears(self, model: str) -> bool:
+        """See `Speaker`."""
+        return find_model(model, self._models, "session.model").can("audio")
 
     def insert_output(self, response: Response, item: Item) -> str | None:
         """The item joins the conversation behind what it answers, see `Speaker`."""
@@ -326,6 +329,7 @@ class Dialogue:
                 self._has_news = False
                 self._read_ahead()
         if not len(self.responses):
+            forget_sounds(self._conversation, self._store, self._limits.max_spoken_seconds)
             self._store.stay_with(converse.model if converse is not None else None)
         self._store.sweep()
 
@@ -336,10 +340,11 @@ class Dialogue:
         if turn is not None and self.responses.default is not None:
             turn = None  # it would answer less than will have been said
         self._tell_end(turn)
-        if turn is None or turn.guess is None:
+        if turn is None or turn.guess is None or self.keeps_sound:
             self._guess = None
             self.responses.eager.drop()
-            if turn is not None and turn.committed_at is None:
+            # Who hears is asked about all of the turn, once it is over.
+            if turn is not None and turn.committed_at is None and not self.keeps_sound:
                 self._read_turn(turn)
             return
         shown = self._camera.frames[-1:]
@@ -374,18 +379,21 @@ class Dialogue:
 
     def _prompt_with(self, id: str, text: str) -> Prompt:
         """What the engine would be asked if somebody had said this, and no more."""
-        items = [*self._in_context(), Item(id, content=[AudioContent(text)])]
-        return build_prompt(self._converse.instructions, items, self._frames())
+        return self._prompt_of([*self._in_context(), Item(id, content=[AudioContent(text)])])
+
+    def _prompt_of(self, items: list[Item]) -> Prompt:
+        told = self._converse.instructions
+        return build_prompt(told, items, self._frames(), hears=self.keeps_sound)
 
     def _read_ahead(self) -> None:
         """Let the engine look at new pictures while nobody waits for an answer."""
         items = self._in_context()
-        known = next((i for i, item in enumerate(items) if item.is_pending), len(items))
-        prompt = build_prompt(self._converse.instructions, items[:known], self._frames())
-        if prompt.pictures and self._card.can("image"):
+        waits = (i for i, item in enumerate(items) if item.is_pending(hears=self.keeps_sound))
+        prompt = self._prompt_of(items[: next(waits, len(items))])
+        if prompt.media and self._card.can("image"):
             self._submit_ahead(prompt)
 
     def _submit_ahead(self, prompt: Prompt) -> None:
-        self._store.show(prompt.pictures, self._card.id)
+        self._store.show(prompt.media, self._card.id)
         told = self._converse.answer(0).tools
         self._emitter.submit(ReadAhead(self._emitter.session, self._card.id, prompt.messages, told))

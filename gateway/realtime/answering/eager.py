@@ -21,7 +21,7 @@ from lookhear.engine.messages import (
     CancelAnswer,
     StartAnswer,
 )
-from lookhear.gateway.realtime.pictures.picture_store import PictureStore
+from lookhear.gateway.realtime.pictures.media_store import MediaStore
 from lookhear.gateway.realtime.pictures.prompts import Prompt
 from lookhear.gateway.realtime.protocol.outputs import Emitter
 from lookhear.gateway.realtime.settings import ConverseSettings
@@ -47,7 +47,7 @@ class EagerAnswer:
 class Eager:
     """The eager answer of one session, if there is one. seeds: draws one for who named none."""
 
-    def __init__(self, emitter: Emitter, store: PictureStore, seeds: Callable[[], int]) -> None:
+    def __init__(self, emitter: Emitter, store: MediaStore, seeds: Callable[[], int]) -> None:
         self._emitter = emitter
         self._store = store
         self._seeds = seeds
@@ -68,8 +68,8 @@ class Eager:
         self._count += 1
         name = f"eager.{self._count}"  # no response's: they are made of ids
         self._answer = EagerAnswer(name, converse.answer(self._seeds()), prompt)
-        self._store.keep(prompt.pictures)
-        self._store.show(prompt.pictures, converse.model)
+        self._store.keep(prompt.media)
+        self._store.show(prompt.media, converse.model)
         answer = self._answer
         session = self._emitter.session
         self._emitter.submit(
@@ -103,7 +103,7 @@ class Eager:
     def _let_go(self) -> EagerAnswer | None:
         answer, self._answer = self._answer, None
         if answer is not None:
-            self._store.release(answer.prompt.pictures)
+            self._store.release(answer.prompt.media)
         return answer
 
 

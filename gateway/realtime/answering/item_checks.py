@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
+import numpy as np
+
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import shown, wrong
 from lookhear.gateway.decoding.results import Picture
@@ -14,7 +16,7 @@ from lookhear.gateway.realtime.pictures.media_requests import (
     Media,
     MediaRequest,
 )
-from lookhear.gateway.realtime.pictures.picture_store import PictureStore
+from lookhear.gateway.realtime.pictures.media_store import MediaStore
 from lookhear.gateway.realtime.protocol import commands
 from lookhear.gateway.realtime.protocol.conversation import (
     AudioContent,
@@ -24,6 +26,7 @@ from lookhear.gateway.realtime.protocol.conversation import (
     ImageContent,
     Item,
     OutputContent,
+    Spoken,
     TextContent,
 )
 from lookhear.gateway.realtime.protocol.refusals import (
@@ -60,7 +63,7 @@ class ItemChecks:
 
     card: ModelCard  # of the model that answers
     settings: SessionSettings
-    store: PictureStore
+    store: MediaStore
     max_characters: int  # of a whole conversation
 
     def check(self, new: commands.NewItem, characters: int, calls: Set[str]) -> None:
@@ -70,7 +73,7 @@ class ItemChecks:
             match part:
                 case commands.NewImage() if not self.card.can("image"):
                     raise cannot_see(part.path, self.card.id)
-                case commands.NewAudio(audio=bytes()) if self.settings.model is None:
+                case commands.NewAudio(audio=bytes()) if not self._can_hear:
                     raise cannot_hear(part.path)
                 case commands.NewText():
                     self._check_length(characters := characters + len(part.text), part.path)
@@ -82,6 +85,11 @@ class ItemChecks:
                     self._check_length(characters + len(part.output), part.path)
                 case _:
                     pass
+
+    @property
+    def _can_hear(self) -> bool:
+        """Whether somebody transcribes, or the model itself has ears."""
+        return self.settings.model is not None or self.card.can("audio")
 
     def _check_length(self, characters: int, path: str) -> None:
         if characters > self.max_characters:
@@ -140,9 +148,21 @@ class ItemChecks:
         self.store.check_room(pictures)
 
 
-def make_item(new: commands.NewItem, media: Media, id: str) -> Item:
-    """The item that was checked, of what was loaded for it."""
-    return Item(id, new.role, [_content(part, media, id) for part in new.parts])
+def make_item(
+    new: commands.NewItem, media: Media, id: str, *, hears: bool = False, is_told: bool = True
+) -> Item:
+    """The item that was checked, of what was loaded for it. hears: what was said is kept as it
+    sounds. is_told: somebody transcribes it."""
+    item = Item(id, new.role, [_content(part, media, id) for part in new.parts])
+    for index, (content, part) in enumerate(zip(item.content, new.parts, strict=True)):
+        if isinstance(part, commands.NewAudio) and part.audio is not None:
+            assert isinstance(content, AudioContent)
+            content.is_told = is_told
+            samples = media[part.path]
+            assert isinstance(samples, np.ndarray)
+            if hears and len(samples):
+                content.spoken = Spoken(f"{id}.sound{index}", samples)
+    return item
 
 
 def _content(part: commands.NewPart, media: Media, id: str) -> Content:

@@ -25,10 +25,15 @@ from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.decoding.results import Picture
 from lookhear.gateway.realtime.answering.eager import AnswerEvent, Eager
 from lookhear.gateway.realtime.pictures.camera import CameraFrame
-from lookhear.gateway.realtime.pictures.picture_store import PictureStore
+from lookhear.gateway.realtime.pictures.media_store import MediaStore
 from lookhear.gateway.realtime.pictures.prompts import Prompt, build_prompt
 from lookhear.gateway.realtime.protocol import events
-from lookhear.gateway.realtime.protocol.conversation import CallContent, Item, TextContent
+from lookhear.gateway.realtime.protocol.conversation import (
+    CallContent,
+    Item,
+    Spoken,
+    TextContent,
+)
 from lookhear.gateway.realtime.protocol.events import ResponseStatus
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResponseFinished
 from lookhear.gateway.realtime.protocol.refusals import (
@@ -73,9 +78,9 @@ class Response:
         return self.head.conversation is not None
 
     @property
-    def pictures(self) -> list[Picture]:
+    def media(self) -> list[Picture | Spoken]:
         """All that it answers, those of its items first."""
-        shown = [picture for item in self.items for picture in item.pictures]
+        shown = [medium for item in self.items for medium in item.media()]
         return shown + [frame.picture for frame in self.frames]
 
 
@@ -88,6 +93,9 @@ class Speaker(Protocol):
     def on_shortened(self, response: Response) -> None:
         """An answer came once something was left out of its context."""
 
+    def hears(self, model: str) -> bool:
+        """Whether that served model has ears."""
+
 
 class Responses:
     """Those of one session that are under way. seeds: draws one for who named none."""
@@ -95,7 +103,7 @@ class Responses:
     def __init__(
         self,
         emitter: Emitter,
-        store: PictureStore,
+        store: MediaStore,
         speaker: Speaker,
         *,
         ids: IdFactory,
@@ -139,7 +147,7 @@ class Responses:
         """Announce it, and ask the engine as soon as everything is transcribed."""
         self._running[response.head.id] = response
         # An engine may read a picture until the answer is done, whatever is deleted meanwhile.
-        self._store.keep(response.pictures)
+        self._store.keep(response.media)
         self._emitter.send(events.ResponseCreated(response.head))
         self._ask_if_ready(response)
 
@@ -153,7 +161,7 @@ class Responses:
         for response in [r for r in self._running.values() if r.answer is None]:
             if item in response.items:
                 response.items.remove(item)
-                self._store.release(item.pictures)
+                self._store.release(item.media())
 
     def cancel(self, response: Response, reason: str) -> None:
         """reason: "client_cancelled" or "turn_detected"."""
@@ -194,17 +202,19 @@ class Responses:
     # --- the way of one response -----------------------------------------------------------------
 
     def _ask_if_ready(self, response: Response) -> None:
-        if any(item.is_pending for item in response.items):
+        hears = self._speaker.hears(response.head.settings.model)
+        if any(item.is_pending(hears=hears) for item in response.items):
             return
         last = response.items[-1] if response.items else None
-        if last is not None and last.has_failed:
+        if last is not None and last.has_failed(hears=hears):
             self._finish(response, ResponseStatus.FAILED, problem=untranscribed(last.id))
         else:
             self._ask(response)
 
     def _ask(self, response: Response) -> None:
         settings = response.head.settings
-        prompt = build_prompt(settings.instructions, response.items, response.frames)
+        hears = self._speaker.hears(settings.model)
+        prompt = build_prompt(settings.instructions, response.items, response.frames, hears=hears)
         response.prompt = prompt
         if not prompt.messages:
             self._finish(response, ResponseStatus.FAILED, problem=nothing_to_answer())
@@ -220,7 +230,7 @@ class Responses:
         # A second try is another answer to the engine.
         id, tries = response.head.id, response.tries
         response.answer = id if tries == 1 else f"{id}.{tries}"
-        self._store.show(prompt.pictures, settings.model)
+        self._store.show(prompt.media, settings.model)
         session, answer = self._emitter.session, settings.answer(self._seeds())
         self._emitter.submit(StartAnswer(session, response.answer, answer, prompt.messages))
 
@@ -307,12 +317,12 @@ class Responses:
         past = items[: answers[-1] + 1] if answers else []
         past = [item for item in past if item.role != "system"]
         gone, frames_gone = past[: (len(past) + 1) // 2], frames[: len(frames) // 2]
-        self._store.release(response.pictures)
+        self._store.release(response.media)
         response.items = [item for item in items if item not in gone]
         response.frames = frames[len(frames_gone) :]
         response.left_out += gone
         response.frames_left_out += frames_gone
-        self._store.keep(response.pictures)
+        self._store.keep(response.media)
         return bool(gone or frames_gone)
 
     def _finish(
@@ -326,7 +336,7 @@ class Responses:
         """What was said stays, in its item if it has one."""
         head = response.head
         del self._running[head.id]
-        self._store.release(response.pictures)
+        self._store.release(response.media)
         if response.started and not response.said:  # not a word, and no call
             self._begin(response, Item(response.answer_id, "assistant", status="in_progress"))
         is_whole = status is ResponseStatus.COMPLETED

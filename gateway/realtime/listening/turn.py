@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.messages import SAMPLE_RATE, TextProvisional, TokenLogprob, TurnFailed
 from lookhear.gateway.realtime.patience import Words
+from lookhear.gateway.realtime.protocol.conversation import Item, Spoken
 from lookhear.gateway.realtime.settings import SessionSettings
 
 Samples = NDArray[np.float32]
 # Silence behind speech that the engine must have heard to know its last words.
 HEARD = SAMPLE_RATE * 3 // 20
+MOST_SPOKEN = 300.0  # seconds of a turn that a model hears as they sound
 _NOTHING: Samples = np.zeros(0, dtype=np.float32)
 
 
@@ -47,6 +50,7 @@ class Turn:
     shown: str = ""  # the guess as the client has it
     logprobs: list[TokenLogprob] = field(default_factory=list)
     sound: float | None = None  # how probably it is over by it, if somebody said so
+    kept: list[Samples] | None = None  # its audio, if the session's model hears; None: not kept
     guess: str | None = None  # all that it says, if it is probably over; kept when it is committed
     over: float | None = None  # how probably it is, when that was guessed
 
@@ -80,6 +84,18 @@ class Turn:
         """What it says for sure."""
         return "".join(self.text)
 
+    def keep(self, samples: Samples) -> None:
+        """The next samples, where they are kept. What is too long to be heard is only read."""
+        if self.kept is not None:
+            self.kept.append(samples)
+            if self.seconds > MOST_SPOKEN:
+                self.kept = None
+
+    @property
+    def spoken(self) -> Spoken | None:
+        """All of it, as it sounds."""
+        return Spoken(f"{self.name}.sound", np.concatenate(self.kept)) if self.kept else None
+
     def hear(self, guess: TextProvisional) -> None:
         """The engine's present guess."""
         self.provisional, self.heard = guess.text, guess.heard
@@ -93,6 +109,23 @@ class Turn:
     def seconds(self) -> float:
         """Of audio given to the engine."""
         return self.length / SAMPLE_RATE
+
+
+class Listener(Protocol):
+    """Who wants to know what becomes of turns."""
+
+    def add_item(self, item: Item) -> None:
+        """A turn was committed."""
+
+    @property
+    def keeps_sound(self) -> bool:
+        """Whether it wants what is said as it sounds, too."""
+
+    def on_speech(self) -> None:
+        """Somebody begins to speak."""
+
+    def on_settled(self, turn: Turn) -> None:
+        """A committed turn has its transcript, or has failed, and the client knows."""
 
 
 def milliseconds(samples: int) -> int:

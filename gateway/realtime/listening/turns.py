@@ -9,7 +9,6 @@ speaks, under the id of the future item.
 from __future__ import annotations
 
 import contextlib
-from typing import Protocol
 
 from lookhear.engine.messages import (
     SAMPLE_RATE,
@@ -25,7 +24,13 @@ from lookhear.engine.messages import (
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.listening.audio_intake import Heard
 from lookhear.gateway.realtime.listening.pauses import Pauses
-from lookhear.gateway.realtime.listening.turn import RecentAudio, Samples, Turn, milliseconds
+from lookhear.gateway.realtime.listening.turn import (
+    Listener,
+    RecentAudio,
+    Samples,
+    Turn,
+    milliseconds,
+)
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
@@ -43,19 +48,6 @@ from lookhear.media.voice.vad import SpeechPaused, SpeechStarted, SpeechStopped
 # some windows later. This much more than the padding is kept.
 DETECTION_SECONDS = 0.5
 PIECE = 30 * SAMPLE_RATE  # samples: longest piece of audio in one message to the engine
-
-
-class Listener(Protocol):
-    """Who wants to know what becomes of turns."""
-
-    def add_item(self, item: Item) -> None:
-        """A turn was committed."""
-
-    def on_speech(self) -> None:
-        """Somebody begins to speak."""
-
-    def on_settled(self, turn: Turn) -> None:
-        """A committed turn has its transcript, or has failed, and the client knows."""
 
 
 class Turns:
@@ -202,7 +194,8 @@ class Turns:
             self._listener.on_speech()
 
     def _open(self, start: int) -> None:
-        self._turn = Turn(self._ids("item"), start, self._settings)
+        kept: list[Samples] | None = [] if self._listener.keeps_sound else None
+        self._turn = Turn(self._ids("item"), start, self._settings, kept=kept)
         self._start(self._turn)
 
     def _start(self, turn: Turn) -> None:
@@ -236,6 +229,7 @@ class Turns:
         for start in range(0, len(samples), PIECE):
             piece = samples[start : start + PIECE]
             turn.length += len(piece)
+            turn.keep(piece)
             voiced = min(max(voiced_until - turn.start, turn.voiced_until), turn.length)
             turn.voiced_until = max(voiced, 0)
             if turn.failure is None:
@@ -300,7 +294,8 @@ class Turns:
             self._emitter.send(events.SpeakingStopped(turn.item, milliseconds(end)))
         if turn.failure is None:
             self._emitter.submit(EndTurn(self._emitter.session, turn.name))
-        item, previous = Item(turn.item, content=[AudioContent()]), self._conversation.last_id
+        said = AudioContent(spoken=turn.spoken)
+        item, previous = Item(turn.item, content=[said]), self._conversation.last_id
         self._listener.add_item(item)
         over = self._pauses.over(turn, self._voiced_until)
         place = turn.start / SAMPLE_RATE, turn.seconds

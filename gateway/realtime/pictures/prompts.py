@@ -10,7 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from lookhear.engine.messages import ChatMessage, ImagePart, Part, TextPart, ToolCall, VideoPart
+from lookhear.engine.messages import (
+    AudioPart,
+    ChatMessage,
+    ImagePart,
+    Part,
+    TextPart,
+    ToolCall,
+    VideoPart,
+)
 from lookhear.gateway.decoding.results import Picture
 from lookhear.gateway.realtime.pictures.camera import CameraFrame
 from lookhear.gateway.realtime.protocol.conversation import (
@@ -20,18 +28,21 @@ from lookhear.gateway.realtime.protocol.conversation import (
     ImageContent,
     Item,
     OutputContent,
+    Spoken,
     TextContent,
 )
 
 CAMERA = "lookhear.input_video_frame"
+FIELDS: dict[type, str] = {ImagePart: "image_url", AudioPart: "audio"}
 
 
 @dataclass(slots=True)
 class Prompt:
-    """places: of each part of each message, in words of the client."""
+    """media: what the messages show. places: of each part of each message, in words of the
+    client."""
 
     messages: list[ChatMessage] = field(default_factory=list)
-    pictures: list[Picture] = field(default_factory=list)
+    media: list[Picture | Spoken] = field(default_factory=list)
     places: list[list[str]] = field(default_factory=list)
 
     def place(self, message: int | None, part: int | None) -> str | None:
@@ -44,9 +55,11 @@ class Prompt:
         return places[part] if part is not None and 0 <= part < len(places) else places[0]
 
 
-def build_prompt(instructions: str, items: Sequence[Item], frames: Sequence[CameraFrame]) -> Prompt:
-    """Items without text or pictures are left out; what a user said in a row is one message.
-    Frames stand where `camera` says."""
+def build_prompt(
+    instructions: str, items: Sequence[Item], frames: Sequence[CameraFrame], *, hears: bool
+) -> Prompt:
+    """Items without text or media are left out; what a user said in a row is one message. Frames
+    stand where `camera` says. hears: what was said is heard, where it was kept, and not read."""
     prompt = Prompt()
     if instructions:
         _add(prompt, "system", [(TextPart(instructions), "instructions")])
@@ -58,14 +71,14 @@ def build_prompt(instructions: str, items: Sequence[Item], frames: Sequence[Came
             _add_call(prompt, item, calls)
             waiting = waiting + groups.get(item.id, [])
             continue
-        parts = _parts(item)
+        parts = _parts(item, hears)
         if item.role == "user" and parts:
             parts, waiting = _videos(waiting, prompt) + parts, []
         elif item.role == "assistant" and waiting:
             _add(prompt, "user", _videos(waiting, prompt))
             waiting = []
         _add(prompt, item.role, parts)
-        prompt.pictures += item.pictures
+        prompt.media += item.media(hears=hears)
         waiting = waiting + groups.get(item.id, [])
     _add(prompt, "user", _videos(waiting, prompt))
     return prompt
@@ -123,26 +136,28 @@ def _videos(frames: Sequence[CameraFrame], prompt: Prompt) -> list[tuple[Part, s
         names = [frame.picture.name for frame in run]
         seconds = [round(frame.seconds - run[0].seconds, 3) for frame in run]
         videos.append((VideoPart(names, seconds, live=True), CAMERA))
-        prompt.pictures += [frame.picture for frame in run]
+        prompt.media += [frame.picture for frame in run]
     return videos
 
 
-def _parts(item: Item) -> list[tuple[Part, str]]:
+def _parts(item: Item, hears: bool) -> list[tuple[Part, str]]:
     parts: list[tuple[Part, str]] = []
     for index, content in enumerate(item.content):
-        part = _part(content)
+        part = _part(content, hears)
         if part is not None:
-            field = "image_url" if isinstance(content, ImageContent) else "text"
+            field = FIELDS.get(type(part), "text")
             parts.append((part, f"{item.id}.content[{index}].{field}"))
     return parts
 
 
-def _part(content: Content) -> Part | None:
+def _part(content: Content, hears: bool) -> Part | None:
     match content:
         case ImageContent():
             return ImagePart(content.picture.name, content.detail)
         case TextContent():
             return TextPart(content.text) if content.text else None
+        case AudioContent(spoken=Spoken(name)) if hears:
+            return AudioPart(name)
         case AudioContent():
             return TextPart(content.transcript) if content.transcript else None
         case CallContent() | OutputContent():

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
+from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.gateway.decoding.results import Picture
 
 ROOT = "root"  # instead of an item's id: the beginning of the conversation
@@ -26,17 +30,38 @@ class ImageContent:
     url: str | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Spoken:
+    """What was said, as it sounds: of a session whose model hears. name: one of a kind. samples:
+    [n] float32 mono at 16 kHz."""
+
+    name: str
+    samples: NDArray[np.float32]
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasts."""
+        return len(self.samples) / SAMPLE_RATE
+
+
 @dataclass(slots=True)
 class AudioContent:
-    """transcript: None until it is known; it stays so if the transcription failed."""
+    """transcript: None until it is known; it stays so if the transcription failed, or if nobody
+    transcribes it (is_told). spoken: None where only the text counts."""
 
     transcript: str | None = None
     failed: bool = False
+    spoken: Spoken | None = None
+    is_told: bool = True
 
     @property
     def is_pending(self) -> bool:
         """Whether the transcript is still to come."""
-        return self.transcript is None and not self.failed
+        return self.transcript is None and self.is_told and not self.failed
+
+    def is_heard(self, hears: bool) -> bool:
+        """Whether a model needs no text of it. hears: it has ears."""
+        return hears and self.spoken is not None
 
 
 @dataclass(slots=True)
@@ -70,19 +95,27 @@ class Item:
     status: str = "completed"
 
     @property
-    def is_pending(self) -> bool:
-        """Whether a transcript of it is still to come."""
-        return any(isinstance(part, AudioContent) and part.is_pending for part in self.content)
+    def speech(self) -> list[AudioContent]:
+        """What was said in it."""
+        return [part for part in self.content if isinstance(part, AudioContent)]
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether speech in it could not be transcribed."""
-        return any(isinstance(part, AudioContent) and part.failed for part in self.content)
+    def is_pending(self, *, hears: bool) -> bool:
+        """Whether a transcript of it is still to come that a model wants. hears: it has ears."""
+        return any(part.is_pending and not part.is_heard(hears) for part in self.speech)
 
-    @property
-    def pictures(self) -> list[Picture]:
-        """Those that it shows, in order."""
-        return [part.picture for part in self.content if isinstance(part, ImageContent)]
+    def has_failed(self, *, hears: bool) -> bool:
+        """Whether speech in it could not be transcribed for a model."""
+        return any(part.failed and not part.is_heard(hears) for part in self.speech)
+
+    def media(self, *, hears: bool = True) -> list[Picture | Spoken]:
+        """What it shows to a model, in order; to one that hears also what was said."""
+        found: list[Picture | Spoken] = []
+        for part in self.content:
+            if isinstance(part, ImageContent):
+                found.append(part.picture)
+            elif hears and isinstance(part, AudioContent) and part.spoken is not None:
+                found.append(part.spoken)
+        return found
 
     @property
     def text(self) -> str:

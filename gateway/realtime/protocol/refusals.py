@@ -85,8 +85,14 @@ def cannot_see(path: str, model: str) -> ProtocolError:
 
 def cannot_hear(path: str) -> ProtocolError:
     """No model is there for audio."""
-    expected = "no audio, no served model transcribes; got some"
+    expected = "no audio: no served model transcribes, and the one that answers does not hear"
     return ProtocolError(f"{path}: expected {expected}", code="unsupported_audio", param=path)
+
+
+def too_much_sound(most: float, path: str) -> ProtocolError:
+    """More than a session can hold, and none of it is known as text."""
+    expected = f"recordings of at most {most:g} s in a session"
+    return wrong(path, expected, "more; delete items with recordings first", "audio_too_long")
 
 
 def no_new_audio(path: str) -> ProtocolError:

@@ -34,8 +34,9 @@ from lookhear.engine.messages import (
     TurnFailed,
 )
 from lookhear.gateway.checks.checks import ProtocolError
-from lookhear.gateway.realtime.answering.dialogue import Dialogue, DialogueLimits
+from lookhear.gateway.realtime.answering.dialogue import Dialogue
 from lookhear.gateway.realtime.answering.item_checks import Checked
+from lookhear.gateway.realtime.answering.limits import DialogueLimits
 from lookhear.gateway.realtime.listening.audio_intake import Heard
 from lookhear.gateway.realtime.listening.speakers import SessionSpeakers
 from lookhear.gateway.realtime.listening.turns import Turns

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from starlette.websockets import WebSocket
 
 from lookhear.engine.client.client import EngineUnavailable
-from lookhear.engine.messages import DiariseLive, DropPicture, EngineFailed, Event, ExpectSpeech
+from lookhear.engine.messages import EngineFailed, Event, ExpectSpeech, Passing
 from lookhear.gateway.checks.checks import ProtocolError
-from lookhear.gateway.realtime.answering.dialogue import DialogueLimits
+from lookhear.gateway.realtime.answering.limits import DialogueLimits
 from lookhear.gateway.realtime.listening.audio_intake import AudioIntake
 from lookhear.gateway.realtime.pictures.media_requests import AudioRequest, load
 from lookhear.gateway.realtime.protocol.commands import (
@@ -370,7 +370,7 @@ class RealtimeSession:
                     try:
                         self._engine.send(output.message)
                     except EngineUnavailable as error:
-                        if isinstance(output.message, DropPicture | DiariseLive):
+                        if isinstance(output.message, Passing):
                             continue  # it has none of them any more, or will miss it
                         failed = EngineFailed("engine_unavailable", str(error))
                         self._apply(self._protocol.engine(failed, now=self._services.clock()))

@@ -1,5 +1,5 @@
-"""A Qwen3-Omni of random weights behind its routes: asked about text, a picture, a video and a
-recording, and what it does not do."""
+"""A Qwen3-Omni of random weights behind its routes and sockets: asked about text, a picture, a
+video and a recording, spoken to, and what it does not do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import soundfile
 from PIL import Image as pillow
 
 from lookhear.commands.private_server import ServerProcess
-from tests.end_to_end.conftest import SERVE
+from tests.end_to_end.conftest import SERVE, Talk
+from tests.gateway.running import Client
 from tools.random_checkpoints.qwen3_omni import build_served_qwen3_omni, make_whole
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 
@@ -39,6 +40,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 def http(server: ServerProcess) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server.address.base_url, timeout=60.0) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """Beside a model that transcribes."""
+    folder: Path = tmp_path_factory.mktemp("omni") / "omni"
+    build_served_qwen3_omni(folder, seed=5)
+    arguments = ["--model", f"omni={folder}", "--model", "demo-whisper", *SERVE]
+    with ServerProcess(arguments=arguments, start_seconds=180.0) as process:
+        yield process
 
 
 def picture(shade: int = 90, kind: str = "png") -> str:
@@ -136,3 +147,56 @@ def test_sound_of_videos_is_not_heard(http: httpx.Client) -> None:
     body = {**question(), "mm_processor_kwargs": {"use_audio_in_video": True}}
     error = http.post(URL, json=body).json()["error"]
     assert error["param"] == "mm_processor_kwargs.use_audio_in_video"
+
+
+SHORT = {"type": "realtime", "max_output_tokens": 4, "lookhear": {"temperature": 0.0}}
+
+
+def socket_of(server: ServerProcess) -> Client:
+    return Client(f"{server.address.base_url.replace('http', 'ws', 1)}/v1/realtime?model=omni")
+
+
+async def answer_of(client: Client) -> dict[str, Any]:
+    response: dict[str, Any] = (await client.until("response.done"))["response"]
+    assert response["status"] in ("completed", "incomplete"), response
+    details: dict[str, Any] = response["usage"]["input_token_details"]
+    return details
+
+
+async def test_an_item_is_heard_on_the_socket(server: ServerProcess) -> None:
+    """Where nobody transcribes; a second question hears it again, out of the cache."""
+    async with socket_of(server) as client:
+        await client.send("session.update", session=SHORT)
+        await client.until("session.updated")
+        noise = np.random.default_rng(1).integers(-3000, 3000, 2 * 24_000).astype("<i2")
+        parts = [
+            {"type": "input_audio", "audio": base64.b64encode(noise.tobytes()).decode()},
+            {"type": "input_image", "image_url": f"data:image/png;base64,{picture()}"},
+            {"type": "input_text", "text": "What is it?"},
+        ]
+        item = {"type": "message", "role": "user", "content": parts}
+        await client.send("conversation.item.create", item=item)
+        await client.send("response.create")
+        first = await answer_of(client)
+        assert (first["audio_tokens"], first["image_tokens"]) == (26, 15)
+        text = [{"type": "input_text", "text": "And?"}]
+        more = {"type": "message", "role": "user", "content": text}
+        await client.send("conversation.item.create", item=more)
+        await client.send("response.create")
+        second = await answer_of(client)
+        assert second["audio_tokens"] == 26 and second["cached_tokens"] >= 48
+
+
+async def test_what_is_said_is_heard(listening: ServerProcess, talks: dict[str, Talk]) -> None:
+    async with socket_of(listening) as client:
+        session = {**SHORT, "audio": {"input": {"format": {"type": "audio/pcm", "rate": 24_000}}}}
+        await client.send("session.update", session=session)
+        await client.until("session.updated")
+        said = np.concatenate([talks["en"].first, np.zeros(36_000, np.float32)])
+        pcm = (said * 32_767).astype("<i2").tobytes()
+        for start in range(0, len(pcm), 48_000):
+            await client.append(pcm[start : start + 48_000])
+        details = await answer_of(client)
+        assert details["audio_tokens"] >= 13
+        transcripts = [e for e in client.seen if e["type"].endswith("transcription.completed")]
+        assert transcripts and transcripts[0]["transcript"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.gateway.realtime.answering.dialogue import DialogueLimits
+from lookhear.gateway.realtime.answering.limits import DialogueLimits
 from tests.gateway.conversing import MODELS, Talk, image, said, shown
 from tests.gateway.fake_chat import VISION
 from tests.gateway.scripted import Script
