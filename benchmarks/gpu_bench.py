@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -40,7 +39,7 @@ from benchmarks.gpu.models import (
 )
 from benchmarks.gpu.output import write_json
 from benchmarks.gpu.peers import synchronize
-from benchmarks.gpu.tables import table
+from benchmarks.gpu.tables import milliseconds, quantiles, table
 from benchmarks.gpu_check import device as describe_device
 from lookhear.bench.machine import describe
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
@@ -62,6 +61,7 @@ class Bench:
 
     def __init__(self, options: argparse.Namespace, argv: Sequence[str]) -> None:
         self.device: str = options.device
+        self.dtype: str = options.dtype
         self.is_tiny = options.geometry == "tiny"
         self.batches = (1, 2) if self.is_tiny else BATCHES
         self.steps = 4 if self.is_tiny else STEPS
@@ -75,6 +75,7 @@ class Bench:
             **describe(["benchmarks.gpu_bench", *argv]),
             "device": describe_device(),
             "geometry": options.geometry,
+            "dtype": options.dtype,
             "models": {},
             "failures": [],
         }
@@ -214,6 +215,8 @@ class Bench:
     def start(self, folder: Path, changes: dict[str, Any], held: list[Any]) -> float:
         """Seconds until it serves, graphs captured, kernels compiled."""
         began = time.perf_counter()
+        if self.dtype != "bfloat16":
+            changes = {**changes, "dtype": self.dtype}
         held.append(build(folder, self.device, **changes).core)
         synchronize(self.device)
         return round(time.perf_counter() - began, 2)
@@ -247,7 +250,9 @@ class Bench:
                 for i in range(batch)
             ]
         rate, step = gpu_load.decode_rate(core, requests, warm=warm, steps=self.steps, seconds=5.0)
-        weights, kept, fixed = decoder_bytes(config, geometry.family, self.element)
+        weights, kept, fixed = decoder_bytes(
+            config, geometry.family, self.element, in_layers=1 if self.dtype == "fp8" else None
+        )
         context = prompt + warm + self.steps // 2
         read = weights + batch * (context * kept + fixed)
         ideal = read / self.result["bandwidth"]
@@ -279,19 +284,19 @@ class Bench:
                         batch, model.dims.num_mels, 100 * seconds, device=self.device
                     ).to(model.dtype)
                     times = self.timed(partial(_encoded, model, mel), 10)
-                    found[f"{batch} x {seconds} s"] = _ms(times)
+                    found[f"{batch} x {seconds} s"] = milliseconds(times)
             elif geometry.family == "qwen3-asr":
                 dims = model.encoder.dims
                 window = torch.zeros(dims.num_mels, dims.window_frames, device=self.device)
                 windows = [window.to(model.encoder.dtype)] * batch
                 times = self.timed(partial(model.encoder.encode_windows, windows), 10)
-                found[f"{batch} x {dims.window_frames // 100} s"] = _ms(times)
+                found[f"{batch} x {dims.window_frames // 100} s"] = milliseconds(times)
             else:
                 side = model.encoder.dims.factor * (2 if self.is_tiny else 16)
                 picture = torch.zeros(1, 3, side, side, device=self.device)
                 pictures = [picture.to(model.encoder.dtype)] * batch
                 times = self.timed(partial(model.encoder.encode, pictures), 10)
-                found[f"{batch} x {side} x {side}"] = _ms(times)
+                found[f"{batch} x {side} x {side}"] = milliseconds(times)
         return found
 
     def first_tokens(self, geometry: Geometry, core: Any) -> dict[str, dict[str, float]]:
@@ -312,7 +317,7 @@ class Bench:
                 (f"{most} at once", {"at_once": most, "times": 1 if self.is_tiny else 4}),
             ):
                 latencies = answers.first_tokens(core, make, **numbers)
-                found[f"{kind}, {load}"] = _quantiles(latencies)
+                found[f"{kind}, {load}"] = quantiles(latencies)
         return found
 
     # --- live sessions ---------------------------------------------------------------------------
@@ -328,7 +333,7 @@ class Bench:
         """One session alone, from a tick's audio to its text."""
         seconds = 3.0 if self.is_tiny else 20.0
         found = gpu_load.tick_latencies(core, make(1), seconds=seconds)
-        return _quantiles(found)
+        return quantiles(found)
 
     def sessions(self, core: Any, make: Callable[[int], list[Client]]) -> dict[str, Any]:
         """The most sessions of which 95 % of the ticks have their text within a second: doubled
@@ -337,7 +342,7 @@ class Bench:
         tried: dict[int, dict[str, float]] = {}
 
         def fits(count: int) -> bool:
-            found = _quantiles(gpu_load.tick_latencies(core, make(count), seconds=seconds))
+            found = quantiles(gpu_load.tick_latencies(core, make(count), seconds=seconds))
             tried[count] = found
             print(f"  {count} sessions: p95 {found['p95_ms']:.0f} ms")
             return found["p95_ms"] < 1000.0
@@ -375,17 +380,6 @@ class Bench:
 
 def _encoded(model: Any, mel: torch.Tensor) -> None:
     model.project_cross(model.encode(mel))
-
-
-def _ms(times: Sequence[float]) -> float:
-    return round(statistics.median(times) * 1e3, 3)
-
-
-def _quantiles(latencies: Sequence[float]) -> dict[str, float]:
-    if not latencies:
-        return {"n": 0, "p50_ms": float("inf"), "p95_ms": float("inf")}
-    p50, p95 = np.quantile(latencies, [0.5, 0.95]) * 1e3
-    return {"n": len(latencies), "p50_ms": round(float(p50), 2), "p95_ms": round(float(p95), 2)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

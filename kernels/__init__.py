@@ -16,6 +16,7 @@ from lookhear.kernels.cached_attention import (
 )
 from lookhear.kernels.embedding import embed_tokens
 from lookhear.kernels.experts import ExpertWeights, mixed_experts, pack_experts, route
+from lookhear.kernels.fp8 import fits_fp8, fp8_refusal, round_rows
 from lookhear.kernels.grammar_mask import allow_bits_
 from lookhear.kernels.linear import (
     LinearWeights,
@@ -58,6 +59,8 @@ __all__ = [
     "cross_attention_weights",
     "default_cpu_dtype",
     "embed_tokens",
+    "fits_fp8",
+    "fp8_refusal",
     "gelu_",
     "greedy",
     "layer_norm",
@@ -78,6 +81,7 @@ __all__ = [
     "rope_angles",
     "rope_factors",
     "rope_frequencies",
+    "round_rows",
     "route",
     "sample",
     "self_attention_cached",

@@ -8,12 +8,14 @@ On a CPU there are four layouts:
 - half: FBGEMM's, weights in float16 under float32 inputs and sums. For decoding, where a few rows
   wait for the weights to come from memory: 1.7 times faster than packed bfloat16 (which reads as
   many bytes), and more exact. A row's result does not depend on how many others there are.
-- int8: FBGEMM's too, weights and activations in 8 bits (`kernels.int8`); less exact. With AVX2
+- int8: FBGEMM's too, weights and activations in 8 bits (`kernels.cpu.int8`); less exact. With AVX2
   alone twice as fast as packed float32 for many rows; for few, twice as fast as half where the
   matrix is so large that it has to come from memory, and no faster where it is not.
 
 bfloat16 weights can have a half copy beside the packed one, for one or two rows: twice the
 memory, half the time of a decode step.
+
+On a GPU weights lie as they were read; or in float8, with a scale for each output (`kernels.fp8`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from torch import Tensor
 
 from lookhear.kernels.activations import gelu_, swiglu
 from lookhear.kernels.choice import has_triton
-from lookhear.kernels.int8 import int8_product, pack_int8
+from lookhear.kernels.cpu.int8 import int8_product, pack_int8
+from lookhear.kernels.fp8 import FEW_ROWS as FEW_FP8_ROWS
+from lookhear.kernels.fp8 import fp8_product
 from lookhear.kernels.norms import add_rms_norm, rms_norm
 
 PACK_FROM = 400_000  # float32 weights from this many elements on are packed; measured
@@ -48,7 +52,8 @@ HALF_ROWS = 2
 class LinearWeights:
     """weight: [out, in], in oneDNN's layout if packed, empty if half or int8. bias: [out] or None.
     half: FBGEMM's object, bias included; beside packed bfloat16 for few rows only. plain: [out, in]
-    for few rows, if packed and small. int8: of `pack_int8`. Never written."""
+    for few rows, if packed and small. int8: of `pack_int8`. scales: [out] float32, of a weight in
+    float8. Never written."""
 
     weight: Tensor
     bias: Tensor | None
@@ -58,6 +63,7 @@ class LinearWeights:
     half: Any = None
     plain: Tensor | None = None
     int8: Any = None
+    scales: Tensor | None = None
 
 
 def default_cpu_dtype() -> torch.dtype:
@@ -90,14 +96,18 @@ def pack_linear(
     pack: bool | None = None,
     half: bool = False,
     int8: bool = False,
+    scales: Tensor | None = None,
 ) -> LinearWeights:
     """Prepares weights for `linear`. pack: None decides by device, dtype and size.
 
     half: weights that are large enough may be kept in float16, instead of float32 or beside
     bfloat16; see the module. int8: the same for int8, of weights in float32, in preference to
-    half; of smaller ones too with pack=True, which says that there will be many rows.
+    half; of smaller ones too with pack=True, which says that there will be many rows. scales: of a
+    weight in float8, which stays as it is.
     """
     out_features, in_features = weight.shape
+    if scales is not None:
+        return LinearWeights(weight, bias, False, out_features, in_features, scales=scales)
     least = INT8_FROM if pack else INT8_FEW_FROM
     rounded = pack_int8(weight) if int8 and weight.numel() >= least else None
     if rounded is not None:
@@ -153,7 +163,9 @@ def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tenso
             flat, weights.weight, weights.bias, kind, [], approximation
         )
         return out[:rows].view(*x.shape[:-1], weights.out_features)
-    if weights.int8 is not None:
+    if weights.scales is not None:
+        y = in_fp8(x, weights, rounds=rows > FEW_FP8_ROWS)
+    elif weights.int8 is not None:
         y = int8_product(x.reshape(rows, weights.in_features), weights.int8)
         if weights.bias is not None:
             y.add_(weights.bias)
@@ -164,6 +176,14 @@ def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tenso
         plain = weights.weight if weights.plain is None else weights.plain
         y = F.linear(x, plain, weights.bias)
     return gelu_(y, approximation) if kind == "gelu" else y
+
+
+def in_fp8(x: Tensor, weights: LinearWeights, *, rounds: bool) -> Tensor:
+    """x W^T + b of weights in float8. rounds: see `kernels.fp8.fp8_product`."""
+    assert weights.scales is not None
+    flat = x.reshape(x.numel() // x.shape[-1], weights.in_features)
+    y = fp8_product(flat, weights.weight, weights.scales, weights.bias, rounds=rounds)
+    return y.view(*x.shape[:-1], weights.out_features)
 
 
 def padded_rows(rows: int) -> int:

@@ -147,6 +147,9 @@ class RandomWeights(CheckpointReader):
             return weight.normal_(0.0, 0.02)
         return weight.fill_(0.0 if name.endswith("bias") else 1.0)
 
+    def take_fp8(self, name: str, *shape: int) -> None:
+        """Nothing is stored so: it is rounded as it is loaded."""
+
     def finish(self, ignore: object = (), *, parts: object = ()) -> None:
         """Nothing was left in a file."""
 
@@ -191,9 +194,12 @@ def build(folder: Path, device: str, **changes: Any) -> Built:
     return build_core(EngineConfig(**settings), lambda stage, share: None)
 
 
-def decoder_bytes(config: Mapping[str, Any], family: str, element: int) -> tuple[int, int, int]:
+def decoder_bytes(
+    config: Mapping[str, Any], family: str, element: int, *, in_layers: int | None = None
+) -> tuple[int, int, int]:
     """What a decode step reads: bytes of weights; of keys and values per row, for every token of
-    its context, and besides (a Whisper's audio)."""
+    its context, and besides (a Whisper's audio). in_layers: bytes of a layer's weight, if it has
+    others than element."""
     if family == "whisper":
         width, layers = config["d_model"], config["decoder_layers"]
         layer = 4 * width**2 + 2 * width**2 + 2 * width * config["decoder_ffn_dim"]
@@ -204,5 +210,6 @@ def decoder_bytes(config: Mapping[str, Any], family: str, element: int) -> tuple
     width, dim = text["hidden_size"], text["head_dim"]
     queries, keys = (dim * text[f"num_{key}"] for key in ("attention_heads", "key_value_heads"))
     layer = width * (2 * queries + 2 * keys) + 3 * width * text["intermediate_size"]
-    weights = text["num_hidden_layers"] * layer + width * text["vocab_size"]
-    return element * weights, element * 2 * text["num_hidden_layers"] * keys, 0
+    weights = (in_layers or element) * text["num_hidden_layers"] * layer
+    weights += element * width * text["vocab_size"]
+    return weights, element * 2 * text["num_hidden_layers"] * keys, 0

@@ -52,6 +52,10 @@ def parser(program: str, description: str) -> argparse.ArgumentParser:
     made.add_argument("--device", default="cuda")
     made.add_argument("--geometry", choices=("true", "tiny"), default="true")
     made.add_argument("--model", action="append", choices=tuple(GEOMETRIES))
+    made.add_argument(
+        "--dtype", choices=("bfloat16", "fp8"), default="bfloat16",
+        help="fp8: the matrices of a Qwen3's layers are in float8",
+    )  # fmt: skip
     made.add_argument("--section", action="append", default=[], help="part of a section's name")
     made.add_argument(
         "--seconds", type=float, default=SECONDS, help=f"in all (default: {SECONDS:.0f})"

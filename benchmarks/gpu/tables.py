@@ -1,8 +1,12 @@
-"""The results of `gpu_bench` as text."""
+"""The results of `gpu_bench` as text, and what is told of many times."""
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 
 def table(result: dict[str, Any]) -> str:
@@ -54,3 +58,16 @@ def _decode(modes: dict[str, Any]) -> list[str]:
 
 def _batch(key: str) -> int:
     return int(key.rpartition(" ")[2])
+
+
+def milliseconds(times: Sequence[float]) -> float:
+    """The median of seconds."""
+    return round(statistics.median(times) * 1e3, 3)
+
+
+def quantiles(latencies: Sequence[float]) -> dict[str, float]:
+    """How many, and p50 and p95 in milliseconds, of seconds."""
+    if not latencies:
+        return {"n": 0, "p50_ms": float("inf"), "p95_ms": float("inf")}
+    p50, p95 = np.quantile(latencies, [0.5, 0.95]) * 1e3
+    return {"n": len(latencies), "p50_ms": round(float(p50), 2), "p95_ms": round(float(p95), 2)}

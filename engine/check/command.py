@@ -38,7 +38,7 @@ from lookhear.engine.checkpoints.choice import choose_checkpoint
 from lookhear.engine.checkpoints.hub import resolve_checkpoint
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.checkpoints.traits import Traits
-from lookhear.engine.config import AUTO_MODEL, ConfigError, EngineConfig
+from lookhear.engine.config import AUTO_MODEL, DTYPES, ConfigError, EngineConfig
 from lookhear.engine.families import (
     nemotron3_diarisation,
     parakeet,
@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         "words are timed, too, and it is compared as well")  # fmt: skip
     add("--audio", type=Path, metavar="FILE", help="a recording (default: a packaged one)")
     add("--device", default="cpu", help="cpu, cuda, cuda:1, auto (default: %(default)s)")
-    add("--dtype", default="auto", choices=["auto", "float32", "bfloat16", "float16", "int8"])
+    add("--dtype", default="auto", choices=DTYPES)
     add("--threads", type=int, default=0, help="0: as when it is served")
     add("--no-compare", action="store_true", help="leave transformers out, which takes memory for "
         "the weights in float32")  # fmt: skip

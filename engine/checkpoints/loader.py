@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypedDict, Unpack
 
@@ -112,6 +112,32 @@ class CheckpointReader:
 
     def take_either(self, name: str, *shapes: tuple[int, ...]) -> Tensor:
         """The same of one that may have several shapes."""
+        tensor = self._found(name, shapes, self._container.read)
+        if not tensor.is_floating_point():
+            raise CheckpointError(
+                f"{self._container.path_of(name)}: tensor {name}: "
+                f"expected floating-point numbers, got {tensor.dtype}"
+            )
+        self._finish(name, tensor)
+        # A copy: one small tensor within a mapped file would keep all of that file in memory.
+        return tensor.to(device=self._device, dtype=self._dtype, copy=True)
+
+    def take_fp8(self, name: str, *shape: int) -> tuple[Tensor, Tensor] | None:
+        """A matrix in float8 and the scale of each row, [rows] float32, if it is stored so; None
+        if not: then it can still be taken."""
+        if not isinstance(self._container, Quantised):
+            return None
+        values = self._found(name, (shape,), self._container.as_stored)
+        scales = self._container.row_scales(name, values)
+        if scales is None:
+            return None
+        self._finish(name, values.float() * scales[:, None])
+        return values.to(self._device, copy=True), scales.to(self._device, copy=True)
+
+    def _found(
+        self, name: str, shapes: Sequence[tuple[int, ...]], read: Callable[[str], Tensor]
+    ) -> Tensor:
+        """The tensor of that name, which has one of the shapes."""
         expected = " or ".join(str(list(shape)) for shape in shapes)
         names = self._container.names
         if name not in names:
@@ -121,24 +147,23 @@ class CheckpointReader:
             )
         path = self._container.path_of(name)
         try:
-            tensor = self._container.read(name)
+            tensor = read(name)
         except (SafetensorError, OSError, ValueError) as error:
             raise CheckpointError(f"{path}: tensor {name} cannot be read: {error}") from error
         if tuple(tensor.shape) not in shapes:
             raise CheckpointError(
                 f"{path}: tensor {name}: expected shape {expected}, got {list(tensor.shape)}"
             )
-        if not tensor.is_floating_point():
-            raise CheckpointError(
-                f"{path}: tensor {name}: expected floating-point numbers, got {tensor.dtype}"
-            )
+        return tensor
+
+    def _finish(self, name: str, tensor: Tensor) -> None:
+        """It is taken, if all its numbers are."""
         if not bool(torch.isfinite(tensor).all()):
+            path = self._container.path_of(name)
             raise CheckpointError(f"{path}: tensor {name}: expected finite numbers, got NaN or inf")
         self._taken.add(name)
         if self._progress is not None:
-            self._progress(len(self._taken) / len(names))
-        # A copy: one small tensor within a mapped file would keep all of that file in memory.
-        return tensor.to(device=self._device, dtype=self._dtype, copy=True)
+            self._progress(len(self._taken) / len(self._container.names))
 
     def finish(self, ignore: Iterable[str] = (), *, parts: tuple[str, ...] = ()) -> None:
         """Raises if the checkpoint holds tensors that nobody took: it is not the model we think.
@@ -169,10 +194,10 @@ class _Safetensors:
         tensor: Tensor = self._file(name).get_tensor(name)
         return tensor
 
-    def num_elements(self, unread: tuple[str, ...]) -> int:
-        """Of all tensors but those whose names begin so."""
-        read = (name for name in self._file_of if not name.startswith(unread))
-        return sum(math.prod(self._file(n).get_slice(n).get_shape()) for n in read)
+    def num_elements(self, within: Callable[[str], bool]) -> int:
+        """Of all tensors of such names."""
+        names = filter(within, self._file_of)
+        return sum(math.prod(self._file(n).get_slice(n).get_shape()) for n in names)
 
     def _file(self, name: str) -> Any:
         path = self._file_of[name]
@@ -181,11 +206,11 @@ class _Safetensors:
         return self._open[path]
 
 
-def num_elements(folder: Path, unread: tuple[str, ...] = ()) -> int:
-    """Of all its tensors, by the headers of its safetensors files; 0 for other containers. unread:
-    what the names of parts begin with that are not counted. Raises `CheckpointError`."""
+def num_elements(folder: Path, within: Callable[[str], bool] = lambda name: True) -> int:
+    """Of all its tensors, or those of such names, by the headers of its safetensors files; 0 for
+    other containers. Raises `CheckpointError`."""
     container = _container(folder) if has_safetensors(folder) else None
-    return container.num_elements(unread) if isinstance(container, _Safetensors) else 0
+    return container.num_elements(within) if isinstance(container, _Safetensors) else 0
 
 
 def has_safetensors(folder: Path) -> bool:

@@ -1,5 +1,6 @@
-"""Checkpoints whose matrices are stored in fewer bits: multiplied out as they are read, or refused
-with the list of those that can be.
+"""Checkpoints whose matrices are stored in fewer bits: multiplied out as they are read, or, where
+float8 is what they are served in and each output has one scale, as they are; or refused with the
+list of those that can be read.
 
     fp8                  weight in float8, weight_scale_inv of each block (fine-grained FP8)
     compressed-tensors   weight in float8 or int8, weight_scale of the tensor or of each output
@@ -70,7 +71,7 @@ class Quantised:
         self._method = settings["quant_method"]
         beside = (*_SCALES, *_UNUSED)
         self._names = [name for name in stored.names if not name.endswith(beside)]
-        log.info("weights in %s are multiplied out", self._method)
+        log.info("weights are stored in %s", self._method)
 
     @property
     def names(self) -> Collection[str]:
@@ -81,13 +82,30 @@ class Quantised:
         """The file that holds a tensor."""
         return self._stored.path_of(name)
 
+    def as_stored(self, name: str) -> Tensor:
+        """A tensor, not multiplied out."""
+        return self._stored.read(name)
+
+    def row_scales(self, name: str, values: Tensor) -> Tensor | None:
+        """[rows] float32, of a matrix as it is stored; None: it is not in float8, or has scales of
+        another kind."""
+        if values.dtype != torch.float8_e4m3fn or values.dim() != 2:
+            return None
+        scales = self._scales(name)
+        if len(scales) != 1:
+            return None
+        scale = self._stored.read(scales[0]).float()
+        rows = len(values)
+        if scale.numel() == 1:
+            return scale.reshape(1).repeat(rows)
+        return scale.flatten() if tuple(scale.shape) in ((rows,), (rows, 1)) else None
+
     def read(self, name: str) -> Tensor:
         """A tensor, multiplied out."""
         tensor = self._stored.read(name)
         if tensor.dtype not in _STORED:
             return tensor
-        base = name.removesuffix(".weight")
-        scales = [base + kind for kind in _SCALES if base + kind in self._stored.names]
+        scales = self._scales(name)
         if len(scales) != 1:
             raise ValueError(f"expected one scale beside it, got {len(scales)}")
         scale = self._stored.read(scales[0]).float()
@@ -104,3 +122,8 @@ class Quantised:
             )
         wide = scale.repeat_interleave(down, 0)[:rows].repeat_interleave(across, 1)[:, :columns]
         return tensor.float() * wide
+
+    def _scales(self, name: str) -> list[str]:
+        """Names of what should be one."""
+        base = name.removesuffix(".weight")
+        return [base + kind for kind in _SCALES if base + kind in self._stored.names]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lookhear.engine.config.log import FORMATS, LEVELS
 
 AUTO_MODEL = "auto"  # the first of the next two that can be had
+DTYPES = ("auto", "float32", "bfloat16", "float16", "int8", "fp8")
 DEFAULT_REAL, DEFAULT_TOY = "openai/whisper-base", "demo-whisper"
 
 
@@ -34,8 +35,8 @@ class EngineConfig:
     aligner: str = ""
     # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one; several: one replica after another.
     device: str = "cpu"
-    # "float32", "bfloat16", "float16", "int8" (Whisper on a CPU), or "auto": what this machine is
-    # fastest in.
+    # "float32", "bfloat16", "float16", "int8" (Whisper on a CPU), "fp8" (Qwen3's on a GPU), or
+    # "auto": what this machine is fastest in.
     dtype: str = "auto"
     # Engines that share the model's sessions; each has a copy of the weights. To one of them: how
     # many share its device.
@@ -99,11 +100,10 @@ class EngineConfig:
             return value is None or low <= value <= high
 
         cut, budget, kv = self.max_segment_seconds, self.token_budget, self.kv_cache_gigabytes
-        dtypes = ("auto", "float32", "bfloat16", "float16", "int8")
         checks = (
             ("model", bool(self.model), "a repo id, a folder, a file, a packaged name or auto"),
             ("ray", not self.ray or _is_cluster(self.ray), "HOST:PORT of a Ray cluster, or auto"),
-            ("dtype", self.dtype in dtypes, "auto, float32, bfloat16, float16 or int8"),
+            ("dtype", self.dtype in DTYPES, ", ".join(DTYPES[:-1]) + f" or {DTYPES[-1]}"),
             ("draft", bool(self.draft), "auto, ngram, off, or a model"),
             ("window", self.window in ("auto", "full", "short"), "auto, full or short"),
             ("log_level", self.log_level in LEVELS, ", ".join(LEVELS)),

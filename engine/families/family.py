@@ -16,7 +16,12 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import Desk
 from lookhear.engine.core.runner import Runner
 from lookhear.engine.device.acceleration import Acceleration
-from lookhear.kernels import default_cpu_dtype, supports_half_weights, supports_int8_weights
+from lookhear.kernels import (
+    default_cpu_dtype,
+    fp8_refusal,
+    supports_half_weights,
+    supports_int8_weights,
+)
 
 # Weights of which less than this stay in the processor's cache: halving them saves nothing.
 SMALL_CHECKPOINT_BYTES = 64 * 2**20
@@ -84,9 +89,13 @@ def acceleration_of(config: EngineConfig, device: str) -> Acceleration:
 
 def chosen_dtype(name: str, device: str, folder: Path | None = None) -> torch.dtype:
     """The fastest one that keeps the words, for "auto". folder: of a checkpoint that stays in
-    float32 on a CPU if it is small. Raises `CheckpointError` for int8: see `int8_weights`."""
+    float32 on a CPU if it is small. Raises `CheckpointError` for int8 and fp8: see `int8_weights`,
+    `fp8_weights`."""
     if name == "int8":
         raise CheckpointError("dtype: int8 is for Whisper on a CPU; expected another, or auto")
+    if name == "fp8":
+        models = "Qwen3, Qwen3-ASR and Qwen3-VL on a GPU"
+        raise CheckpointError(f"dtype: fp8 is for {models}; expected another, or auto")
     if name != "auto":
         dtype: torch.dtype = getattr(torch, name)
         return dtype
@@ -116,6 +125,14 @@ def int8_weights(name: str, device: str, folder: Path) -> bool:
     )
 
 
+def fp8_weights(name: str, device: str) -> bool:
+    """Whether a family that can keeps its decoder's matrices in float8, and all else in bfloat16:
+    where it is asked to. Raises `CheckpointError` where it is and cannot."""
+    if name == "fp8" and (why := fp8_refusal(device)) is not None:
+        raise CheckpointError(f"dtype: fp8: {why}")
+    return name == "fp8"
+
+
 def half_decoder(name: str, device: str, folder: Path) -> bool:
     """Whether decoding may be sped up with float16 weights (`engine.models.qwen3_weights`): by
     default, and where the machine has memory to spare, as beside bfloat16 they are a copy."""
@@ -128,8 +145,21 @@ def half_decoder(name: str, device: str, folder: Path) -> bool:
 def weight_bytes(folder: Path, dtype: str, device: str, unread: tuple[str, ...] = ()) -> int:
     """Of a checkpoint as a card holds it, whatever it is stored in; dtype: as it is configured.
     unread: see `Family`."""
+
+    def is_read(name: str) -> bool:
+        return not name.startswith(unread)
+
+    if dtype == "fp8":
+        rounded = num_elements(folder, lambda name: is_read(name) and _is_in_fp8(name))
+        return 2 * num_elements(folder, is_read) - rounded
     element = torch.empty(0, dtype=chosen_dtype(dtype, device, folder)).element_size()
-    return num_elements(folder, unread) * element
+    return num_elements(folder, is_read) * element
+
+
+def _is_in_fp8(name: str) -> bool:
+    """Whether a tensor is a matrix of a decoder's layers."""
+    is_tower = any(part in name for part in ("audio_tower", "visual", "projector"))
+    return name.endswith("_proj.weight") and not is_tower
 
 
 def _bytes(folder: Path) -> int:

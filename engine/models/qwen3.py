@@ -53,14 +53,15 @@ class Qwen3Model:
         folder: Path,
         *,
         half: bool = False,
+        fp8: bool = False,
         kept: Sequence[int] = (),
         **loading: Unpack[Loading],
     ) -> Qwen3Model:
         """Loads a Hugging Face folder (config.json, safetensors), with or without a head that
         foretells tokens; raises `CheckpointError`.
 
-        half, kept: see `read_weights`. Of a checkpoint that scores, the one row of its own head is
-        kept instead.
+        half, fp8, kept: see `read_weights`. Of a checkpoint that scores, the one row of its own
+        head is kept instead.
         """
         dims = Qwen3Dims.from_config(read_json(folder / "config.json"), folder / "config.json")
         reader = CheckpointReader(folder, **loading)
@@ -69,7 +70,9 @@ class Qwen3Model:
         writes = body and not scores and (dims.tied_head or "lm_head.weight" in reader)
         with torch.inference_mode():
             head = "lm_head" if writes else None
-            weights = read_weights(reader, dims, body=body, head=head, half=half, kept=kept)
+            weights = read_weights(
+                reader, dims, body=body, head=head, half=half, fp8=fp8, kept=kept
+            )
             if scores:
                 row = reader.take(SCORES, 1, dims.width).float().cpu()
                 weights = replace(weights, kept=row)

@@ -115,11 +115,11 @@ class Qwen3AsrModel:
 
     @classmethod
     def from_folder(
-        cls, folder: Path, *, half: bool = False, **loading: Unpack[Loading]
+        cls, folder: Path, *, half: bool = False, fp8: bool = False, **loading: Unpack[Loading]
     ) -> Qwen3AsrModel:
         """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
 
-        half: see `read_weights`.
+        half, fp8: see `read_weights`.
         """
         shape = AsrShape.from_folder(folder)
         names = shape.names
@@ -130,7 +130,7 @@ class Qwen3AsrModel:
                 source, shape.encoder, tower=names.tower, up=names.up, down=names.down
             )
             weights = read_weights(
-                reader, shape.decoder, body=names.body, head=names.head, half=half
+                reader, shape.decoder, body=names.body, head=names.head, half=half, fp8=fp8
             )
         reader.finish(ignore=tied_copy(shape.decoder, names.head))
         return cls(

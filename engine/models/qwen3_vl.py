@@ -100,6 +100,7 @@ class Qwen3VLModel:
         *,
         encoder_dtype: torch.dtype | None = None,
         half: bool = False,
+        fp8: bool = False,
         kept: Sequence[int] = (),
         **loading: Unpack[Loading],
     ) -> Qwen3VLModel:
@@ -107,7 +108,7 @@ class Qwen3VLModel:
 
         encoder_dtype: of the vision encoder; default: dtype. On a CPU that multiplies bfloat16 in
         hardware, a small checkpoint is fastest with a bfloat16 encoder and a float32 decoder.
-        half, kept: see `read_weights`.
+        half, fp8, kept: see `read_weights`.
         """
         path = folder / "config.json"
         config = read_json(path)
@@ -120,7 +121,14 @@ class Qwen3VLModel:
             writes = decoder_dims.tied_head or "lm_head.weight" in reader
             head = "lm_head" if writes else None
             weights = read_weights(
-                reader, decoder_dims, body=BODY, head=head, half_head=True, half=half, kept=kept
+                reader,
+                decoder_dims,
+                body=BODY,
+                head=head,
+                half_head=True,
+                half=half,
+                fp8=fp8,
+                kept=kept,
             )
         reader.finish(ignore=tied_copy(decoder_dims))
         return cls(

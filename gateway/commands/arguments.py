@@ -15,6 +15,7 @@ from lookhear.engine.config import (
     AUTO_MODEL,
     DEFAULT_REAL,
     DEFAULT_TOY,
+    DTYPES,
     ConfigError,
     EngineConfig,
 )
@@ -167,8 +168,9 @@ def serve_parser() -> argparse.ArgumentParser:
         "of this Ray cluster (default: on this machine)")  # fmt: skip
     _number(add, engine, "--recover-seconds", "S",
         "sessions wait so long for another engine when theirs died; 0: not")  # fmt: skip
-    add("--dtype", default=engine.dtype, choices=["auto", "float32", "bfloat16", "float16", "int8"],
-        help="auto: what this machine is fastest in (default: %(default)s)")  # fmt: skip
+    add("--dtype", default=engine.dtype, choices=DTYPES, help="int8: Whisper on a CPU; fp8: "
+        "Qwen3, Qwen3-ASR, Qwen3-VL on a GPU; auto: what this machine is fastest in "
+        "(default: %(default)s)")  # fmt: skip
     add("--threads", type=int, default=engine.threads,
         help="0: all cores but one, or one for a small model")  # fmt: skip
     add("--tick", type=float, default=engine.tick_seconds, metavar="S", dest="tick_seconds",

@@ -17,6 +17,7 @@ from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.models.qwen3_weights import Qwen3Dims, read_weights
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.cache import PagedBatch
+from lookhear.kernels import fp8_refusal
 from lookhear.kernels.choice import mode
 from tests.gpu.conftest import IS_DRY
 
@@ -24,9 +25,14 @@ pytestmark = pytest.mark.gpu
 PROMPT = 40  # cached tokens in front, random; a row more has three more of them
 
 
-@pytest.fixture(scope="module")
-def model(device: torch.device, sized: Callable[[int, int], int]) -> Qwen3Model:
+@pytest.fixture(scope="module", params=["whole", "fp8"])
+def model(
+    device: torch.device, sized: Callable[[int, int], int], request: pytest.FixtureRequest
+) -> Qwen3Model:
     """28 layers of the width of Qwen3-ASR 0.6B."""
+    fp8 = request.param == "fp8"
+    if fp8 and device.type == "cuda" and (why := fp8_refusal(device)) is not None:
+        pytest.skip(why)
     dims = Qwen3Dims(
         width=sized(1024, 64), layers=sized(28, 2), heads=sized(16, 2), kv_heads=sized(8, 1),
         head_dim=sized(128, 32), ffn=sized(3072, 128), vocab=sized(8192, 64), context=4096,
@@ -35,7 +41,7 @@ def model(device: torch.device, sized: Callable[[int, int], int]) -> Qwen3Model:
     torch.manual_seed(0)
     dtype = torch.float32 if IS_DRY else torch.bfloat16
     with torch.inference_mode():
-        weights = read_weights(RandomWeights(Path(), dtype=dtype, device=device), dims)
+        weights = read_weights(RandomWeights(Path(), dtype=dtype, device=device), dims, fp8=fp8)
     return Qwen3Model(dims, weights)
 
 

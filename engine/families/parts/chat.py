@@ -23,7 +23,7 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.desks import Desks
 from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.families.capacity import num_blocks
-from lookhear.engine.families.family import Parts, chosen_dtype, half_decoder
+from lookhear.engine.families.family import Parts, chosen_dtype, fp8_weights, half_decoder
 from lookhear.engine.families.parts.adapting import with_adapters
 from lookhear.engine.families.parts.pooling import pooling_desk
 from lookhear.engine.messages import StartPooling
@@ -54,13 +54,15 @@ def draft_decoder(
     """That of a smaller model; its eyes, if it has any, are not kept. large: the folder of the one
     that it drafts for, decoder: that one's. Raises `CheckpointError` if they spell differently."""
     device = str(decoder.device)
-    loading: Loading = {"dtype": chosen_dtype(config.dtype, device, folder), "device": device}
+    fp8 = fp8_weights(config.dtype, device)
+    dtype = torch.bfloat16 if fp8 else chosen_dtype(config.dtype, device, folder)
+    loading: Loading = {"dtype": dtype, "device": device}
     half = half_decoder(config.dtype, device, folder)
     named = read_json(folder / "config.json")["architectures"]
     if any(name in SEEING for name in named):
-        small = Qwen3VLModel.from_folder(folder, half=half, **loading).decoder
+        small = Qwen3VLModel.from_folder(folder, half=half, fp8=fp8, **loading).decoder
     else:
-        small = Qwen3Model.from_folder(folder, half=half, **loading)
+        small = Qwen3Model.from_folder(folder, half=half, fp8=fp8, **loading)
     if small.vocab != decoder.vocab:
         raise CheckpointError.of(folder, "draft", f"logits of {decoder.vocab} tokens", small.vocab)
     ours, theirs = QwenTokenizer.from_folder(large), QwenTokenizer.from_folder(folder)

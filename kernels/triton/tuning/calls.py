@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lookhear.kernels.experts import ExpertWeights
+from lookhear.kernels.fp8 import round_rows
 from lookhear.kernels.linear import LinearWeights
 from lookhear.kernels.triton import (
     activations,
@@ -52,24 +53,34 @@ def norm_calls(width: int) -> Calls:
 def few_rows_calls(rows: int, kernel: str) -> Calls:
     """Of a layer of a decoder with 1.7 billion parameters, its head, and a Whisper's first half of
     a feed-forward layer. kernel: which of the products, as in the table."""
+    fp8 = "fp8" in kernel
 
     def calls(device: torch.device) -> dict[str, Call]:
         def weights(outs: int, inner: int, *, has_bias: bool = False) -> LinearWeights:
             bias = drawn(device, outs) if has_bias else None
-            return LinearWeights(drawn(device, outs, inner) / inner**0.5, bias, False, outs, inner)
+            weight = drawn(device, outs, inner) / inner**0.5
+            scales = None
+            if fp8:
+                weight, scales = round_rows(weight)
+            return LinearWeights(weight, bias, False, outs, inner, scales=scales)
 
         def normed(weights: LinearWeights, gated: bool) -> Tensor:
             return linear.norm_linear(x, x, norm, 1e-6, weights, gated=gated)[0]
 
         shapes = (rows, 2048), (rows, 6144), (rows, 1280), (2048,)
         x, wide, narrow, norm = (drawn(device, *shape) for shape in shapes)
-        if kernel == "few rows, norm":
+        if kernel.endswith(", norm"):
             return {"query, key, value": partial(normed, weights(4096, 2048), False)}
-        if kernel == "few rows, gated":
+        if kernel.endswith(", gated"):
             return {"gate, up": partial(normed, weights(12_288, 2048), True)}
-        return {
+        layer: dict[str, Call] = {
             "output": partial(linear.linear, x, weights(2048, 2048)),
             "down": partial(linear.linear, wide, weights(2048, 6144)),
+        }
+        if fp8:
+            return layer
+        return {
+            **layer,
             "head": partial(linear.linear, x, weights(151_936, 2048)),
             "Whisper's": partial(linear.linear, narrow, weights(5120, 1280, has_bias=True), "gelu"),
         }

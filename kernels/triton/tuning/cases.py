@@ -10,7 +10,14 @@ from itertools import product
 from lookhear.kernels.triton.configs import Tile, defaults
 from lookhear.kernels.triton.tuning import calls
 from lookhear.kernels.triton.tuning.calls import Calls
-from lookhear.kernels.triton.tuning.steps import LARGE, SMALL, TURBO, decode_steps
+from lookhear.kernels.triton.tuning.steps import (
+    LARGE,
+    LARGE_FP8,
+    SMALL,
+    SMALL_FP8,
+    TURBO,
+    decode_steps,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,12 @@ def cases() -> Iterator[Case]:
             ("few rows, gated", (LARGE, SMALL)),
         ):
             steps = decode_steps([(decoder, rows, 400) for decoder in decoders])
+            yield Case(kernel, rows, few, calls.few_rows_calls(rows, kernel), steps)
+    # A load meets twice as many inputs.
+    few = _tiles((8, 4, 16), (4,), (4, 2, 1)) + _tiles((8, 16), (8,), (4, 2, 1))
+    for rows in (1, 2, 4):
+        for kernel in ("few rows fp8", "few rows fp8, norm", "few rows fp8, gated"):
+            steps = decode_steps([(decoder, rows, 400) for decoder in (LARGE_FP8, SMALL_FP8)])
             yield Case(kernel, rows, few, calls.few_rows_calls(rows, kernel), steps)
     tiles = _tiles((64, 32, 128), (4, 8, 2), (2, 3, 4, 1))
     for dim, steps in (

@@ -6,12 +6,13 @@ as it is while serving; random weights, each layer's own, or they would come fro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
+from lookhear.kernels.fp8 import round_rows
 from lookhear.kernels.linear import LinearWeights
 from lookhear.kernels.triton import cached_attention, linear, norms, rope, self_attention_paged
 from lookhear.kernels.triton.tuning.calls import Call, Calls, drawn, index
@@ -21,7 +22,8 @@ BLOCK = 16  # tokens
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """Of a Qwen3 or a Whisper: sizes of a layer. dim: of a head."""
+    """Of a Qwen3 or a Whisper: sizes of a layer. dim: of a head. fp8: the weights of a Qwen3's
+    layers are in float8."""
 
     name: str
     width: int
@@ -31,10 +33,13 @@ class Decoder:
     kv_heads: int
     dim: int
     vocab: int
+    fp8: bool = False
 
 
 LARGE = Decoder("Qwen3 1.7B", 2048, 6144, 28, 16, 8, 128, 151_936)
 SMALL = Decoder("Qwen3 0.6B", 1024, 3072, 28, 16, 8, 128, 151_936)
+LARGE_FP8 = replace(LARGE, name="Qwen3 1.7B in float8", fp8=True)
+SMALL_FP8 = replace(SMALL, name="Qwen3 0.6B in float8", fp8=True)
 TURBO = Decoder("Whisper turbo", 1280, 5120, 4, 20, 20, 64, 51_866)
 
 
@@ -60,11 +65,14 @@ def decode_steps(
 
 
 def _weights(
-    device: torch.device, outs: int, inner: int, *, has_bias: bool = False
+    device: torch.device, outs: int, inner: int, *, has_bias: bool = False, fp8: bool = False
 ) -> LinearWeights:
-    weight = torch.empty(outs, inner, dtype=torch.bfloat16, device=device)
+    weight = torch.empty(outs, inner, dtype=torch.bfloat16, device=device).normal_(0.0, 0.02)
+    if fp8:
+        values, scales = round_rows(weight)
+        return LinearWeights(values, None, False, outs, inner, scales=scales)
     bias = drawn(device, outs) if has_bias else None
-    return LinearWeights(weight.normal_(0.0, 0.02), bias, False, outs, inner)
+    return LinearWeights(weight, bias, False, outs, inner)
 
 
 def _qwen_weights(decoder: Decoder, device: torch.device) -> list[LinearWeights]:
@@ -76,7 +84,8 @@ def _qwen_weights(decoder: Decoder, device: torch.device) -> list[LinearWeights]
         (2 * decoder.ffn, decoder.width),
         (decoder.width, decoder.ffn),
     ] * decoder.layers
-    return [_weights(device, *shape) for shape in (*shapes, (decoder.vocab, decoder.width))]
+    layers = [_weights(device, *shape, fp8=decoder.fp8) for shape in shapes]
+    return [*layers, _weights(device, decoder.vocab, decoder.width)]
 
 
 def _qwen_step(

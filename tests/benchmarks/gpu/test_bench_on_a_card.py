@@ -15,12 +15,16 @@ from benchmarks.gpu import program
 from benchmarks.gpu.load import tick_latencies
 from benchmarks.gpu.models import GEOMETRIES, build, random_weights, write_folder
 from lookhear.engine.core.core import EngineCore
+from lookhear.engine.families import family
 from tests.engine.imagined.card import Phase
 from tests.engine.imagined.driver import install
 from tests.engine.imagined.launches import imagine, present
 
 
-def test_every_section_comes_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dtype", ["bfloat16", "fp8"])
+def test_every_section_comes_to_its_end(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     importlib.import_module("transformers.models.qwen3.modeling_qwen3")  # before torch is changed
     card, launches = imagine(monkeypatch, in_flight=1)
     install(monkeypatch, card)
@@ -31,13 +35,14 @@ def test_every_section_comes_to_its_end(tmp_path: Path, monkeypatch: pytest.Monk
             return step(core)
 
     monkeypatch.setattr(EngineCore, "step", served)
+    monkeypatch.setattr(family, "fp8_refusal", lambda device: None)
     sections = ("decode", "encoder", "tick")
     options = [option for name in sections for option in ("--section", name)]
     written = tmp_path / "result.json"
     with present(card):
         status = gpu_bench.main(
             ["--device", "cuda", "--geometry", "tiny", "--model", "qwen3-asr-0.6b",
-             "--output", str(written), *options]
+             "--dtype", dtype, "--output", str(written), *options]
         )  # fmt: skip
     result = json.loads(written.read_text(encoding="utf-8"))
     assert (status, result["failures"]) == (0, [])

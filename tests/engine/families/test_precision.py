@@ -6,12 +6,21 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families import family
 from lookhear.engine.families.build import build_core
-from lookhear.engine.families.family import SMALL_CHECKPOINT_BYTES, chosen_dtype, int8_weights
+from lookhear.engine.families.family import (
+    SMALL_CHECKPOINT_BYTES,
+    chosen_dtype,
+    int8_weights,
+    weight_bytes,
+)
+from lookhear.engine.models.gated_ffn import DenseFeedForward
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from tools.random_checkpoints.qwen3 import build_random_qwen3_asr
 from tools.random_checkpoints.whisper import build_random_whisper
 
 needs_int8 = pytest.mark.skipif(
@@ -70,3 +79,31 @@ def test_whisper_says_that_it_is_in_int8(tmp_path: Path) -> None:
 def test_others_refuse_int8_in_one_line(name: str) -> None:
     with pytest.raises(CheckpointError, match="int8 is for Whisper on a CPU; expected another"):
         build_core(EngineConfig(model=name, dtype="int8"), lambda stage, share: None)
+
+
+@pytest.mark.parametrize("name", ["demo-qwen3-asr", "demo-qwen3-vl"])
+def test_fp8_is_refused_without_a_card_that_has_it(name: str) -> None:
+    expected = "fp8: expected a GPU of compute capability 8.9 or more .*the device is 'cpu'"
+    with pytest.raises(CheckpointError, match=expected):
+        build_core(EngineConfig(model=name, dtype="fp8"), lambda stage, share: None)
+
+
+def test_others_refuse_fp8_in_one_line() -> None:
+    expected = "fp8 is for Qwen3, Qwen3-ASR and Qwen3-VL on a GPU; expected another, or auto"
+    with pytest.raises(CheckpointError, match=expected):
+        build_core(EngineConfig(model="demo-whisper", dtype="fp8"), lambda stage, share: None)
+
+
+def test_fp8_counts_half_the_bytes_of_a_decoders_layers(tmp_path: Path) -> None:
+    build_random_qwen3_asr(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    model = Qwen3AsrModel.from_folder(tmp_path, dtype=torch.bfloat16, fp8=True)
+    layers = model.decoder.weights.layers
+    kept = [w for layer in layers for w in (layer.qkv, layer.out)]
+    for layer in layers:
+        assert isinstance(layer.ffn, DenseFeedForward)
+        kept += [layer.ffn.gate_up, layer.ffn.down]
+    assert {w.weight.dtype for w in kept} == {torch.float8_e4m3fn}
+    rounded = sum(w.weight.numel() for w in kept)
+    whole = sum(tensor.numel() for tensor in tensors.values())
+    assert weight_bytes(tmp_path, "fp8", "cuda") == 2 * whole - rounded

@@ -24,6 +24,7 @@ from lookhear.kernels.triton import (
     attention_inputs,
     cached_attention,
     embedding,
+    fp8,
     grammar_mask,
     linear,
     log_mel,
@@ -86,6 +87,10 @@ def compile_all() -> None:
         for rows in (1, 2, 4):
             words[:] = f"{name}, {rows}".split()
             few_rows(rows, *PRODUCTS[name])
+    for name in ("layer", "gated", "output", "down", "small layer", "small gated", "small down"):
+        for rows in (1, 2, 4):
+            words[:] = f"{name} fp8, {rows}".split()
+            few_rows(rows, *PRODUCTS[name], is_fp8=True)
 
 
 def assembled(kernel: Any) -> list[str]:
@@ -125,6 +130,8 @@ def by_token(width: int, heads: int, kv_heads: int, dim: int) -> None:
     norms.add_rms_norm(x, x, x[0], 1e-6)
     norms.layer_norm(x, x[0], x[0])
     norms.add_layer_norm_(x, x, x[0], x[0])
+    fp8.round_rows(x)
+    fp8.norm_round_rows(x, x, x[0], 1e-6)
     activations.gelu_(x)
     activations.gelu_(x, "tanh")
     embedding.embed_tokens(index(len(x)), index(len(x)), x, x)
@@ -156,11 +163,15 @@ def decoding(width: int, heads: int, kv_heads: int, dim: int) -> None:
 
 
 def few_rows(
-    rows: int, inner: int, has_norm: bool, has_change: bool, has_bias: bool, activation: str
-) -> None:
+    rows: int, inner: int, has_norm: bool, has_change: bool, has_bias: bool, activation: str,
+    is_fp8: bool = False,
+) -> None:  # fmt: skip
     outs = 4096
     bias = zeros(outs) if has_bias else None
-    weights = LinearWeights(zeros(outs, inner), bias, False, outs, inner)
+    scales = torch.zeros(outs) if is_fp8 else None
+    dtype = torch.float8_e4m3fn if is_fp8 else torch.bfloat16
+    weight = zeros(outs, inner, dtype=dtype)
+    weights = LinearWeights(weight, bias, False, outs, inner, scales=scales)
     x = zeros(rows, inner)
     if has_norm:
         change = x if has_change else None

@@ -65,15 +65,14 @@ def test_products_of_few_rows_fetch_weights_while_the_kernel_before_still_runs(
     assert {line[5] for line in products} == {"0"}
 
 
-# Bytes of a thread, the most of Triton 3.6 and 3.9; what is not here spills nothing.
-SPILLED = {
-    "layer, 2": 12, "layer, 4": 106, "gated, 2": 32, "gated, 4": 56, "down, 1": 176,
-}  # fmt: skip
+# Bytes of a thread, the most of Triton 3.6 and 3.9; what is not here spills nothing. These two are
+# 3.9's, which puts all products of four rows behind all loads; with 3.6 it is none and 36.
+SPILLED = {"gated, 4": 6314, "gated fp8, 4": 640}
 
 
 def test_products_of_few_rows_spill_no_more_than_is_known(compiled: list[list[str]]) -> None:
     """Of every kind that a model has: see `PRODUCTS` in `compile_kernels.py`."""
     products = [line for line in compiled if line[0] == "_few_rows_kernel" and len(line) > 6]
     spilled = {" ".join(line[6:]): int(line[5]) for line in products}
-    assert len(spilled) == 33
+    assert len(spilled) == 33 + 21
     assert not {name: n for name, n in spilled.items() if n > SPILLED.get(name, 0)}

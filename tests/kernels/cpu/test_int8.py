@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lookhear.kernels import linear, pack_linear, supports_int8_weights
-from lookhear.kernels.int8 import LEVELS, WEIGHT_LEVELS, int8_product, pack_int8
+from lookhear.kernels.cpu.int8 import LEVELS, WEIGHT_LEVELS, int8_product, pack_int8
 
 pytestmark = pytest.mark.skipif(
     "fbgemm" not in torch.backends.quantized.supported_engines, reason="this torch has no FBGEMM"
@@ -119,7 +119,7 @@ def test_packing_leaves_torch_as_it_was(recwarn: pytest.WarningsRecorder) -> Non
 
 
 def test_without_the_operators_it_is_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module("lookhear.kernels.int8")
+    module = importlib.import_module("lookhear.kernels.cpu.int8")
     monkeypatch.delattr(torch, "_make_per_channel_quantized_tensor")
     assert module.pack_int8(torch.zeros(8, 8)) is None
     assert pack_linear(torch.zeros(400, 300), pack=True, int8=True).int8 is None
