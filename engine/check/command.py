@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--aligner", default="", metavar="MODEL", help="as lookhear serve --aligner takes it: the "
         "words are timed, too, and it is compared as well")  # fmt: skip
     add("--audio", type=Path, metavar="FILE", help="a recording (default: a packaged one)")
-    add("--device", default="cpu", help="cpu, cuda, cuda:1, auto (default: %(default)s)")
+    add("--device", default="auto", help="cpu, cuda, cuda:1, auto (default: %(default)s)")
     add("--dtype", default="auto", choices=DTYPES)
     add("--threads", type=int, default=0, help="0: as when it is served")
     add("--no-compare", action="store_true", help="leave transformers out, which takes memory for "

@@ -33,8 +33,9 @@ class EngineConfig:
     served_name: str | None = None  # name on the wire; None: the model string itself
     # A Qwen3-ForcedAligner, as `model` is named: with it Qwen3-ASR has word times. "": none.
     aligner: str = ""
-    # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one; several: one replica after another.
-    device: str = "cpu"
+    # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one, since Ampere; several: one replica
+    # after another.
+    device: str = "auto"
     # "float32", "bfloat16", "float16", "int8" (Whisper on a CPU), "fp8" (Qwen3's on a GPU), or
     # "auto": what this machine is fastest in.
     dtype: str = "auto"

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 # Parameters below which one thread is as fast as several (waiting for each other costs more than
 # the work), and leaves the other cores to the gateway.
 SMALL_MODEL = 20_000_000
+LEAST_CAPABILITY = 8, 0  # Ampere: bfloat16, and what the kernels' tiles are made for
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def build_core(
     elif "OMP_NUM_THREADS" not in os.environ:
         # A core is left to the gateway: threads that share one wait for each other in a loop.
         torch.set_num_threads(max(1, (torch.get_num_threads() - 1) // config.replicas))
-    if device == "cpu" and parts.num_parameters >= SMALL_MODEL and torch.cuda.is_available():
+    if config.device == "cpu" and parts.num_parameters >= SMALL_MODEL and torch.cuda.is_available():
         log.warning(
             "device: %s is here and is not used; --device cuda does", torch.cuda.get_device_name()
         )
@@ -129,7 +130,20 @@ def _with_drafts(config: EngineConfig, family: Family, progress: Progress) -> En
 
 def _device(name: str) -> str:
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        if not torch.cuda.is_available():
+            return "cpu"
+        found = torch.cuda.get_device_capability()
+        if found >= LEAST_CAPABILITY:
+            return "cuda"
+        log.warning(
+            "device: %s is here and is not used: expected compute capability %s, it has %s",
+            torch.cuda.get_device_name(), *map(_dotted, (LEAST_CAPABILITY, found)),
+        )  # fmt: skip
+        return "cpu"
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise RuntimeError(f"device: expected a CUDA device for {name!r}, torch sees none")
     return name
+
+
+def _dotted(capability: tuple[int, int]) -> str:
+    return ".".join(map(str, capability))
