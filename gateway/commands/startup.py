@@ -93,11 +93,12 @@ def greet(console: Console, config: GatewayConfig, engines: Sequence[EngineConfi
     """Before loading: which models."""
     for engine in engines:
         named = f" as {engine.served_name}" if engine.served_name else ""
-        place = f"{engine.device}, {engine.dtype}"
+        told = [value for value in (engine.device, engine.dtype) if value != "auto"]
+        place = f" ({', '.join(told)})" if told else ""
         model = engine.model
         if model == AUTO_MODEL:
-            model = f"{DEFAULT_REAL}, or {DEFAULT_TOY} if that cannot be had,"
-        _say(console, f"lookhear: loading {model}{named} ({place})")
+            model = f"{DEFAULT_REAL}, or {DEFAULT_TOY} if that cannot be had"
+        _say(console, f"lookhear: loading {model}{named}{place}")
     if not config.has_keys and not config.loopback:
         console.print("  Warning: anyone who reaches this address may use it (no API key).")
 
