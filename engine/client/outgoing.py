@@ -41,7 +41,8 @@ class Outgoing:
     def send(self, frame: Sequence[Buffer]) -> None:
         """frame: its buffers, of which the last may be large."""
         if self._pump is None and len(frame[-1]) <= JOINED:
-            self._writer.writelines(frame)
+            # Joined here: since Python 3.12 an empty buffer in `writelines` is sent for ever.
+            self._writer.write(b"".join(frame))
             return
         self._waiting.extend(frame)
         self._bytes += sum(len(buffer) for buffer in frame)
