@@ -62,6 +62,7 @@ class Bench:
     def __init__(self, options: argparse.Namespace, argv: Sequence[str]) -> None:
         self.device: str = options.device
         self.dtype: str = options.dtype
+        self.kv_cache_dtype: str = options.kv_cache_dtype
         self.is_tiny = options.geometry == "tiny"
         self.batches = (1, 2) if self.is_tiny else BATCHES
         self.steps = 4 if self.is_tiny else STEPS
@@ -76,6 +77,7 @@ class Bench:
             "device": describe_device(),
             "geometry": options.geometry,
             "dtype": options.dtype,
+            "kv_cache_dtype": options.kv_cache_dtype,
             "models": {},
             "failures": [],
         }
@@ -215,8 +217,9 @@ class Bench:
     def start(self, folder: Path, changes: dict[str, Any], held: list[Any]) -> float:
         """Seconds until it serves, graphs captured, kernels compiled."""
         began = time.perf_counter()
+        changes = {**changes, "kv_cache_dtype": self.kv_cache_dtype}
         if self.dtype != "bfloat16":
-            changes = {**changes, "dtype": self.dtype}
+            changes["dtype"] = self.dtype
         held.append(build(folder, self.device, **changes).core)
         synchronize(self.device)
         return round(time.perf_counter() - began, 2)
@@ -253,6 +256,8 @@ class Bench:
         weights, kept, fixed = decoder_bytes(
             config, geometry.family, self.element, in_layers=1 if self.dtype == "fp8" else None
         )
+        if self.kv_cache_dtype == "fp8":
+            kept //= self.element
         context = prompt + warm + self.steps // 2
         read = weights + batch * (context * kept + fixed)
         ideal = read / self.result["bandwidth"]

@@ -4,6 +4,10 @@ The tokens of a step are packed: those of row 0, then of row 1, and so on; then 
 Token t of a row lives in its block table's entry t // block, at place t % block. A slot is one
 place of the whole cache: block id * block + place. Block 0 is trash: padding goes there.
 
+A cache may be in float8 (e4m3) without a scale: numbers of that kind have exponents of their own,
+and keys are of normalised heads, values of normalised inputs; what is beyond 448 is 448. Products
+and probabilities are then in the queries' dtype.
+
 The torch version loops over rows and reads only the blocks that a row's length covers, so what
 other blocks hold, NaN included, cannot reach it.
 """
@@ -17,6 +21,7 @@ import torch
 from torch import Tensor
 
 from lookhear.kernels.choice import has_triton
+from lookhear.kernels.fp8 import FP8, LARGEST
 
 # Queries of one product at most: their scores stay in the processor's cache, and what none of them
 # may see is not computed. 512 tokens take 0.4 times as long as in one product.
@@ -59,8 +64,11 @@ def paged_write(k: Tensor, v: Tensor, cache: Tensor, slots: Tensor) -> None:
     values; slots: [tokens] int64, those of block 0 for padding. Real slots must differ.
     """
     places = cache.flatten(1, 2)  # a view: the cache is contiguous
-    places[0].index_copy_(0, slots, k.to(cache.dtype))
-    places[1].index_copy_(0, slots, v.to(cache.dtype))
+    if cache.dtype == FP8:  # bytes can be copied everywhere
+        places = places.view(torch.uint8)
+        k, v = (x.clamp(-LARGEST, LARGEST).to(FP8).view(torch.uint8) for x in (k, v))
+    places[0].index_copy_(0, slots, k.to(places.dtype))
+    places[1].index_copy_(0, slots, v.to(places.dtype))
 
 
 @has_triton
@@ -89,27 +97,28 @@ def paged_attention(
     heads, dim = q.shape[1:]
     kv_heads = cache.shape[3]
     assert heads % kv_heads == 0, (heads, kv_heads)
-    query = q.to(cache.dtype) * (dim**-0.5 if scale is None else scale)
+    kind = q.dtype if cache.dtype == FP8 else cache.dtype
+    query = q.to(kind) * (dim**-0.5 if scale is None else scale)
     if known is None:
         known = spans(block_tables, past_lengths, query_lengths, cache.shape[2])
     if len(known) == len(q) and all(span.new == 1 for span in known):
         # As few operators as can be: one token's arithmetic takes less time than calling them.
         steps = []
         for one, span in zip(query.view(len(q), kv_heads, -1, dim), known, strict=True):
-            keys, values = _row(cache, span)
+            keys, values = _row(cache, span, kind)
             if window is not None:
                 keys, values = keys[:, -window:], values[:, -window:]
             weights = torch.softmax(torch.bmm(one, keys.transpose(1, 2)), -1)
             steps.append(torch.bmm(weights, values))
         stepped = steps[0] if len(steps) == 1 else torch.stack(steps)
         return stepped.view(q.shape).to(q.dtype)
-    out = torch.zeros(q.shape, dtype=cache.dtype, device=q.device)
+    out = torch.zeros(q.shape, dtype=kind, device=q.device)
     start = 0
     for span in known:
         if span.new == 0:
             continue
         end = start + span.new
-        keys, values = _row(cache, span)
+        keys, values = _row(cache, span, kind)
         for first in range(start, end, QUERIES):
             last = min(first + QUERIES, end)
             seen = span.past + last - start
@@ -143,8 +152,8 @@ def _attend(query: Tensor, keys: Tensor, values: Tensor, window: int | None) -> 
     return mixed.permute(2, 0, 1, 3).reshape(new, heads, dim)
 
 
-def _row(cache: Tensor, span: Span) -> tuple[Tensor, Tensor]:
-    """Keys and values of all of a row's tokens: [kv_heads, total, dim] each.
+def _row(cache: Tensor, span: Span, kind: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Keys and values of all of a row's tokens: [kv_heads, total, dim] each, in that dtype.
 
     Blocks that happen to be neighbours are read in place; others are gathered.
     """
@@ -154,7 +163,7 @@ def _row(cache: Tensor, span: Span) -> tuple[Tensor, Tensor]:
     else:  # five times as fast as cache[:, blocks]
         blocks = torch.tensor(span.blocks, device=cache.device)
         held = cache.index_select(1, blocks).flatten(1, 2)[:, :total]
-    held = held.transpose(1, 2)  # [2, kv_heads, total, dim]
+    held = held.transpose(1, 2).to(kind)  # [2, kv_heads, total, dim]
     if cache.dtype != torch.float32:
         # A bfloat16 product over strided keys takes ten times as long as over a copy of them;
         # a float32 one loses a tenth, which is less than the copy.

@@ -56,6 +56,10 @@ def parser(program: str, description: str) -> argparse.ArgumentParser:
         "--dtype", choices=("bfloat16", "fp8"), default="bfloat16",
         help="fp8: the matrices of a Qwen3's layers are in float8",
     )  # fmt: skip
+    made.add_argument(
+        "--kv-cache-dtype", choices=("auto", "fp8"), default="auto",
+        help="fp8: a Qwen3's keys and values are in float8",
+    )  # fmt: skip
     made.add_argument("--section", action="append", default=[], help="part of a section's name")
     made.add_argument(
         "--seconds", type=float, default=SECONDS, help=f"in all (default: {SECONDS:.0f})"

@@ -72,6 +72,7 @@ class EngineConfig:
     max_answer_tokens: int = 1024  # tokens of an answer whose client names no limit
     max_answers: int = 64  # answers at once, over all sessions
     kv_cache_gigabytes: float = 0.0  # GiB for the paged cache at most; 0: the device's
+    kv_cache_dtype: str = "auto"  # of it: "fp8" (Qwen3's on a GPU), or "auto": that of the weights
     # New audio during which a word must have been heard alike to be committed; None: what suits the
     # checkpoint.
     evidence_seconds: float | None = None
@@ -105,6 +106,7 @@ class EngineConfig:
             ("model", bool(self.model), "a repo id, a folder, a file, a packaged name or auto"),
             ("ray", not self.ray or _is_cluster(self.ray), "HOST:PORT of a Ray cluster, or auto"),
             ("dtype", self.dtype in DTYPES, ", ".join(DTYPES[:-1]) + f" or {DTYPES[-1]}"),
+            ("kv_cache_dtype", self.kv_cache_dtype in ("auto", "fp8"), "auto or fp8"),
             ("draft", bool(self.draft), "auto, ngram, off, or a model"),
             ("window", self.window in ("auto", "full", "short"), "auto, full or short"),
             ("log_level", self.log_level in LEVELS, ", ".join(LEVELS)),

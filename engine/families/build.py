@@ -19,7 +19,7 @@ from lookhear.engine.config import AUTO_MODEL, EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.scheduler import Scheduler
 from lookhear.engine.families.capacity import card_memory, check_room, fitted
-from lookhear.engine.families.family import Family, weight_bytes
+from lookhear.engine.families.family import Family, check_cache, weight_bytes
 from lookhear.engine.families.registry import family_of
 from lookhear.engine.messages import ModelCard
 
@@ -70,6 +70,7 @@ def build_core(
     if config.draft_model:
         config = _with_drafts(config, family, progress)
     memory = card_memory(device)
+    check_cache(config, family, device)
     weights = 0 if memory is None else weight_bytes(folder, config.dtype, device, family.unread)
     check_room(folder, weights, memory)
     config = fitted(config, memory, family.card_rows, weights)

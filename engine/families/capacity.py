@@ -74,6 +74,6 @@ def num_blocks(config: EngineConfig, decoder: Qwen3Model, *, longest: int, usefu
     """Of a paged cache: as many as the memory allows, but no more than are of use, and the trash
     block. longest: blocks of one request at most, for which there is always room."""
     dims = decoder.dims
-    element = torch.empty(0, dtype=decoder.dtype).element_size()
+    element = torch.empty(0, dtype=decoder.cache_dtype).element_size()
     block_bytes = 2 * BLOCK_TOKENS * dims.layers * dims.kv_heads * dims.head_dim * element
     return 1 + max(longest, min(useful, int(config.kv_cache_gigabytes * 2**30) // block_bytes))

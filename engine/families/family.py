@@ -22,6 +22,7 @@ from lookhear.kernels import (
     supports_half_weights,
     supports_int8_weights,
 )
+from lookhear.kernels.fp8 import FP8
 
 # Weights of which less than this stay in the processor's cache: halving them saves nothing.
 SMALL_CHECKPOINT_BYTES = 64 * 2**20
@@ -69,6 +70,7 @@ class Family:
     abilities: tuple[str, ...]  # of its checkpoints, see `ModelCard`
     card_rows: int = 192  # requests decoded together on a large card, where nobody says
     takes_aligner: bool = False  # whether config.aligner tells it when words were said
+    rounds_cache: bool = False  # whether its keys and values may be in float8
     drafted_by: tuple[str, ...] = ()  # architectures of models that may draft for it, config.draft
     unread: tuple[str, ...] = ()  # what the names of weights begin with that are not loaded
 
@@ -131,6 +133,24 @@ def fp8_weights(name: str, device: str) -> bool:
     if name == "fp8" and (why := fp8_refusal(device)) is not None:
         raise CheckpointError(f"dtype: fp8: {why}")
     return name == "fp8"
+
+
+def check_cache(config: EngineConfig, family: Family, device: str) -> None:
+    """Raises `CheckpointError` where keys and values are asked for in float8 and cannot be."""
+    if config.kv_cache_dtype != "fp8":
+        return
+    if not family.rounds_cache:
+        models = "Qwen3, Qwen3-ASR, Qwen3-VL and Qwen3-Omni on a GPU"
+        raise CheckpointError(
+            f"kv_cache_dtype: fp8 is for {models}, got a {family.name}; expected auto"
+        )
+    if (why := fp8_refusal(device)) is not None:
+        raise CheckpointError(f"kv_cache_dtype: fp8: {why}")
+
+
+def cache_dtype(config: EngineConfig, dtype: torch.dtype) -> torch.dtype:
+    """Of keys and values of a decoder in dtype."""
+    return FP8 if config.kv_cache_dtype == "fp8" else dtype
 
 
 def half_decoder(name: str, device: str, folder: Path) -> bool:

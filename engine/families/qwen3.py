@@ -51,6 +51,7 @@ FAMILY = Family(
     name="Qwen3",
     architectures=("Qwen3ForCausalLM",),
     build=build,
+    rounds_cache=True,
     abilities=("chat", "embed", "score", "adapters"),
     drafted_by=DRAFTED_BY,
 )

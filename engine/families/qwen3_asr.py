@@ -18,6 +18,7 @@ from lookhear.engine.families.family import (
     Parts,
     ServingRunner,
     acceleration_of,
+    cache_dtype,
     chosen_dtype,
     fp8_weights,
     half_decoder,
@@ -60,6 +61,7 @@ def build(
     model = Qwen3AsrModel.from_folder(
         folder, dtype=dtype, half=half, fp8=fp8, device=device, progress=progress
     )
+    model.decoder.cache_dtype = cache_dtype(config, model.decoder.dtype)
     traits = Traits.from_folder(folder)
     context = min(config.max_context_tokens, model.decoder.dims.context)
     cap = config.max_segment_seconds or traits.longest_window_seconds or SEGMENT_SECONDS
@@ -147,6 +149,7 @@ FAMILY = Family(
     name="Qwen3-ASR",
     architectures=("Qwen3ASRForConditionalGeneration",),
     build=build,
+    rounds_cache=True,
     abilities=("transcribe", "adapters"),
     takes_aligner=True,
 )

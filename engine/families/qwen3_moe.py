@@ -10,6 +10,7 @@ FAMILY = Family(
     name="Qwen3-MoE",
     architectures=("Qwen3MoeForCausalLM",),
     build=qwen3.build,
+    rounds_cache=True,
     abilities=("chat", "embed", "score", "adapters"),
     drafted_by=DRAFTED_BY,
 )

@@ -95,6 +95,7 @@ FAMILY = Family(
         "Qwen3OmniMoeThinkerForConditionalGeneration",
     ),
     build=build,
+    rounds_cache=True,
     abilities=("chat", "image", "video", "audio"),
     unread=SPEAKING,
 )

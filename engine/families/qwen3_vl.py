@@ -70,6 +70,7 @@ FAMILY = Family(
     name="Qwen3-VL",
     architectures=("Qwen3VLForConditionalGeneration",),
     build=build,
+    rounds_cache=True,
     abilities=("chat", "image", "video", "embed", "score", "adapters"),
     drafted_by=DRAFTED_BY,
 )

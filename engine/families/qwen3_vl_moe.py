@@ -10,6 +10,7 @@ FAMILY = Family(
     name="Qwen3-VL-MoE",
     architectures=("Qwen3VLMoeForConditionalGeneration",),
     build=qwen3_vl.build,
+    rounds_cache=True,
     abilities=("chat", "image", "video", "embed", "score", "adapters"),
     drafted_by=DRAFTED_BY,
 )

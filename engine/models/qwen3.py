@@ -43,6 +43,7 @@ class Qwen3Model:
         self.device = weights.tokens.device
         self.num_parameters = weights.num_parameters
         self.vocab = dims.vocab  # logits per token
+        self.cache_dtype = self.dtype  # of keys and values; float8, too
         self._frequencies = rope_frequencies(dims.head_dim, dims.rope_theta).to(self.device)
         # Of a checkpoint that makes vectors: [out, in] and [out], float32, one behind another.
         self.projections: list[tuple[Tensor, Tensor | None]] = []
@@ -81,10 +82,8 @@ class Qwen3Model:
 
     def new_cache(self, num_blocks: int, dtype: torch.dtype | None = None) -> PagedCache:
         """A cache of this model's shape; num_blocks: the trash block included."""
-        dims = self.dims
-        return PagedCache(
-            dims.layers, num_blocks, dims.kv_heads, dims.head_dim, dtype or self.dtype, self.device
-        )
+        dims, kind = self.dims, dtype or self.cache_dtype
+        return PagedCache(dims.layers, num_blocks, dims.kv_heads, dims.head_dim, kind, self.device)
 
     @torch.inference_mode()
     def embed(self, tokens: Tensor) -> Tensor:

@@ -189,6 +189,8 @@ def serve_parser() -> argparse.ArgumentParser:
     _number(add, engine, "--max-adapter-rank", "N", "of each adapter")
     _number(add, engine, "--max-segment-seconds", "S",
         "an open segment is cut beyond this; 0: what suits the model")  # fmt: skip
+    add("--kv-cache-dtype", default=engine.kv_cache_dtype, choices=["auto", "fp8"], help="fp8: "
+        "keys and values of a Qwen3 on a GPU in half the memory (default: auto)")  # fmt: skip
     add("--kv-cache-gigabytes", type=float, default=engine.kv_cache_gigabytes, metavar="GIB",
         help="for keys and values of models with a paged cache (0, the default: 1 on a CPU, "
         "two fifths of what is free on a GPU)")  # fmt: skip

@@ -7,6 +7,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lookhear.kernels.fp8 import FP8
+from lookhear.kernels.triton.fp8 import saturated_fp8
+
 
 def norm_rope_write(
     qkv: Tensor,
@@ -23,9 +26,9 @@ def norm_rope_write(
 
     qkv: [tokens, heads + 2 * kv_heads, dim]: queries, keys, values, any strides of tokens and
     heads; weight: [heads + kv_heads, dim]; cos, sin: [tokens, 1, dim] of `rope_angles`; cache: [2,
-    blocks, block, kv_heads, dim]; slots: [tokens] int64, those outside of the cache are not
-    written. Any float dtypes, computed in float32. Returns the queries, [tokens, heads, dim].
-    Grid: (tokens,). Rounded to qkv's dtype where the separate operations round.
+    blocks, block, kv_heads, dim], in float8 too; slots: [tokens] int64, those outside of the cache
+    are not written. Any float dtypes, computed in float32. Returns the queries, [tokens, heads,
+    dim]. Grid: (tokens,). Rounded to qkv's dtype where the separate operations round.
     """
     assert cache.is_contiguous()
     if qkv.stride(2) != 1:
@@ -52,6 +55,7 @@ def norm_rope_write(
             eps,
             HEADS=triton.next_power_of_2(all_heads),
             PAIRS=triton.next_power_of_2(dim // 2),
+            IS_FP8=cache.dtype == FP8,
             num_warps=8 if all_heads * dim > 2048 else 4,
         )
     return out
@@ -88,6 +92,7 @@ def _inputs_kernel(
     eps,
     HEADS: tl.constexpr,
     PAIRS: tl.constexpr,
+    IS_FP8: tl.constexpr,
 ):
     token = tl.program_id(0).to(tl.int64)
     head = tl.arange(0, HEADS)[:, None]
@@ -126,5 +131,9 @@ def _inputs_kernel(
         half = tl.where(is_value, slot + num_slots, slot)
         place = cache_ptr + (half * kv_heads + mine) * 2 * pairs + pair
         written = (number >= 0) & real
-        tl.store(place, a.to(cache_ptr.dtype.element_ty), mask=written)
-        tl.store(place + pairs, b.to(cache_ptr.dtype.element_ty), mask=written)
+        if IS_FP8:
+            tl.store(place, saturated_fp8(a), mask=written)
+            tl.store(place + pairs, saturated_fp8(b), mask=written)
+        else:
+            tl.store(place, a.to(cache_ptr.dtype.element_ty), mask=written)
+            tl.store(place + pairs, b.to(cache_ptr.dtype.element_ty), mask=written)

@@ -79,6 +79,13 @@ def to_fp8(x):
 
 
 @triton.jit
+def saturated_fp8(x):
+    """x: any float. Rounded to float8 without a scale: what is beyond 448 is 448, NaN stays."""
+    x = x.to(tl.float32)
+    return to_fp8(tl.where(x > _LARGEST, _LARGEST, tl.where(x < -_LARGEST, -_LARGEST, x)))
+
+
+@triton.jit
 def _round_kernel(
     x_ptr,
     change_ptr,

@@ -18,6 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lookhear.kernels.fp8 import FP8
 from lookhear.kernels.paged_attention import Span
 from lookhear.kernels.triton.configs import tile
 from lookhear.kernels.triton.softmax import folded, joined, num_splits, product, scaled_exp2
@@ -43,8 +44,9 @@ def paged_attention(
     h // (heads // kv_heads). cache: [2, blocks, block, kv_heads, dim] (one layer), the new tokens
     already written. block_tables: [rows, max_blocks] int64; past_lengths, query_lengths: [rows]
     int64; query i of a row sees its tokens 0 .. past + i, of which the last `window` alone if that
-    is given. Any float dtypes; q is read in cache's. scale: default dim ** -0.5. known: not needed
-    here. Returns [tokens, heads, dim] in q's dtype, zero for padding.
+    is given. Any float dtypes; q is read in cache's, and a cache in float8 in q's. scale: default
+    dim ** -0.5. known: not needed here. Returns [tokens, heads, dim] in q's dtype, zero for
+    padding.
 
     Products and sums in float32, probabilities rounded to the cache's dtype. Grid: (pieces of
     queries, kv_heads, splits), then (tokens * heads,) to join. Places that no row's length covers
@@ -108,6 +110,7 @@ def paged_attention(
         DIM=padded_dim,
         SPLITS=splits,
         IS_PADDED=dim < padded_dim,
+        IS_FP8=cache.dtype == FP8,
         HAS_WINDOW=window is not None,
         num_warps=warps,
         # The table's entries are fetched a turn before the keys that they lead to.
@@ -147,6 +150,7 @@ def _attend_kernel(
     DIM: tl.constexpr,
     SPLITS: tl.constexpr,
     IS_PADDED: tl.constexpr,
+    IS_FP8: tl.constexpr,
     HAS_WINDOW: tl.constexpr,
 ):
     # Whose piece is this? Pieces are numbered row by row.
@@ -184,8 +188,8 @@ def _attend_kernel(
         real = (line < PIECE * GROUP) & (query < new)
         source = q_ptr + token[:, None] * q_token + lane[:, None] * q_head + column[None, :]
         q = tl.load(source, mask=real[:, None] & in_head[None, :], other=0.0)
-        kind = cache_ptr.dtype.element_ty
-        q = q.to(kind)
+        if not IS_FP8:
+            q = q.to(cache_ptr.dtype.element_ty)
 
         last_query = tl.minimum((number - first_piece + 1) * PIECE, new)
         total = past + last_query  # keys that the last query of this piece sees
@@ -218,6 +222,9 @@ def _attend_kernel(
             else:
                 k = tl.load(held + step[:, None])
                 v = tl.load(held + cache_half + step[:, None])
+            if IS_FP8:
+                k = k.to(q.dtype)
+                v = v.to(q.dtype)
             seen = key[None, :] < last
             if HAS_WINDOW:
                 seen = seen & (key[None, :] > (past + query - window)[:, None])

@@ -15,9 +15,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lookhear.kernels.fp8 import FP8
 from lookhear.kernels.paged_attention import Span
 from lookhear.kernels.triton.attention_inputs import norm_rope_write, turned
 from lookhear.kernels.triton.configs import launches_early, tile
+from lookhear.kernels.triton.fp8 import saturated_fp8
 from lookhear.kernels.triton.paged_attention import MIN_ROWS, paged_attention
 from lookhear.kernels.triton.softmax import folded, joined, num_splits, product, scaled_exp2
 
@@ -45,12 +47,12 @@ def self_attention_paged(
         q, k = rope(rms_norm(q) * weight), rope(rms_norm(k) * weight);  k, v -> cache[slot]
 
     qkv: [tokens, heads + 2 * kv_heads, dim]; weight: [heads + kv_heads, dim]; cos, sin: [tokens, 1,
-    dim]; cache: [2, blocks, block, kv_heads, dim], written at slots: [tokens] int64, those outside
-    of it are not. block_tables: [rows, max_blocks], past_lengths, query_lengths: [rows] int64.
-    is_decode: every row has one token, and the queries of token i are row i's; query_lengths is not
-    read then, and past_lengths while the kernel launched before may still run: that must not be
-    what writes them. known: not needed here. Any float dtypes. Returns [tokens, heads, dim] in
-    qkv's.
+    dim]; cache: [2, blocks, block, kv_heads, dim], in float8 too, written at slots: [tokens] int64,
+    those outside of it are not. block_tables: [rows, max_blocks], past_lengths, query_lengths:
+    [rows] int64. is_decode: every row has one token, and the queries of token i are row i's;
+    query_lengths is not read then, and past_lengths while the kernel launched before may still run:
+    that must not be what writes them. known: not needed here. Any float dtypes. Returns [tokens,
+    heads, dim] in qkv's.
 
     Grid: (rows, kv_heads, splits), then (rows * heads,) to join. Rounded where the separate
     operations round, but for the new key's score: a sum of products in float32 as the others are.
@@ -107,6 +109,7 @@ def self_attention_paged(
         PAIRS=max(16, triton.next_power_of_2(dim // 2)),
         DIM=max(16, triton.next_power_of_2(dim)),
         SPLITS=splits,
+        IS_FP8=cache.dtype == FP8,
         EARLY=early,
         num_warps=warps,
         num_stages=stages,
@@ -156,6 +159,7 @@ def _decode_kernel(
     PAIRS: tl.constexpr,
     DIM: tl.constexpr,
     SPLITS: tl.constexpr,
+    IS_FP8: tl.constexpr,
     EARLY: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
@@ -170,7 +174,8 @@ def _decode_kernel(
         tl.extra.cuda.gdc_launch_dependents()
         tl.extra.cuda.gdc_wait()
     heads = KV_HEADS * GROUP
-    kind = cache_ptr.dtype.element_ty
+    # What is multiplied, which is what is kept unless that is float8.
+    kind = qkv_ptr.dtype.element_ty if IS_FP8 else cache_ptr.dtype.element_ty
     line = tl.arange(0, PRODUCT)[:, None]  # query heads of the group, and padding
     pair = tl.arange(0, PAIRS)[None, :]
     exists = pair < pairs
@@ -213,6 +218,10 @@ def _decode_kernel(
         k_a = tl.load(held + pair, mask=is_there[:, None] & exists, other=0.0)
         k_b = tl.load(held + pairs + pair, mask=is_there[:, None] & exists, other=0.0)
         v = tl.load(held + cache_half + column, mask=is_there[:, None] & in_head, other=0.0)
+        if IS_FP8:
+            k_a = k_a.to(kind)
+            k_b = k_b.to(kind)
+            v = v.to(kind)
         scores = (product(q_a, tl.trans(k_a)) + product(q_b, tl.trans(k_b))) * scale
         scores = tl.where(is_there[None, :], scores, float("-inf"))
         best, weight, mixed = folded(best, weight, mixed, scores, v)
@@ -224,10 +233,16 @@ def _decode_kernel(
             weight_ptr + own * dim + pair,
             cos_a, cos_b, sin_a, sin_b, exists, pairs, eps,
         )  # fmt: skip
-        k_a = k_a.to(kind)
-        k_b = k_b.to(kind)
         source = token + (own + KV_HEADS) * head_stride + column
-        v = tl.load(source, mask=in_head, other=0.0).to(kind)
+        v = tl.load(source, mask=in_head, other=0.0)
+        if IS_FP8:
+            k_a = saturated_fp8(k_a)
+            k_b = saturated_fp8(k_b)
+            v = saturated_fp8(v)
+        else:
+            k_a = k_a.to(kind)
+            k_b = k_b.to(kind)
+            v = v.to(kind)
         slot = tl.load(slots_ptr + row).to(tl.int64)
         if (slot >= 0) & (slot < num_slots):
             place = cache_ptr + (slot * KV_HEADS + head) * dim

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lookhear.kernels import paged_attention, paged_write, spans
+from lookhear.kernels.fp8 import FP8, LARGEST
 from lookhear.kernels.paged_attention import QUERIES
 
 NAN = float("nan")
@@ -200,3 +201,22 @@ def test_a_window_is_attention_over_the_last_tokens_alone(window: int, new: int)
     lengths = torch.tensor([past - gone * BLOCK]), torch.tensor([new])
     later = paged_attention(q, cache, table[:, gone:], *lengths, window=window)
     torch.testing.assert_close(later, out)
+
+
+def test_keys_and_values_in_float8_are_what_they_stand_for() -> None:
+    """Written rounded, the largest number for those beyond it; read as if they were float32."""
+    k, v = draw(0, 6, 2, 8), draw(1, 6, 2, 8)
+    k[2, 1, 3], v[4, 0, 1], v[5, 0, 0] = 1e6, -1e6, NAN
+    slots = torch.tensor([4, 5, 6, 7, 8, 9])
+    cache = torch.zeros(2, 4, BLOCK, 2, 8).to(FP8)
+    paged_write(k, v, cache, slots)
+    wide = cache.float()
+    places = wide.flatten(1, 2)
+    assert places[0, 6, 1, 3] == LARGEST and places[1, 8, 0, 1] == -LARGEST
+    assert places[1, 9, 0, 0].isnan() and (places[:, :4] == 0.0).all()
+    torch.testing.assert_close(places[0, 4:6], k[:2], rtol=1 / 16, atol=2**-10)
+    table, lengths = torch.tensor([[1, 2]]), (torch.tensor([2]), torch.tensor([3]))
+    q = draw(2, 3, 4, 8)
+    ours = paged_attention(q, cache, table, *lengths)
+    assert torch.equal(ours, paged_attention(q, wide, table, *lengths))
+    assert paged_attention(q.bfloat16(), cache, table, *lengths).dtype == torch.bfloat16

@@ -23,7 +23,13 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.desks import Desks
 from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.families.capacity import num_blocks
-from lookhear.engine.families.family import Parts, chosen_dtype, fp8_weights, half_decoder
+from lookhear.engine.families.family import (
+    Parts,
+    cache_dtype,
+    chosen_dtype,
+    fp8_weights,
+    half_decoder,
+)
 from lookhear.engine.families.parts.adapting import with_adapters
 from lookhear.engine.families.parts.pooling import pooling_desk
 from lookhear.engine.messages import StartPooling
@@ -63,6 +69,7 @@ def draft_decoder(
         small = Qwen3VLModel.from_folder(folder, half=half, fp8=fp8, **loading).decoder
     else:
         small = Qwen3Model.from_folder(folder, half=half, fp8=fp8, **loading)
+    small.cache_dtype = cache_dtype(config, small.dtype)
     if small.vocab != decoder.vocab:
         raise CheckpointError.of(folder, "draft", f"logits of {decoder.vocab} tokens", small.vocab)
     ours, theirs = QwenTokenizer.from_folder(large), QwenTokenizer.from_folder(folder)
@@ -87,6 +94,7 @@ def chat_parts(
     """dtype: for the model's card. pictures: of a model that sees, recordings: of one that hears;
     media_parts, media_encoder: see `PagedRunner`."""
     decoder = model.decoder
+    decoder.cache_dtype = cache_dtype(config, decoder.dtype)
     context = min(config.max_context_tokens, decoder.dims.context)
     longest = math.ceil(context / BLOCK_TOKENS)
     # Prompts are seldom as long as they may be, so what half of the rows could need leaves room for

@@ -42,7 +42,8 @@ def test_every_section_comes_to_its_end(
     with present(card):
         status = gpu_bench.main(
             ["--device", "cuda", "--geometry", "tiny", "--model", "qwen3-asr-0.6b",
-             "--dtype", dtype, "--output", str(written), *options]
+             "--dtype", dtype, "--kv-cache-dtype", "auto" if dtype == "bfloat16" else "fp8",
+             "--output", str(written), *options]
         )  # fmt: skip
     result = json.loads(written.read_text(encoding="utf-8"))
     assert (status, result["failures"]) == (0, [])

@@ -107,3 +107,30 @@ def test_fp8_counts_half_the_bytes_of_a_decoders_layers(tmp_path: Path) -> None:
     rounded = sum(w.weight.numel() for w in kept)
     whole = sum(tensor.numel() for tensor in tensors.values())
     assert weight_bytes(tmp_path, "fp8", "cuda") == 2 * whole - rounded
+
+
+def test_a_cache_in_float8_is_refused_where_it_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(name: str) -> None:
+        config = EngineConfig(model=name, kv_cache_dtype="fp8")
+        build_core(config, lambda stage, share: None)
+
+    with pytest.raises(CheckpointError, match="fp8 is for Qwen3, .* got a Whisper; expected auto"):
+        build("demo-whisper")
+    with pytest.raises(CheckpointError, match="kv_cache_dtype: fp8: expected a GPU .* 'cpu'"):
+        build("demo-qwen3-asr")
+
+
+@pytest.mark.parametrize("name", ["demo-qwen3-asr", "demo-qwen3-vl"])
+def test_a_cache_in_float8_has_twice_the_room(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(family, "fp8_refusal", lambda device: None)
+
+    def tokens(kind: str) -> int:
+        config = EngineConfig(
+            model=name, dtype="bfloat16", kv_cache_dtype=kind, kv_cache_gigabytes=0.002,
+            max_context_tokens=512,
+        )  # fmt: skip
+        core = build_core(config, lambda stage, share: None).core
+        return core._runner.free_tokens
+
+    whole = tokens("auto")
+    assert 2 * whole <= tokens("fp8") <= 2 * whole + 32

@@ -137,3 +137,16 @@ def test_experts_are_refused(tmp_path: Path) -> None:
     build_random_qwen3(tmp_path, **EXPERTS)
     with pytest.raises(CheckpointError, match="fp8 is not for layers of experts"):
         Qwen3Model.from_folder(tmp_path, fp8=True)
+
+
+def test_a_cache_in_float8_takes_half_the_bytes_and_says_about_the_same(tmp_path: Path) -> None:
+    """Token by token, and in one: what is read back is rounded, so they differ a little."""
+    build_random_qwen3(tmp_path)
+    model = Qwen3Model.from_folder(tmp_path)
+    tokens = torch.randint(0, 160, (24,), generator=torch.Generator().manual_seed(0))
+    exact, whole = logits(model, tokens, (24,)), model.new_cache(9).num_bytes
+    model.cache_dtype = torch.float8_e4m3fn
+    assert model.new_cache(9).num_bytes * 4 == whole
+    for pieces in ((24,), (1,) * 24, (7, 17)):
+        error = (logits(model, tokens, pieces) - exact).pow(2).mean().sqrt() / exact.std()
+        assert 1e-4 < error < 0.1, (pieces, float(error))

@@ -71,6 +71,8 @@ def compile_all() -> None:
     over_experts(1, experts=1, per_token=1, width=1, ffn=1)
     over_keys(tokens=4, heads=16, kv_heads=8, dim=128, blocks=300)
     over_keys(tokens=512, heads=16, kv_heads=8, dim=128, blocks=300)
+    over_keys(tokens=4, heads=16, kv_heads=8, dim=128, blocks=300, dtype=torch.float8_e4m3fn)
+    over_keys(tokens=512, heads=16, kv_heads=8, dim=128, blocks=300, dtype=torch.float8_e4m3fn)
     over_keys(tokens=1, heads=1, kv_heads=1, dim=2, blocks=1)
     over_keys(tokens=4, heads=32, kv_heads=8, dim=128, blocks=300, window=4096)
     over_keys(tokens=512, heads=32, kv_heads=32, dim=64, blocks=50, window=750)
@@ -141,7 +143,8 @@ def by_token(width: int, heads: int, kv_heads: int, dim: int) -> None:
     rope.rope(qkv[:, heads : heads + kv_heads], cos, sin)
     held = zeros(2, 1, len(x), kv_heads, dim)
     weight, slots = qkv[0, : heads + kv_heads], index(len(x))
-    attention_inputs.norm_rope_write(qkv, weight, 1e-6, cos, sin, held, slots)
+    for kept in (held, held.to(torch.float8_e4m3fn)):
+        attention_inputs.norm_rope_write(qkv, weight, 1e-6, cos, sin, kept, slots)
 
 
 def decoding(width: int, heads: int, kv_heads: int, dim: int) -> None:
@@ -157,9 +160,10 @@ def decoding(width: int, heads: int, kv_heads: int, dim: int) -> None:
         cache, table = zeros(2, 64 if width > 1 else 1, 16, kv_heads, dim), index(rows, 64)
         where = index(rows), table if width > 1 else table[:, :1], index(rows), index(rows)
         weight = qkv[0, : heads + kv_heads]
-        self_attention_paged.self_attention_paged(
-            qkv, weight, 1e-6, cos, cos, cache, *where, is_decode=True
-        )
+        for kept in (cache, cache.to(torch.float8_e4m3fn)):
+            self_attention_paged.self_attention_paged(
+                qkv, weight, 1e-6, cos, cos, kept, *where, is_decode=True
+            )
 
 
 def few_rows(
@@ -187,10 +191,11 @@ def over_experts(tokens: int, experts: int, per_token: int, width: int, ffn: int
 
 
 def over_keys(
-    tokens: int, heads: int, kv_heads: int, dim: int, blocks: int, window: int | None = None
-) -> None:
+    tokens: int, heads: int, kv_heads: int, dim: int, blocks: int, window: int | None = None,
+    dtype: torch.dtype = torch.bfloat16,
+) -> None:  # fmt: skip
     rows = min(tokens, 4)
-    cache = zeros(2, blocks, 16, kv_heads, dim)
+    cache = zeros(2, blocks, 16, kv_heads, dim, dtype=dtype)
     q, table = zeros(tokens, heads, dim), index(rows, blocks)
     lengths = index(rows), index(rows)
     paged_attention.paged_attention(q, cache, table, *lengths, window=window)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lookhear.kernels import paged_attention
+from lookhear.kernels.fp8 import FP8
 from lookhear.kernels.triton import paged_attention as module
 from lookhear.kernels.triton.paged_attention import paged_attention as triton_attention
 from lookhear.kernels.triton.softmax import num_splits
@@ -146,3 +147,29 @@ def test_a_window_of_the_last_tokens(
         torch.testing.assert_close(
             triton_attention(*arguments, window=window), paged_attention(*arguments, window=window)
         )
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("window", [None, 20])
+@pytest.mark.parametrize(
+    "lengths", [[(0, 1), (17, 1), (122, 1)], [(123, 5), (0, 70), (3, 1)], [(9, 1), (0, 0), (0, 3)]]
+)
+def test_keys_and_values_in_float8(
+    lengths: list[tuple[int, int]], window: int | None, dtype: torch.dtype
+) -> None:
+    """Multiplied in the queries' dtype; as if the cache held the rounded numbers in that."""
+    q, cache, *rest = step(lengths, (4, 2), 16, dtype=torch.float32, padding=2)
+    rounded = cache.to(FP8)
+    ours = triton_attention(q.to(dtype), rounded, *rest, window=window)
+    theirs = paged_attention(q.to(dtype), rounded, *rest, window=window)
+    known = paged_attention(q.to(dtype), rounded.to(dtype), *rest, window=window)
+    tolerance = TOLERANCE[dtype]
+    assert ours.dtype == theirs.dtype == dtype and torch.equal(theirs, known)
+    torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=tolerance)
+
+
+def test_parts_of_keys_in_float8_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "num_splits", lambda programs, max_keys: 4)
+    q, cache, *rest = step([(300, 1), (3, 1)], (2, 1), 16, block=16)
+    tables, pasts, news = rest
+    check((q, cache.to(FP8), tables, pasts, news))

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lookhear.kernels.fp8 import FP8, LARGEST
 from lookhear.kernels.rope import rope_angles, rope_frequencies
 from lookhear.kernels.self_attention_paged import self_attention_paged
 from lookhear.kernels.triton import self_attention_paged as module
@@ -152,3 +153,34 @@ def test_another_dtype_in_the_cache() -> None:
     )
     assert ours.dtype == torch.float32
     torch.testing.assert_close(ours, expected, atol=6e-3, rtol=6e-3)
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("splits", [1, 4])
+def test_keys_and_values_in_float8(
+    splits: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "num_splits", lambda *_: splits)
+    arguments = step([0, 17, 90], dtype=dtype)
+    arguments.qkv[1, -1] *= 1000.0  # values beyond what there is
+    ours, theirs = (arguments._replace(cache=arguments.cache.float().to(FP8)) for _ in range(2))
+    y = module.self_attention_paged(*ours, is_decode=True)
+    expected = torch_version(*theirs)
+    scale = expected.abs().amax(dim=(1, 2), keepdim=True).clamp(min=1.0)
+    # A key between two steps may be taken for either, and weighs in its own score.
+    torch.testing.assert_close(y / scale, expected / scale, atol=0.03, rtol=0.05)
+    one, other = ours.cache.float(), theirs.cache.float()
+    torch.testing.assert_close(one, other, atol=2**-9, rtol=0.14, equal_nan=True)
+    assert float(one.nan_to_num().abs().max()) == LARGEST
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+def test_a_prompts_keys_and_values_in_float8(dtype: torch.dtype) -> None:
+    """Written by one kernel, read by another."""
+    arguments = step([5, 9, 30], dtype=dtype)
+    ours, theirs = (arguments._replace(cache=arguments.cache.float().to(FP8)) for _ in range(2))
+    y = module.self_attention_paged(*ours)
+    expected = torch_version(*theirs)
+    torch.testing.assert_close(y, expected, atol=0.05, rtol=0.05)
+    one, other = ours.cache.float(), theirs.cache.float()
+    torch.testing.assert_close(one, other, atol=2**-9, rtol=0.14, equal_nan=True)
