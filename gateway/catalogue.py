@@ -21,6 +21,8 @@ SUPPORTED = {
     "qwen3_vl_moe": "Qwen3-VL-MoE",
     "qwen3_omni_moe": "Qwen3-Omni",
     "qwen3_omni_moe_thinker": "Qwen3-Omni",
+    "smolvlm": "SmolVLM",
+    "idefics3": "SmolVLM",
     "moonshine": "Moonshine",
     "moonshine_streaming": "Moonshine-Streaming",
     "nemotron3_diarization": "Nemotron-3-Diarization",

@@ -14,7 +14,7 @@ from lookhear.kernels.paged_attention import Span, paged_attention
 @has_triton
 def self_attention_paged(
     qkv: Tensor,
-    weight: Tensor,
+    weight: Tensor | None,
     eps: float,
     cos: Tensor,
     sin: Tensor,

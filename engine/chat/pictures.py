@@ -6,6 +6,7 @@ size and kept in a cache of bounded size, for all sessions.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,41 +46,41 @@ class PartError(RequestError):
 class PartMedia:
     """What stands for one part: media, each with the tokens in front of it. kind: "image", "video"
     or "audio". is_framed: each of the media stands between a beginning and an end of its own, not
-    all of them side by side."""
+    all of them side by side. tail: tokens behind the last one."""
 
     media: list[tuple[Label, Medium]]
     kind: str
     is_framed: bool = False
+    tail: Label = ()
 
     @property
     def num_tokens(self) -> int:
         """Of all that comes in the part's place."""
-        frames = 2 * len(self.media) if self.is_framed else 0
-        return frames + sum(len(label) + medium.num_tokens for label, medium in self.media)
+        around = (2 * len(self.media) if self.is_framed else 0) + len(self.tail)
+        return around + sum(len(label) + medium.num_tokens for label, medium in self.media)
 
 
-class PictureEncoder:
-    """make_medium: from pixels [frames, 3, height, width] to what a request holds. images, videos:
-    the checkpoint's rules. live_tokens: of one frame of a video that goes on, at most. rate: of a
-    model to which positions say when a slice was, how many of them are a second; None: words in
-    front of each slice say it."""
+class HeldPictures(ABC):
+    """Pictures by name, and what was prepared of them. pad: how the placeholder of an image is
+    spelled. rate: of a model to which positions say when a slice of a video was, how many of them
+    are a second; None: words in front of each slice say it."""
 
-    def __init__(
-        self,
-        make_medium: Callable[[NDArray[np.float32]], Medium],
-        images: PixelRules,
-        videos: PixelRules,
-        live_tokens: int,
-        rate: int | None = None,
-    ) -> None:
+    def __init__(self, pad: str = "<|image_pad|>", rate: int | None = None) -> None:
+        self.pad = pad
         self.rate = rate
         self._held: dict[tuple[str, str], NDArray[np.uint8]] = {}  # by session and name
-        self._make_medium = make_medium
-        self._images = images
-        self._videos = videos
-        self._live = videos.limited(live_tokens)
         self._prepared: OrderedDict[tuple[object, ...], list[Medium]] = OrderedDict()
         self._prepared_bytes = 0
+
+    @abstractmethod
+    def media_of(
+        self,
+        session: str,
+        parts: Sequence[tuple[Place, object]],
+        room: int,
+        tokenizer: QwenTokenizer,
+    ) -> dict[Place, PartMedia]:
+        """What stands for each part. room: tokens that all of them may take. Raises `PartError`."""
 
     def hold(self, session: str, name: str, pixels: NDArray[np.uint8]) -> None:
         """pixels: [height, width, 3] uint8. A name that is held already is replaced."""
@@ -94,6 +95,59 @@ class PictureEncoder:
                 "invalid_value", f"expected a picture that is held, got {name!r}", place
             )
         return pixels
+
+    def _cached(self, key: tuple[object, ...], make: Callable[[], list[Medium]]) -> list[Medium]:
+        found = self._prepared.get(key)
+        if found is None:
+            found = self._prepared[key] = make()
+            self._prepared_bytes += _bytes(found)
+            while self._prepared_bytes > PREPARED_BYTES and len(self._prepared) > 1:
+                _, oldest = self._prepared.popitem(last=False)
+                self._prepared_bytes -= _bytes(oldest)
+        self._prepared.move_to_end(key)
+        return found
+
+    def forget(self, session: str, name: str | None = None) -> None:
+        """A session's picture is gone, or all of them."""
+        names = [held for of, held in self._held if of == session and name in (None, held)]
+        for held in names:
+            del self._held[session, held]
+        gone = [
+            key
+            for key in self._prepared
+            if key[0] == session
+            and (name is None or key[1] == name or (isinstance(key[1], tuple) and name in key[1]))
+        ]
+        for key in gone:
+            self._prepared_bytes -= _bytes(self._prepared.pop(key))
+
+    def stats(self) -> Mapping[str, int]:
+        """Now: pictures held by sessions, their bytes, and those of what is prepared of them."""
+        return {
+            "pictures": len(self._held),
+            "picture_bytes": sum(pixels.nbytes for pixels in self._held.values()),
+            "prepared_bytes": self._prepared_bytes,
+        }
+
+
+class PictureEncoder(HeldPictures):
+    """make_medium: from pixels [frames, 3, height, width] to what a request holds. images, videos:
+    the checkpoint's rules. live_tokens: of one frame of a video that goes on, at most. rate: see
+    `HeldPictures`."""
+
+    def __init__(
+        self,
+        make_medium: Callable[[NDArray[np.float32]], Medium],
+        images: PixelRules,
+        videos: PixelRules,
+        live_tokens: int,
+        rate: int | None = None,
+    ) -> None:
+        super().__init__(rate=rate)
+        self._make_medium = make_medium
+        self._images = images
+        self._videos = videos
+        self._live = videos.limited(live_tokens)
 
     def media_of(
         self,
@@ -140,15 +194,15 @@ class PictureEncoder:
         room: int,
     ) -> list[Size]:
         for (place, _), pixels in zip(flexible, pictures, strict=True):
-            _named(lambda p=pixels: self._images.image_size(_size(p)), place)  # type: ignore[misc]
+            blamed(lambda p=pixels: self._images.image_size(_size(p)), place)  # type: ignore[misc]
         last = flexible[-1][0]
         sizes = [_size(pixels) for pixels in pictures]
-        return _named(lambda: share_tokens(self._images, sizes, max(0, room)), last)
+        return blamed(lambda: share_tokens(self._images, sizes, max(0, room)), last)
 
     def _image(self, session: str, place: Place, part: ImagePart) -> PartMedia:
         pixels = self._find(session, part.picture, place)
-        rules = _named(lambda: self._images.for_detail(part.detail), place)
-        size = _named(lambda: rules.image_size(_size(pixels)), place)
+        rules = blamed(lambda: self._images.for_detail(part.detail), place)
+        size = blamed(lambda: rules.image_size(_size(pixels)), place)
         return PartMedia([((), self._prepare(session, part.picture, size))], "image")
 
     def _prepare(self, session: str, name: str, size: Size, *, live: bool = False) -> Medium:
@@ -175,7 +229,7 @@ class PictureEncoder:
         if part.live:
             seen = []
             for name, pixels in zip(part.pictures, frames, strict=True):
-                size = _named(lambda p=pixels: self._live.image_size(_size(p)), place)  # type: ignore[misc]
+                size = blamed(lambda p=pixels: self._live.image_size(_size(p)), place)  # type: ignore[misc]
                 seen.append(self._prepare(session, name, size, live=True))
             return self._placed(seen, part.seconds, list(map(label, part.seconds)))
         if len({pixels.shape for pixels in frames}) > 1:
@@ -184,7 +238,7 @@ class PictureEncoder:
         slices = -(-len(frames) // self._videos.frames)
         framed = 0 if self.rate else 2 + max(len(label(s)) for s in part.seconds)
         budget = room - slices * framed
-        size = _named(
+        size = blamed(
             lambda: share_video_tokens(self._videos, _size(frames[0]), len(frames), max(0, budget)),
             place,
         )
@@ -216,39 +270,6 @@ class PictureEncoder:
         placed = [medium._replace(time=time) for medium, time in zip(media, times, strict=True)]
         return PartMedia([((), medium) for medium in placed], "video")
 
-    def _cached(self, key: tuple[object, ...], make: Callable[[], list[Medium]]) -> list[Medium]:
-        found = self._prepared.get(key)
-        if found is None:
-            found = self._prepared[key] = make()
-            self._prepared_bytes += _bytes(found)
-            while self._prepared_bytes > PREPARED_BYTES and len(self._prepared) > 1:
-                _, oldest = self._prepared.popitem(last=False)
-                self._prepared_bytes -= _bytes(oldest)
-        self._prepared.move_to_end(key)
-        return found
-
-    def forget(self, session: str, name: str | None = None) -> None:
-        """A session's picture is gone, or all of them."""
-        names = [held for of, held in self._held if of == session and name in (None, held)]
-        for held in names:
-            del self._held[session, held]
-        gone = [
-            key
-            for key in self._prepared
-            if key[0] == session
-            and (name is None or key[1] == name or (isinstance(key[1], tuple) and name in key[1]))
-        ]
-        for key in gone:
-            self._prepared_bytes -= _bytes(self._prepared.pop(key))
-
-    def stats(self) -> Mapping[str, int]:
-        """Now: pictures held by sessions, their bytes, and those of what is prepared of them."""
-        return {
-            "pictures": len(self._held),
-            "picture_bytes": sum(pixels.nbytes for pixels in self._held.values()),
-            "prepared_bytes": self._prepared_bytes,
-        }
-
 
 def _bytes(media: Sequence[Medium]) -> int:
     return sum(medium.features.nbytes for medium in media)
@@ -258,7 +279,7 @@ def _size(pixels: NDArray[np.uint8]) -> Size:
     return pixels.shape[0], pixels.shape[1]
 
 
-def _named(work: Callable[[], T], place: Place) -> T:
+def blamed(work: Callable[[], T], place: Place) -> T:
     """Do it; a `RequestError` is the part's."""
     try:
         return work()

@@ -68,7 +68,7 @@ class PixelRules:
                 raise CheckpointError.of(path, key, theirs, config.get(key))
         least = _pixels(size, path, "shortest_edge", "min_pixels")
         most = _pixels(size, path, "longest_edge", "max_pixels")
-        mean, std = (_channels(config, path, key) for key in ("image_mean", "image_std"))
+        mean, std = (read_channels(config, path, key) for key in ("image_mean", "image_std"))
         if min(std) <= 0:
             raise CheckpointError.of(path, "image_std", "positive numbers", std)
         return cls(dims.factor, dims.frames, least, most, mean, std)
@@ -93,7 +93,7 @@ class PixelRules:
 
     def image_size(self, size: Size) -> Size:
         """The size at which an image of that size is seen; `RequestError` if it is a thread."""
-        _check_ratio(size)
+        check_ratio(size)
         return self._fitted(size, 1, 1)
 
     def video_size(self, size: Size, num_frames: int) -> Size:
@@ -102,7 +102,7 @@ class PixelRules:
         if min(size) < self.factor:
             scale = max(self.factor / height, self.factor / width)
             size = int(height * scale), int(width * scale)
-        _check_ratio(size)
+        check_ratio(size)
         num_frames = max(num_frames, self.frames)  # a single one is repeated
         return self._fitted(size, num_frames, round(num_frames / self.frames) * self.frames)
 
@@ -196,7 +196,8 @@ def temporal_slices(
     return slices
 
 
-def _check_ratio(size: Size) -> None:
+def check_ratio(size: Size) -> None:
+    """Raises `RequestError` if a picture is a thread."""
     if min(size) < 1 or max(size) > MAX_RATIO * min(size):
         raise RequestError(
             "invalid_image",
@@ -212,7 +213,8 @@ def _pixels(config: Mapping[str, Any], path: Path, *names: str) -> int:
     return value
 
 
-def _channels(config: Mapping[str, Any], path: Path, key: str) -> tuple[float, float, float]:
+def read_channels(config: Mapping[str, Any], path: Path, key: str) -> tuple[float, float, float]:
+    """Three numbers of a JSON file; raises `CheckpointError`."""
     value = config.get(key)
     if not (
         isinstance(value, list)

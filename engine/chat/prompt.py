@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lookhear.engine.chat.pictures import PartMedia, PictureEncoder, Place
+from lookhear.engine.chat.pictures import HeldPictures, PartMedia, Place
 from lookhear.engine.chat.recordings import RecordingStore
 from lookhear.engine.chat.template import KINDS, ChatTemplate, TemplateText, UserText
 from lookhear.engine.core.request import RequestError
@@ -62,7 +62,7 @@ class ChatPrompter:
         self,
         tokenizer: QwenTokenizer,
         template: ChatTemplate,
-        pictures: PictureEncoder | None,
+        pictures: HeldPictures | None,
         max_tokens: int,
         recordings: RecordingStore | None = None,
     ) -> None:
@@ -70,6 +70,7 @@ class ChatPrompter:
         self.pictures = pictures
         self.recordings = recordings
         self.max_tokens = max_tokens
+        self._pads = PADS if pictures is None else {**PADS, "image": pictures.pad}
         self.template = template
         longest_first = sorted(tokenizer.added, key=len, reverse=True)
         self._specials = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
@@ -175,7 +176,7 @@ class ChatPrompter:
             assert self.refusal(part, "the model") is None, part
         streams = {
             pad: iter([place for place, part in parts if KINDS[type(part)] == kind])
-            for kind, pad in PADS.items()
+            for kind, pad in self._pads.items()
         }
         tokens = list(self._tokens(pieces, streams, dict(parts)))
         left = [place for stream in streams.values() for place in stream]
@@ -200,7 +201,7 @@ class ChatPrompter:
         if self.pictures is not None:
             seen = [(place, part) for place, part in parts if place not in found]
             found |= self.pictures.media_of(session, seen, room, self.tokenizer)
-        return _joined(tokens, found, self.tokenizer)
+        return self._joined(tokens, found)
 
     def _tokens(
         self,
@@ -253,25 +254,24 @@ class ChatPrompter:
                     runs.append(UserText(text))
         return runs
 
-
-def _joined(
-    tokens: Iterator[list[int] | Gap] | Sequence[list[int] | Gap],
-    found: Mapping[Place, PartMedia],
-    tokenizer: QwenTokenizer,
-) -> ChatPrompt:
-    prompt = ChatPrompt()
-    for piece in tokens:
-        if isinstance(piece, list):
-            prompt.tokens += piece
-            continue
-        what = found[piece.place]
-        pad = tokenizer.token(PADS[what.kind])
-        for label, medium in what.media:
-            if what.is_framed:
-                prompt.tokens += [*label, tokenizer.token(VISION_START)]
-            prompt.placeholders[what.kind] += medium.num_tokens
-            prompt.media.append((len(prompt.tokens), medium))
-            prompt.tokens += [pad] * medium.num_tokens
-            if what.is_framed:
-                prompt.tokens.append(tokenizer.token(VISION_END))
-    return prompt
+    def _joined(
+        self, tokens: Sequence[list[int] | Gap], found: Mapping[Place, PartMedia]
+    ) -> ChatPrompt:
+        prompt, tokenizer = ChatPrompt(), self.tokenizer
+        for piece in tokens:
+            if isinstance(piece, list):
+                prompt.tokens += piece
+                continue
+            what = found[piece.place]
+            pad = tokenizer.token(self._pads[what.kind])
+            for label, medium in what.media:
+                prompt.tokens += label
+                if what.is_framed:
+                    prompt.tokens.append(tokenizer.token(VISION_START))
+                prompt.placeholders[what.kind] += medium.num_tokens
+                prompt.media.append((len(prompt.tokens), medium))
+                prompt.tokens += [pad] * medium.num_tokens
+                if what.is_framed:
+                    prompt.tokens.append(tokenizer.token(VISION_END))
+            prompt.tokens += what.tail
+        return prompt

@@ -29,6 +29,7 @@ from lookhear.engine.moonshine.streaming import FRAME, StreamingMoonshineModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.cache import PagedBatch
 from lookhear.engine.qwen3_asr.alignment import aligned_words, alignment_prompt
+from lookhear.engine.smolvlm.model import SmolVlmModel
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import WhisperModel
@@ -46,6 +47,8 @@ _DECODERS: dict[str, Callable[[Path], Qwen3Model]] = {
     "Qwen3VLForConditionalGeneration": lambda folder: Qwen3VLModel.from_folder(folder).decoder,
     "Qwen3MoeForCausalLM": lambda folder: Qwen3Model.from_folder(folder),
     "Qwen3VLMoeForConditionalGeneration": lambda folder: Qwen3VLModel.from_folder(folder).decoder,
+    "SmolVLMForConditionalGeneration": lambda folder: SmolVlmModel.from_folder(folder).decoder,
+    "Idefics3ForConditionalGeneration": lambda folder: SmolVlmModel.from_folder(folder).decoder,
 }
 _MOONSHINES: dict[str, Callable[[Path], MoonshineDecoder]] = {
     "MoonshineForConditionalGeneration": lambda folder: MoonshineModel.from_folder(folder),

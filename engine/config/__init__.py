@@ -24,7 +24,7 @@ def _is_cluster(address: str) -> bool:
 class EngineConfig:
     """Everything the engine is told at start. Raises `ConfigError` for what cannot be.
 
-    What is left to the device (0, or None for overlap): see `engine.families.capacity`.
+    What is left to the device (0, or None for overlap): see `engine.families.parts.capacity`.
     """
 
     # A repo id, a folder, a .pt of openai/whisper, a packaged name, or "auto"

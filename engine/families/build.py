@@ -18,8 +18,8 @@ from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import AUTO_MODEL, EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.scheduler import Scheduler
-from lookhear.engine.families.capacity import card_memory, check_room, fitted
 from lookhear.engine.families.family import Family, check_cache, weight_bytes
+from lookhear.engine.families.parts.capacity import card_memory, check_room, fitted
 from lookhear.engine.families.registry import family_of
 from lookhear.engine.messages import ModelCard
 

@@ -12,7 +12,6 @@ import torch
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.capacity import num_blocks
 from lookhear.engine.families.family import (
     Family,
     Parts,
@@ -24,6 +23,7 @@ from lookhear.engine.families.family import (
     half_decoder,
 )
 from lookhear.engine.families.parts.adapting import adapters_of, with_adapters
+from lookhear.engine.families.parts.capacity import num_blocks
 from lookhear.engine.families.parts.speech import Caution, live_config, speech_parts
 from lookhear.engine.families.qwen3_aligner import alone, is_aligner, with_word_times
 from lookhear.engine.messages import SAMPLE_RATE

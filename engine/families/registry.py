@@ -19,6 +19,7 @@ MODULES = (
     "qwen3_moe",
     "qwen3_vl_moe",
     "qwen3_omni",
+    "smolvlm",
     "qwen3_aligner",
     "moonshine",
     "moonshine_streaming",

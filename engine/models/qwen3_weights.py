@@ -39,14 +39,20 @@ class Qwen3Dims:
     rope_sections: tuple[int, int, int] | None  # M-RoPE's pairs per axis
     attention_bias: bool
     tied_head: bool
+    qk_norm: bool = True  # of queries and keys; a Llama has none
     experts: ExpertDims | None = None  # of those layers that have them, instead of ffn
 
     @classmethod
     def from_config(
-        cls, config: Mapping[str, Any], source: Path, *, tied_head: bool | None = None
+        cls,
+        config: Mapping[str, Any],
+        source: Path,
+        *,
+        tied_head: bool | None = None,
+        qk_norm: bool = True,
     ) -> Qwen3Dims:
         """Reads a parsed config; `source` is named in errors. tied_head: where an outer config
-        decides that."""
+        decides that. qk_norm: which no config says."""
 
         def number(key: str) -> int:
             return whole_number(config, source, key)
@@ -83,6 +89,7 @@ class Qwen3Dims:
             rope_sections=sections,
             attention_bias=bool(config.get("attention_bias", False)),
             tied_head=tied_head,
+            qk_norm=qk_norm,
             experts=ExpertDims.from_config(config, source, layers),
         )
 
@@ -117,11 +124,11 @@ def _rope(
 class Qwen3Layer:
     """qkv: [(heads + 2 * kv_heads) * head_dim, width]. Norms: [width] before attention and
     feed-forward; qk_norm, [heads + kv_heads, head_dim], is that of queries, once per head, then
-    that of keys."""
+    that of keys; None: there is none."""
 
     attention_norm: Tensor
     qkv: LinearWeights
-    qk_norm: Tensor
+    qk_norm: Tensor | None
     out: LinearWeights
     ffn_norm: Tensor
     ffn: DenseFeedForward | SparseFeedForward
@@ -217,14 +224,17 @@ def _layer(source: WeightSource, dims: Qwen3Dims, layer: str, index: int) -> Qwe
     attention, mlp = f"{layer}.self_attn", f"{layer}.mlp"
     queries, keys = dims.heads * dims.head_dim, dims.kv_heads * dims.head_dim
     bias = dims.attention_bias
-    q_norm = source.take(f"{attention}.q_norm.weight", dims.head_dim)
-    k_norm = source.take(f"{attention}.k_norm.weight", dims.head_dim)
+    qk_norm: Tensor | None = None
+    if dims.qk_norm:
+        q_norm = source.take(f"{attention}.q_norm.weight", dims.head_dim)
+        k_norm = source.take(f"{attention}.k_norm.weight", dims.head_dim)
+        qk_norm = torch.stack([q_norm] * dims.heads + [k_norm] * dims.kv_heads)
     return Qwen3Layer(
         attention_norm=source.take(f"{layer}.input_layernorm.weight", dims.width),
         qkv=source.linear(
             attention, {"q_proj": queries, "k_proj": keys, "v_proj": keys}, dims.width, bias=bias
         ),
-        qk_norm=torch.stack([q_norm] * dims.heads + [k_norm] * dims.kv_heads),
+        qk_norm=qk_norm,
         out=source.linear(attention, {"o_proj": dims.width}, queries, bias=bias),
         ffn_norm=source.take(f"{layer}.post_attention_layernorm.weight", dims.width),
         ffn=read_sparse(source, mlp, dims.width, dims.experts)

@@ -13,7 +13,7 @@ from lookhear.kernels.triton.fp8 import saturated_fp8
 
 def norm_rope_write(
     qkv: Tensor,
-    weight: Tensor,
+    weight: Tensor | None,
     eps: float,
     cos: Tensor,
     sin: Tensor,
@@ -23,6 +23,8 @@ def norm_rope_write(
     """Normalises and turns queries and keys, and puts keys and values into their slots, in place.
 
         x = x / sqrt(mean(x^2) + eps) * weight;  (a, b) = (a cos_a + b sin_a, b cos_b + a sin_b)
+
+    without the first where weight is None.
 
     qkv: [tokens, heads + 2 * kv_heads, dim]: queries, keys, values, any strides of tokens and
     heads; weight: [heads + kv_heads, dim]; cos, sin: [tokens, 1, dim] of `rope_angles`; cache: [2,
@@ -40,7 +42,7 @@ def norm_rope_write(
     if qkv.numel() > 0:
         _inputs_kernel[(tokens,)](
             qkv,
-            weight.contiguous(),
+            qkv if weight is None else weight.contiguous(),
             cos.contiguous(),
             sin.contiguous(),
             cache,
@@ -56,21 +58,26 @@ def norm_rope_write(
             HEADS=triton.next_power_of_2(all_heads),
             PAIRS=triton.next_power_of_2(dim // 2),
             IS_FP8=cache.dtype == FP8,
+            NORMED=weight is not None,
             num_warps=8 if all_heads * dim > 2048 else 4,
         )
     return out
 
 
 @triton.jit
-def turned(a, b, weight_a, weight_b, cos_a, cos_b, sin_a, sin_b, pairs, eps):
+def turned(a, b, factor_ptr, cos_a, cos_b, sin_a, sin_b, real, pairs, eps, NORMED: tl.constexpr):
     """Heads normalised and rotated, in halves: a, b: [heads, pairs], of any dtype, 0 beyond the
-    real ones; the others broadcast to that, in float32. Returns both halves in a's dtype."""
+    real ones; factor_ptr: to what a is multiplied with, that of b is pairs further; the others
+    broadcast to that, in float32. Returns both halves in a's dtype."""
     kind = a.dtype
     left, right = a.to(tl.float32), b.to(tl.float32)
-    mean = (tl.sum(left * left, 1) + tl.sum(right * right, 1))[:, None] / (2 * pairs)
-    shrink = 1.0 / tl.sqrt(mean + eps)
-    left = ((left * shrink).to(kind).to(tl.float32) * weight_a).to(kind).to(tl.float32)
-    right = ((right * shrink).to(kind).to(tl.float32) * weight_b).to(kind).to(tl.float32)
+    if NORMED:
+        weight_a = tl.load(factor_ptr, mask=real, other=0.0).to(tl.float32)
+        weight_b = tl.load(factor_ptr + pairs, mask=real, other=0.0).to(tl.float32)
+        mean = (tl.sum(left * left, 1) + tl.sum(right * right, 1))[:, None] / (2 * pairs)
+        shrink = 1.0 / tl.sqrt(mean + eps)
+        left = ((left * shrink).to(kind).to(tl.float32) * weight_a).to(kind).to(tl.float32)
+        right = ((right * shrink).to(kind).to(tl.float32) * weight_b).to(kind).to(tl.float32)
     return (left * cos_a + right * sin_a).to(kind), (right * cos_b + left * sin_b).to(kind)
 
 
@@ -93,6 +100,7 @@ def _inputs_kernel(
     HEADS: tl.constexpr,
     PAIRS: tl.constexpr,
     IS_FP8: tl.constexpr,
+    NORMED: tl.constexpr,
 ):
     token = tl.program_id(0).to(tl.int64)
     head = tl.arange(0, HEADS)[:, None]
@@ -105,15 +113,15 @@ def _inputs_kernel(
     b = tl.load(source + pairs, mask=real, other=0.0)
 
     factor = weight_ptr + head * 2 * pairs + pair
-    weight_a = tl.load(factor, mask=is_turned & exists, other=0.0).to(tl.float32)
-    weight_b = tl.load(factor + pairs, mask=is_turned & exists, other=0.0).to(tl.float32)
 
     angle = token * 2 * pairs + pair  # that of b is pairs further
     cos_a = tl.load(cos_ptr + angle, mask=exists, other=0.0).to(tl.float32)
     cos_b = tl.load(cos_ptr + angle + pairs, mask=exists, other=0.0).to(tl.float32)
     sin_a = tl.load(sin_ptr + angle, mask=exists, other=0.0).to(tl.float32)
     sin_b = tl.load(sin_ptr + angle + pairs, mask=exists, other=0.0).to(tl.float32)
-    turned_a, turned_b = turned(a, b, weight_a, weight_b, cos_a, cos_b, sin_a, sin_b, pairs, eps)
+    turned_a, turned_b = turned(
+        a, b, factor, cos_a, cos_b, sin_a, sin_b, is_turned & exists, pairs, eps, NORMED
+    )
     # Values are neither normalised nor turned.
     a = tl.where(is_turned, turned_a, a)
     b = tl.where(is_turned, turned_b, b)

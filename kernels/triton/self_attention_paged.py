@@ -29,7 +29,7 @@ SPLIT_KEYS = 128  # of a part at least: with few rows, time is what one program 
 
 def self_attention_paged(
     qkv: Tensor,
-    weight: Tensor,
+    weight: Tensor | None,
     eps: float,
     cos: Tensor,
     sin: Tensor,
@@ -46,6 +46,7 @@ def self_attention_paged(
 
         q, k = rope(rms_norm(q) * weight), rope(rms_norm(k) * weight);  k, v -> cache[slot]
 
+    without norms where weight is None.
     qkv: [tokens, heads + 2 * kv_heads, dim]; weight: [heads + kv_heads, dim]; cos, sin: [tokens, 1,
     dim]; cache: [2, blocks, block, kv_heads, dim], in float8 too, written at slots: [tokens] int64,
     those outside of it are not. block_tables: [rows, max_blocks], past_lengths, query_lengths:
@@ -84,7 +85,7 @@ def self_attention_paged(
     extra: dict[str, Any] = {"launch_pdl": True} if early else {}
     _decode_kernel[(rows, kv_heads, splits)](
         qkv,
-        weight.contiguous(),
+        qkv if weight is None else weight.contiguous(),
         cos.contiguous(),
         sin.contiguous(),
         cache,
@@ -111,6 +112,7 @@ def self_attention_paged(
         SPLITS=splits,
         IS_FP8=cache.dtype == FP8,
         EARLY=early,
+        NORMED=weight is not None,
         num_warps=warps,
         num_stages=stages,
         **extra,
@@ -121,14 +123,14 @@ def self_attention_paged(
 
 
 @triton.jit
-def _prepared(x_ptr, weight_ptr, cos_a, cos_b, sin_a, sin_b, real, pairs, eps):
+def _prepared(
+    x_ptr, weight_ptr, cos_a, cos_b, sin_a, sin_b, real, pairs, eps, NORMED: tl.constexpr
+):
     """`turned` heads. x_ptr, weight_ptr: [heads, pairs], to the first halves; the others are pairs
     further. Returns both halves in x's dtype."""
     a = tl.load(x_ptr, mask=real, other=0.0)
     b = tl.load(x_ptr + pairs, mask=real, other=0.0)
-    weight_a = tl.load(weight_ptr, mask=real, other=0.0).to(tl.float32)
-    weight_b = tl.load(weight_ptr + pairs, mask=real, other=0.0).to(tl.float32)
-    return turned(a, b, weight_a, weight_b, cos_a, cos_b, sin_a, sin_b, pairs, eps)
+    return turned(a, b, weight_ptr, cos_a, cos_b, sin_a, sin_b, real, pairs, eps, NORMED)
 
 
 @triton.jit(do_not_specialize=["rows", "max_blocks"])
@@ -161,6 +163,7 @@ def _decode_kernel(
     SPLITS: tl.constexpr,
     IS_FP8: tl.constexpr,
     EARLY: tl.constexpr,
+    NORMED: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
@@ -192,7 +195,7 @@ def _decode_kernel(
     q_a, q_b = _prepared(
         token + lane * head_stride + pair,
         weight_ptr + lane * dim + pair,
-        cos_a, cos_b, sin_a, sin_b, real, pairs, eps,
+        cos_a, cos_b, sin_a, sin_b, real, pairs, eps, NORMED,
     )  # fmt: skip
     q_a = q_a.to(kind)
     q_b = q_b.to(kind)
@@ -231,7 +234,7 @@ def _decode_kernel(
         k_a, k_b = _prepared(
             token + own * head_stride + pair,
             weight_ptr + own * dim + pair,
-            cos_a, cos_b, sin_a, sin_b, exists, pairs, eps,
+            cos_a, cos_b, sin_a, sin_b, exists, pairs, eps, NORMED,
         )  # fmt: skip
         source = token + (own + KV_HEADS) * head_stride + column
         v = tl.load(source, mask=in_head, other=0.0)

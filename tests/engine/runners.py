@@ -16,6 +16,9 @@ from lookhear.engine.models.qwen3_omni import Qwen3OmniModel
 from lookhear.engine.models.vision_graphs import VisionGraphs
 from lookhear.engine.paged.media import MediaEncoder
 from lookhear.engine.paged.runner import PagedRunner
+from lookhear.engine.smolvlm import encoder as crop_encoder
+from lookhear.engine.smolvlm.graphs import CropGraphs
+from lookhear.engine.smolvlm.model import SmolVlmModel
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper import model as whisper
 from lookhear.engine.whisper.model import WhisperModel
@@ -28,6 +31,7 @@ MODELS: tuple[ModuleType, ...] = (
     audio_chunks,
     audio_encoder,
     vision_encoder,
+    crop_encoder,
     whisper,
 )
 
@@ -45,14 +49,16 @@ def paged_runner(
     rows: int = ROWS,
     num_blocks: int = 160,
 ) -> PagedRunner:
-    """Of a Qwen3-ASR, -VL or -Omni, its graphs captured if there are any. parts: of a medium's
-    embedding."""
+    """Of a Qwen3-ASR, -VL or -Omni or a SmolVLM, its graphs captured if there are any. parts: of a
+    medium's embedding."""
     encoder: MediaEncoder | None = None
     if acceleration.backend is not None:
         if isinstance(model, Qwen3AsrModel):
             encoder = AudioGraphs(model, acceleration)
         elif isinstance(model, Qwen3OmniModel):
             encoder = OmniGraphs(model, acceleration)
+        elif isinstance(model, SmolVlmModel):
+            encoder = CropGraphs(model, acceleration)
         else:
             encoder = VisionGraphs(model, acceleration)
     runner = PagedRunner(

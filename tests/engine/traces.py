@@ -25,6 +25,7 @@ from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.paged.request import Medium, PagedRequest
 from lookhear.engine.paged.sound import EDGE, HOP, Sound
 from lookhear.engine.sampling.params import SamplingParams
+from lookhear.engine.smolvlm.model import SmolVlmModel
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.request import WhisperRequest
 
@@ -172,7 +173,7 @@ def once(request: Request) -> Maker:
 
 
 def paged_request(
-    model: Qwen3AsrModel | Qwen3VLModel | Qwen3OmniModel,
+    model: Qwen3AsrModel | Qwen3VLModel | Qwen3OmniModel | SmolVlmModel,
     key: str,
     seed: int,
     *,
@@ -210,6 +211,13 @@ def window(model: Qwen3OmniModel, seed: int, frames: int) -> tuple[int, Medium]:
     dims = model.ears.dims
     mel = np.random.default_rng(seed).normal(size=(dims.num_mels, frames)).astype(np.float32)
     return model.audio_token, Medium.of(mel, dims.num_tokens(frames))
+
+
+def crop(model: SmolVlmModel, seed: int) -> tuple[int, Medium]:
+    """A crop of a picture, and the token it stands for."""
+    dims = model.encoder.dims
+    pixels = np.random.default_rng(seed).normal(size=(dims.channels, dims.size, dims.size))
+    return model.image_token, model.medium(pixels.astype(np.float32))
 
 
 def picture(model: Qwen3VLModel, seed: int, height: int, width: int) -> tuple[int, Medium]:

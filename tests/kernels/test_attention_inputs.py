@@ -23,3 +23,7 @@ def test_is_what_its_parts_are() -> None:
     turned = rope(rms_norm(qkv[:, :6], weight, 1e-6), *angles)
     paged_write(turned[:, 4:], qkv[:, 6:], theirs, slots)
     assert torch.equal(q, turned[:, :4]) and torch.equal(ours, theirs)
+    q = norm_rope_write(qkv, None, 1e-6, *angles, ours, slots)
+    turned = rope(qkv[:, :6], *angles)
+    paged_write(turned[:, 4:], qkv[:, 6:], theirs, slots)
+    assert torch.equal(q, turned[:, :4]) and torch.equal(ours, theirs)

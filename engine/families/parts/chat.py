@@ -13,7 +13,7 @@ import torch
 from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.chat.desk import ChatDesk
 from lookhear.engine.chat.generation import GenerationDefaults
-from lookhear.engine.chat.pictures import PictureEncoder
+from lookhear.engine.chat.pictures import HeldPictures
 from lookhear.engine.chat.prompt import ChatPrompter
 from lookhear.engine.chat.recordings import RecordingStore
 from lookhear.engine.chat.template import ChatTemplate
@@ -22,7 +22,6 @@ from lookhear.engine.checkpoints.sentence_modules import SentenceModules
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.desks import Desks
 from lookhear.engine.device.acceleration import Acceleration
-from lookhear.engine.families.capacity import num_blocks
 from lookhear.engine.families.family import (
     Parts,
     cache_dtype,
@@ -31,6 +30,7 @@ from lookhear.engine.families.family import (
     half_decoder,
 )
 from lookhear.engine.families.parts.adapting import with_adapters
+from lookhear.engine.families.parts.capacity import num_blocks
 from lookhear.engine.families.parts.pooling import pooling_desk
 from lookhear.engine.messages import StartPooling
 from lookhear.engine.models.qwen3 import Qwen3ChatModel, Qwen3Model
@@ -42,6 +42,7 @@ from lookhear.engine.paged.drafter import Drafter, LookupDrafter
 from lookhear.engine.paged.media import MediaEncoder
 from lookhear.engine.paged.pass_costs import measured_costs
 from lookhear.engine.paged.runner import PagedRunner
+from lookhear.engine.smolvlm.model import SmolVlmModel
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 # Embeddings of pictures that no block of the cache has any more; a token of them is wide.
@@ -82,10 +83,10 @@ def chat_parts(
     config: EngineConfig,
     folder: Path,
     acceleration: Acceleration,
-    model: Qwen3ChatModel | Qwen3VLModel | Qwen3OmniModel,
+    model: Qwen3ChatModel | Qwen3VLModel | Qwen3OmniModel | SmolVlmModel,
     dtype: torch.dtype,
     *,
-    pictures: PictureEncoder | None = None,
+    pictures: HeldPictures | None = None,
     recordings: RecordingStore | None = None,
     media_parts: int = 0,
     media_encoder: MediaEncoder | None = None,

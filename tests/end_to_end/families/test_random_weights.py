@@ -1,5 +1,6 @@
 """Families of random weights behind the sockets and routes that all have: a Moonshine, a
-transducer, a Voxtral and a Parakeet hear, live and in files, and a Qwen3 of experts answers."""
+transducer, a Voxtral and a Parakeet hear, live and in files, a Qwen3 of experts answers, and a
+SmolVLM about a picture."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess
 from lookhear.live.events import TextDelta, TurnCompleted, TurnFailed
 from tests.end_to_end.conftest import SERVE, Talk
+from tests.gateway.chatting import data_url, png
 from tools.random_checkpoints.moonshine import (
     build_random_moonshine,
     build_random_streaming_moonshine,
@@ -24,6 +26,7 @@ from tools.random_checkpoints.moonshine import (
 from tools.random_checkpoints.parakeet import build_random_parakeet
 from tools.random_checkpoints.pooling import build_reranker
 from tools.random_checkpoints.qwen3 import EXPERTS
+from tools.random_checkpoints.smolvlm import build_served_smolvlm
 from tools.random_checkpoints.transducer import build_random_transducer
 from tools.random_checkpoints.voxtral import build_random_voxtral
 
@@ -42,6 +45,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     arguments += ["--model", f"transducer={folder / 'transducer'}"]
     arguments += ["--model", f"voxtral={folder / 'voxtral'}"]
     arguments += ["--model", f"parakeet={folder / 'parakeet'}"]
+    build_served_smolvlm(folder / "smol", seed=3)
+    arguments += ["--model", f"smol={folder / 'smol'}"]
     arguments += ["--model", f"experts={folder / 'experts'}", *SERVE]
     with ServerProcess(arguments=arguments, start_seconds=180.0) as process:
         yield process
@@ -171,3 +176,36 @@ def test_experts_answer_alike_whole_and_streamed(http: httpx.Client) -> None:
     assert lines[-1] == "data: [DONE]" and len(lines) > 2
     vectors = http.post("/v1/embeddings", json={"model": "experts", "input": ["a", "b"]}).json()
     assert len(vectors["data"]) == 2
+
+
+def test_a_small_model_sees_a_picture(http: httpx.Client) -> None:
+    def told(shade: int, detail: str) -> httpx.Response:
+        url = data_url(png(40, 40, (shade, 9, 200)))
+        parts = [
+            {"type": "image_url", "image_url": {"url": url, "detail": detail}},
+            {"type": "text", "text": "What is it?"},
+        ]
+        body = {
+            "model": "smol",
+            "messages": [{"role": "user", "content": parts}],
+            "max_tokens": 8,
+            "temperature": 0,
+            "ignore_eos": True,
+            "logprobs": True,
+        }
+        answer = http.post("/v1/chat/completions", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer
+
+    def logprobs(answer: httpx.Response) -> list[float]:
+        content = answer.json()["choices"][0]["logprobs"]["content"]
+        return [round(one["logprob"], 4) for one in content]
+
+    first = told(30, "high")
+    assert first.json()["usage"]["prompt_tokens_details"]["image_tokens"] == 4 * 10
+    assert logprobs(told(30, "high")) == logprobs(first) != logprobs(told(220, "high"))
+    assert told(30, "low").json()["usage"]["prompt_tokens_details"]["image_tokens"] == 4
+    part = {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,"}}
+    body = {"model": "smol", "messages": [{"role": "user", "content": [part]}]}
+    refused = http.post("/v1/chat/completions", json=body)
+    assert refused.status_code == 400 and "smol takes no videos" in refused.text

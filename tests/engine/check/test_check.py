@@ -30,6 +30,7 @@ from tools.random_checkpoints.pooling import build_embedder, build_reranker
 from tools.random_checkpoints.qwen3 import EXPERTS, build_served_qwen3_asr
 from tools.random_checkpoints.qwen3_omni import build_served_qwen3_omni, make_whole
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
+from tools.random_checkpoints.smolvlm import build_served_smolvlm
 from tools.random_checkpoints.transducer import (
     build_random_multilingual,
     build_random_transducer,
@@ -132,8 +133,9 @@ def test_every_format_is_compared(whisper: Path, tmp_path: Path, form: str) -> N
         build_served_qwen3_vl,
         partial(build_served_qwen3_vl, text=EXPERTS),
         partial(build_reranker, **EXPERTS),
+        build_served_smolvlm,
     ],
-    ids=["asr", "vl", "vl of experts", "experts"],
+    ids=["asr", "vl", "vl of experts", "experts", "smolvlm"],
 )
 def test_decoders_are_compared_by_text(tmp_path: Path, build: Callable[[Path], object]) -> None:
     folder = tmp_path / "model"

@@ -12,6 +12,7 @@ import pytest
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_omni import Qwen3OmniModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.smolvlm.model import SmolVlmModel
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.runner import WhisperRunner
@@ -23,6 +24,7 @@ from tests.engine.traces import (
     Played,
     Visit,
     assert_same,
+    crop,
     once,
     paged_request,
     paged_trace,
@@ -34,6 +36,7 @@ from tests.engine.traces import (
 from tools.random_checkpoints.qwen3 import EXPERTS
 from tools.random_checkpoints.qwen3_omni import build_random_qwen3_omni
 from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
+from tools.random_checkpoints.smolvlm import build_random_smolvlm
 from tools.random_checkpoints.whisper import build_random_whisper
 
 WAYS = [(False, 1), (True, 0), (True, 1)]
@@ -159,6 +162,40 @@ def test_pictures_and_sounds(device: Device, omni_folder: Path) -> None:
         runner = serving(device.card, paged_runner(model, acceleration, parts=parts))
         for budget in (512, 21):  # the second cuts media in two
             trace = omni_trace(model)
+            played = play(runner, trace, max_rows=ROWS, token_budget=budget, overlap=device.overlap)
+            assert_same(played, expected)
+    assert_all_compiled(device)
+
+
+# --- SmolVLM -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def crops_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("smolvlm")
+    build_random_smolvlm(folder, seed=5)
+    return folder
+
+
+def crops_trace(model: SmolVlmModel) -> list[Visit]:
+    visits = []
+    for i, count in enumerate((3, 0, 17, 1)):
+        media = [crop(model, 20 * i + j) for j in range(count)]
+        request = paged_request(model, f"r{i}", i, before=4 + 9 * i, media=media)
+        visits.append(Visit(f"r{i}", once(request), comes=2 * i))
+    return visits
+
+
+def test_crops(device: Device, crops_folder: Path) -> None:
+    with device.card.paused():
+        model = SmolVlmModel.from_folder(crops_folder)
+        expected = play(paged_runner(model), crops_trace(model), max_rows=ROWS)
+    with present(device.card):
+        model = SmolVlmModel.from_folder(crops_folder, device="cuda")
+        acceleration = imagined(device.card, graphs=device.graphs, overlap=device.overlap)
+        runner = serving(device.card, paged_runner(model, acceleration))
+        for budget in (512, 21):  # the second cuts crops in two
+            trace = crops_trace(model)
             played = play(runner, trace, max_rows=ROWS, token_budget=budget, overlap=device.overlap)
             assert_same(played, expected)
     assert_all_compiled(device)

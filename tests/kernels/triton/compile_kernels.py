@@ -145,6 +145,7 @@ def by_token(width: int, heads: int, kv_heads: int, dim: int) -> None:
     weight, slots = qkv[0, : heads + kv_heads], index(len(x))
     for kept in (held, held.to(torch.float8_e4m3fn)):
         attention_inputs.norm_rope_write(qkv, weight, 1e-6, cos, sin, kept, slots)
+    attention_inputs.norm_rope_write(qkv, None, 1e-6, cos, sin, held, slots)
 
 
 def decoding(width: int, heads: int, kv_heads: int, dim: int) -> None:
@@ -160,9 +161,10 @@ def decoding(width: int, heads: int, kv_heads: int, dim: int) -> None:
         cache, table = zeros(2, 64 if width > 1 else 1, 16, kv_heads, dim), index(rows, 64)
         where = index(rows), table if width > 1 else table[:, :1], index(rows), index(rows)
         weight = qkv[0, : heads + kv_heads]
-        for kept in (cache, cache.to(torch.float8_e4m3fn)):
+        quarter = cache.to(torch.float8_e4m3fn)
+        for kept, factors in ((cache, weight), (quarter, weight), (cache, None)):
             self_attention_paged.self_attention_paged(
-                qkv, weight, 1e-6, cos, cos, kept, *where, is_decode=True
+                qkv, factors, 1e-6, cos, cos, kept, *where, is_decode=True
             )
 
 

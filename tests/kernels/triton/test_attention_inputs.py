@@ -10,18 +10,20 @@ from lookhear.kernels.triton import attention_inputs
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 2**-4, torch.float16: 2**-8}
 
 
+@pytest.mark.parametrize("normed", [True, False])
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 @pytest.mark.parametrize(
     ("tokens", "heads", "kv_heads", "dim"),
     [(5, 4, 2, 6), (2, 16, 8, 128), (1, 1, 1, 80), (0, 2, 1, 4)],
 )
 def test_one_operation_for_four(
-    tokens: int, heads: int, kv_heads: int, dim: int, dtype: torch.dtype
+    tokens: int, heads: int, kv_heads: int, dim: int, dtype: torch.dtype, normed: bool
 ) -> None:
     generator = torch.Generator().manual_seed(0)
     wide = torch.randn(tokens, heads + 2 * kv_heads + 1, dim, generator=generator).to(dtype)
     wide[:, -1] = torch.nan
-    weight = torch.randn(heads + kv_heads, dim, generator=generator).to(dtype)
+    drawn = torch.randn(heads + kv_heads, dim, generator=generator).to(dtype)
+    weight = drawn if normed else None
     angles = rope_angles(torch.arange(tokens) * 11, rope_frequencies(dim, 1e4), dtype)
     slots = torch.tensor([9, 4, 15, 0, 1])[:tokens]
     caches = [torch.full((2, 4, 4, kv_heads, dim), torch.nan, dtype=dtype) for _ in range(2)]

@@ -25,7 +25,7 @@ class Step(NamedTuple):
     """The arguments of both, in order."""
 
     qkv: Tensor
-    weight: Tensor
+    weight: Tensor | None
     eps: float
     cos: Tensor
     sin: Tensor
@@ -100,6 +100,13 @@ def check(arguments: Step) -> Tensor:
 )
 def test_rows_of_any_length(heads: int, kv_heads: int, dim: int, dtype: torch.dtype) -> None:
     check(step([0, 17, 122, 3], heads, kv_heads, dim, dtype=dtype))
+
+
+@pytest.mark.parametrize(("heads", "kv_heads", "dim"), [(4, 2, 80), (9, 3, 64)])
+def test_without_norms(heads: int, kv_heads: int, dim: int) -> None:
+    arguments = step([0, 17, 122], heads, kv_heads, dim)._replace(weight=None)
+    plain = check(arguments)
+    assert not torch.allclose(plain, check(step([0, 17, 122], heads, kv_heads, dim)))
 
 
 @pytest.mark.parametrize("splits", [2, 8])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families import qwen3, qwen3_asr, qwen3_vl, whisper
-from lookhear.engine.families.capacity import GIB, CardMemory, card_memory, check_room, fitted
 from lookhear.engine.families.family import weight_bytes
+from lookhear.engine.families.parts.capacity import GIB, CardMemory, card_memory, check_room, fitted
 from tools.random_checkpoints.qwen3 import EXPERTS, build_random_qwen3
 
 WHISPER, QWEN3 = whisper.FAMILY.card_rows, qwen3.FAMILY.card_rows
