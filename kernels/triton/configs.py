@@ -56,8 +56,6 @@ DEFAULTS: Table = {
         (128, Tile(64, 4, 2)),
         (float("inf"), Tile(32, 4, 2)),
     ),
-    # The same where programs are few, and the time is what one of them takes.
-    "decode attention of few rows": ((128, Tile(64, 4, 2)), (float("inf"), Tile(32, 4, 2))),
     "prefill attention": (
         (64, Tile(64, 4, 3)),
         (128, Tile(64, 4, 2)),
@@ -133,7 +131,6 @@ HOPPER: Table = {
         (128, Tile(64, 4, 2)),
         (float("inf"), Tile(32, 4, 2)),
     ),
-    "decode attention of few rows": ((128, Tile(128, 4, 2)), (float("inf"), Tile(32, 4, 2))),
 }
 
 

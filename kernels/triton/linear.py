@@ -8,8 +8,7 @@ two products goes into them: the residual sum and the norm in front (each progra
 a few KB from the L2 cache), bias and activation behind. A kernel's first weights are on their way
 before the kernel in front of it has ended (`configs.launches_early`): they depend on nothing.
 
-Weights in float8 are read the same way, 16 of them a thread at a time; activations stay as they
-are, and the output's scale is multiplied to the sum.
+Weights in float8 have a kernel of their own (`triton.few_rows_fp8`).
 
 Rows beyond what `configs` has for "few rows" ("few rows fp8") are the library's.
 """
@@ -31,6 +30,7 @@ from lookhear.kernels.linear import LinearWeights, in_fp8
 from lookhear.kernels.linear import linear as products
 from lookhear.kernels.triton.activations import gelu_, swiglu
 from lookhear.kernels.triton.configs import Tile, launches_early, tile
+from lookhear.kernels.triton.few_rows_fp8 import few_rows_fp8_kernel
 from lookhear.kernels.triton.fp8 import norm_round_rows
 from lookhear.kernels.triton.norms import add_rms_norm, rms_norm
 
@@ -123,16 +123,18 @@ def _product(
     # A gated product reads two lines of weights for an output.
     size = found.size // 2 if activation == "swiglu" else found.size
     size = max(size, found.warps)
-    lanes = LANES if weights.scales is None else 2 * LANES
-    lanes = min(lanes, triton.next_power_of_2(inner))
     early = launches_early()
     extra: dict[str, Any] = {"launch_pdl": True} if early else {}
-    _few_rows_kernel[(triton.cdiv(outs, size),)](
+    width = triton.next_power_of_2(inner)
+    kernel, lanes = _few_rows_kernel, min(LANES, width)
+    if weights.scales is not None:
+        kernel, lanes = few_rows_fp8_kernel, min(2 * LANES, width)
+        extra |= {"scales_ptr": weights.scales, "WIDTH": width}
+    kernel[(triton.cdiv(outs, size),)](
         x,
         x if change is None else change.contiguous(),
         x if norm is None else norm,
         weights.weight,
-        x if weights.scales is None else weights.scales,
         x if weights.bias is None else weights.bias,
         out,
         total,
@@ -140,7 +142,6 @@ def _product(
         outs,
         eps,
         INNER=inner,
-        WIDTH=triton.next_power_of_2(inner),
         ROWS=triton.next_power_of_2(rows),
         WARPS=found.warps,
         OUTS=size // found.warps,
@@ -148,7 +149,6 @@ def _product(
         LANES=lanes,
         HAS_CHANGE=change is not None,
         HAS_NORM=norm is not None,
-        HAS_SCALES=weights.scales is not None,
         HAS_BIAS=weights.bias is not None,
         ACTIVATION=activation,
         EARLY=early,
@@ -159,28 +159,23 @@ def _product(
 
 
 @triton.jit
-def _weights(
-    weight_ptr, line, outs, start, INNER: tl.constexpr, OUTS: tl.constexpr, CHUNKS: tl.constexpr,
-    LANES,
-):  # fmt: skip
-    """A tuple of [warps, LANES] for each output and chunk, inputs from start on. Nobody reads them
-    again."""
+def _weights(weight_ptr, line, outs, start, INNER: tl.constexpr, CHUNKS: tl.constexpr, LANES):
+    """A tuple of [warps, outputs, LANES], inputs from start on. Nobody reads them again."""
     held = ()
-    for number in tl.static_range(OUTS):
-        for chunk in tl.static_range(CHUNKS):
-            place = start + chunk * LANES + tl.arange(0, LANES)[None, :]
-            real = (place < INNER) & (line + number < outs)
-            target = weight_ptr + (line + number).to(tl.int64) * INNER + place
-            held = held + (tl.load(target, mask=real, other=0.0, eviction_policy="evict_first"),)
+    for chunk in tl.static_range(CHUNKS):
+        place = start + chunk * LANES + tl.arange(0, LANES)[None, None, :]
+        real = (place < INNER) & (line < outs)
+        target = weight_ptr + line.to(tl.int64) * INNER + place
+        held = held + (tl.load(target, mask=real, other=0.0, eviction_policy="evict_first"),)
     return held
 
 
 @triton.jit
 def _inputs(ptr, warp, start, end, CHUNKS: tl.constexpr, LANES):
-    """A tuple of [warps, LANES], every warp the same: all are on their way at once."""
+    """A tuple of [warps, 1, LANES], every warp the same: all are on their way at once."""
     held = ()
     for chunk in tl.static_range(CHUNKS):
-        place = start + chunk * LANES + tl.arange(0, LANES)[None, :] + 0 * warp
+        place = start + chunk * LANES + tl.arange(0, LANES)[None, None, :] + 0 * warp
         held = held + (tl.load(ptr + place, mask=place < end, other=0.0),)
     return held
 
@@ -191,7 +186,6 @@ def _few_rows_kernel(
     change_ptr,
     norm_ptr,
     weight_ptr,
-    scales_ptr,
     bias_ptr,
     out_ptr,
     total_ptr,
@@ -199,7 +193,6 @@ def _few_rows_kernel(
     outs,
     eps,
     INNER: tl.constexpr,
-    WIDTH: tl.constexpr,  # the power of two that holds INNER
     ROWS: tl.constexpr,
     WARPS: tl.constexpr,
     OUTS: tl.constexpr,  # of a warp
@@ -207,7 +200,6 @@ def _few_rows_kernel(
     LANES: tl.constexpr,
     HAS_CHANGE: tl.constexpr,
     HAS_NORM: tl.constexpr,
-    HAS_SCALES: tl.constexpr,
     HAS_BIAS: tl.constexpr,
     ACTIVATION: tl.constexpr,
     EARLY: tl.constexpr,
@@ -216,105 +208,87 @@ def _few_rows_kernel(
     TURN: tl.constexpr = CHUNKS * LANES
     kind: tl.constexpr = out_ptr.dtype.element_ty
     number = tl.program_id(0)
-    # Every tensor is [warps, LANES], so that a warp has whole outputs and its own copy of the
-    # inputs, laid out as the weights are: then every sum is one of a thread's registers, at last
-    # one of a warp's, and nobody waits. (With outputs as a third axis, versions of Triton differ in
-    # how they deal it out, and weights cross warps.)
-    warp = tl.arange(0, WARPS)[:, None]
-    line = (number * WARPS + warp) * OUTS
+    # Tensors of three axes, so that a warp has whole outputs and its own copy of the inputs: then
+    # every sum is one of a thread's registers, at last one of a warp's, and nobody waits.
+    warp = tl.arange(0, WARPS)[:, None, None]
+    line = (number * WARPS + warp) * OUTS + tl.arange(0, OUTS)[None, :, None]
     up_ptr = weight_ptr + outs.to(tl.int64) * INNER
-    w = _weights(weight_ptr, line, outs, 0, INNER, OUTS, CHUNKS, LANES)
+    w = _weights(weight_ptr, line, outs, 0, INNER, CHUNKS, LANES)
     if IS_GATED:
-        u = _weights(up_ptr, line, outs, 0, INNER, OUTS, CHUNKS, LANES)
+        u = _weights(up_ptr, line, outs, 0, INNER, CHUNKS, LANES)
     if HAS_NORM:
         factors = _inputs(norm_ptr, warp, 0, INNER, CHUNKS, LANES)
     if EARLY:
         tl.extra.cuda.gdc_launch_dependents()
         tl.extra.cuda.gdc_wait()
 
-    shrinks = ()
-    if HAS_CHANGE or HAS_NORM:  # rows once more, of all warps together: their sums are short
-        column = tl.arange(0, WIDTH)
-        for row in tl.static_range(ROWS):
-            mine = column < tl.where(rows > row, INNER, 0)
-            total = tl.load(x_ptr + row * INNER + column, mask=mine, other=0.0).to(tl.float32)
-            if HAS_CHANGE:
-                change = tl.load(change_ptr + row * INNER + column, mask=mine, other=0.0)
-                total = (total + change.to(tl.float32)).to(kind)
-                if number == 0:  # one program writes it
-                    tl.store(total_ptr + row * INNER + column, total, mask=mine)
-                total = total.to(tl.float32)
-            shrinks = shrinks + (1.0 / tl.sqrt(tl.sum(total * total, 0) / INNER + eps),)
     sums = ()
     up_sums = ()
+    squares = ()
     for _ in tl.static_range(ROWS):
-        for _ in tl.static_range(OUTS):
-            sums = sums + (tl.zeros([WARPS, LANES], tl.float32),)
-            up_sums = up_sums + (tl.zeros([WARPS, LANES], tl.float32),)
+        sums = sums + (tl.zeros([WARPS, OUTS, LANES], tl.float32),)
+        up_sums = up_sums + (tl.zeros([WARPS, OUTS, LANES], tl.float32),)
+        squares = squares + (tl.zeros([WARPS, 1, LANES], tl.float32),)
     for start in tl.static_range(0, INNER, TURN):
         new_sums = ()
         new_up_sums = ()
+        new_squares = ()
         for row in tl.static_range(ROWS):
             end = tl.where(rows > row, INNER, 0)
             x = _inputs(x_ptr + row * INNER, warp, start, end, CHUNKS, LANES)
             if HAS_CHANGE:
                 change = _inputs(change_ptr + row * INNER, warp, start, end, CHUNKS, LANES)
-            y = ()
-            up = ()
-            for out in tl.static_range(OUTS):
-                y = y + (sums[row * OUTS + out],)
-                up = up + (up_sums[row * OUTS + out],)
+                end = tl.where(number == 0, end, 0)  # of the total: one program writes it
+            y = sums[row]
+            up = up_sums[row]
+            square = squares[row]
             for chunk in tl.static_range(CHUNKS):
                 exact = x[chunk].to(tl.float32)
                 if HAS_CHANGE:
-                    exact = (exact + change[chunk].to(tl.float32)).to(kind).to(tl.float32)
+                    total = (exact + change[chunk].to(tl.float32)).to(kind)
+                    exact = total.to(tl.float32)
+                    place = start + chunk * LANES + tl.arange(0, LANES)[None, None, :] + 0 * warp
+                    mine = (place < end) & (warp == 0)
+                    tl.store(total_ptr + row * INNER + place, total, mask=mine)
                 if HAS_NORM:
+                    square += exact * exact
                     exact = exact * factors[chunk].to(tl.float32)
-                new_y = ()
-                new_up = ()
-                for out in tl.static_range(OUTS):
-                    new_y = new_y + (y[out] + w[out * CHUNKS + chunk].to(tl.float32) * exact,)
-                    if IS_GATED:
-                        more = u[out * CHUNKS + chunk].to(tl.float32) * exact
-                        new_up = new_up + (up[out] + more,)
-                y = new_y
+                y += w[chunk].to(tl.float32) * exact
                 if IS_GATED:
-                    up = new_up
-            new_sums = new_sums + y
-            new_up_sums = new_up_sums + up
+                    up += u[chunk].to(tl.float32) * exact
+            new_sums = new_sums + (y,)
+            new_up_sums = new_up_sums + (up,)
+            new_squares = new_squares + (square,)
         sums = new_sums
         up_sums = new_up_sums
+        squares = new_squares
         if start + TURN < INNER:
-            w = _weights(weight_ptr, line, outs, start + TURN, INNER, OUTS, CHUNKS, LANES)
+            w = _weights(weight_ptr, line, outs, start + TURN, INNER, CHUNKS, LANES)
             if IS_GATED:
-                u = _weights(up_ptr, line, outs, start + TURN, INNER, OUTS, CHUNKS, LANES)
+                u = _weights(up_ptr, line, outs, start + TURN, INNER, CHUNKS, LANES)
             if HAS_NORM:
                 factors = _inputs(norm_ptr, warp, start + TURN, INNER, CHUNKS, LANES)
 
     for row in tl.static_range(ROWS):
-        for out in tl.static_range(OUTS):
-            mine = line + out
-            wanted = mine < tl.where(rows > row, outs, 0)
-            y = tl.sum(sums[row * OUTS + out], 1, keep_dims=True)
-            up = tl.sum(up_sums[row * OUTS + out], 1, keep_dims=True)
-            if HAS_NORM:
-                y = y * shrinks[row]
-                up = up * shrinks[row]
-            if HAS_SCALES:
-                y = y * tl.load(scales_ptr + mine, mask=wanted, other=0.0)
-                if IS_GATED:
-                    up = up * tl.load(scales_ptr + outs + mine, mask=wanted, other=0.0)
-            if HAS_BIAS:
-                y += tl.load(bias_ptr + mine, mask=wanted, other=0.0).to(tl.float32)
-                if IS_GATED:
-                    up += tl.load(bias_ptr + outs + mine, mask=wanted, other=0.0).to(tl.float32)
-            if ACTIVATION != "none":
-                y = y.to(kind).to(tl.float32)
+        wanted = line < tl.where(rows > row, outs, 0)
+        y = tl.sum(sums[row], 2, keep_dims=True)
+        up = tl.sum(up_sums[row], 2, keep_dims=True)
+        if HAS_NORM:
+            mean = tl.sum(squares[row], 2, keep_dims=True) / INNER
+            shrink = 1.0 / tl.sqrt(mean + eps)
+            y = y * shrink
+            up = up * shrink
+        if HAS_BIAS:
+            y += tl.load(bias_ptr + line, mask=wanted, other=0.0).to(tl.float32)
             if IS_GATED:
-                y = (y * tl.sigmoid(y)).to(kind).to(tl.float32) * up.to(kind).to(tl.float32)
-            elif ACTIVATION == "gelu":
-                y = 0.5 * y * (1.0 + tl.erf(y * 0.7071067811865476))
-            elif ACTIVATION == "gelu_tanh":
-                turn = 0.7978845608028654 * (y + 0.044715 * y * y * y)
-                y = y * tl.sigmoid(2.0 * turn)  # (1 + tanh t) / 2 = sigmoid 2t
-            tl.store(out_ptr + row * outs + mine, y.to(kind), mask=wanted)
+                up += tl.load(bias_ptr + outs + line, mask=wanted, other=0.0).to(tl.float32)
+        if ACTIVATION != "none":
+            y = y.to(kind).to(tl.float32)
+        if IS_GATED:
+            y = (y * tl.sigmoid(y)).to(kind).to(tl.float32) * up.to(kind).to(tl.float32)
+        elif ACTIVATION == "gelu":
+            y = 0.5 * y * (1.0 + tl.erf(y * 0.7071067811865476))
+        elif ACTIVATION == "gelu_tanh":
+            turn = 0.7978845608028654 * (y + 0.044715 * y * y * y)
+            y = y * tl.sigmoid(2.0 * turn)  # (1 + tanh t) / 2 = sigmoid 2t
+        tl.store(out_ptr + row * outs + line, y.to(kind), mask=wanted)

@@ -23,7 +23,6 @@ from lookhear.kernels.triton.fp8 import saturated_fp8
 from lookhear.kernels.triton.paged_attention import MIN_ROWS, paged_attention
 from lookhear.kernels.triton.softmax import folded, joined, num_splits, product, scaled_exp2
 
-FEW_ROWS = 8  # up to which a multiprocessor has a program or two
 SPLIT_KEYS = 128  # of a part at least: with few rows, time is what one program takes
 
 
@@ -71,8 +70,7 @@ def self_attention_paged(
     if out.numel() == 0:
         return out
     group = heads // kv_heads
-    few = " of few rows" if rows <= FEW_ROWS else ""
-    keys, warps, stages = tile(f"decode attention{few}", dim)
+    keys, warps, stages = tile("decode attention", dim)
     if cache.element_size() > 2:
         keys //= 2
     max_keys = block_tables.shape[1] * cache.shape[2]

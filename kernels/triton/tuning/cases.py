@@ -75,11 +75,9 @@ def cases() -> Iterator[Case]:
     tiles = _tiles((64, 32, 128), (4, 8, 2), (2, 3, 4, 1))
     for dim, steps in (
         (64, decode_steps([(TURBO, 1, 100), (TURBO, 64, 100)])),
-        (128, decode_steps([(LARGE, 64, 400), (SMALL, 64, 400)])),
+        (128, decode_steps([(LARGE, 1, 400), (LARGE, 1, 3000), (LARGE, 64, 400)])),
     ):
         yield Case("decode attention", dim, tiles, calls.decode_calls(dim), steps)
-    steps = decode_steps([(LARGE, 1, 400), (LARGE, 1, 3000), (SMALL, 1, 400), (SMALL, 8, 400)])
-    yield Case("decode attention of few rows", 128, tiles, calls.decode_calls(128), steps)
     for dim in (64, 128):
         # The likely ones first. 128 keys do not fit into the registers of 4 warps.
         tiles = _tiles((64, 128), (8,), (3, 2, 4)) + _tiles((64, 32), (4,), (3, 2, 4))
