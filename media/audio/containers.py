@@ -18,6 +18,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from lookhear.media.base import MediaError
+from lookhear.media.ffmpeg import open_container
 from lookhear.media.mp4_limits import check_mp4, is_mp4
 from lookhear.media.signatures import describe
 
@@ -105,7 +106,7 @@ def open_ffmpeg(file: BinaryIO, head: bytes) -> Iterator[AudioSource]:
         check_mp4(file)
         demuxers = "mov"
     try:
-        container = av.open(file, metadata_errors="ignore", options={"format_whitelist": demuxers})
+        container = open_container(file, {"format_whitelist": demuxers})
     except (av.FFmpegError, OSError, ValueError) as error:
         if kind == "recording":
             raise MediaError(

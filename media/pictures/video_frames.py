@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from lookhear.media.audio.containers import declared_seconds, demux
 from lookhear.media.base import MediaError
+from lookhear.media.ffmpeg import open_container
 from lookhear.media.mp4_limits import check_mp4, is_mp4
 from lookhear.media.signatures import describe
 
@@ -71,7 +72,7 @@ def open_video(file: BinaryIO, max_pixels: int) -> Iterator[tuple[Any, Any]]:
     limits = {"max_pixels": str(max_pixels)}
     options = {"format_whitelist": demuxer, "codec_whitelist": ",".join(CODECS), **limits}
     try:
-        container = av.open(file, metadata_errors="ignore", options=options)
+        container = open_container(file, options)
     except (av.FFmpegError, OSError, ValueError) as error:
         if demuxer == "mov" or name == "a WebM or Matroska file":
             raise MediaError(
