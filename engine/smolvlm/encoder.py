@@ -27,6 +27,16 @@ from lookhear.engine.models.layers import (
 from lookhear.kernels import LinearWeights, linear, pack_linear, windowed_attention
 
 MAX_CROPS = 16  # in one pass; inside they are wide
+# What published files leave out.
+DEFAULTS = {
+    "hidden_size": 1152,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 16,
+    "num_channels": 3,
+    "image_size": 224,
+    "patch_size": 32,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,7 @@ class CropDims:
         cls, config: Mapping[str, Any], source: Path, *, scale: int, out_width: int
     ) -> CropDims:
         """Reads the parsed vision_config; `source` is named in errors."""
+        config = {**DEFAULTS, **config}
 
         def number(key: str) -> int:
             return whole_number(config, source, key)
@@ -70,7 +81,7 @@ class CropDims:
             layers=number("num_hidden_layers"),
             heads=heads,
             ffn=number("intermediate_size"),
-            channels=whole_number({"num_channels": 3, **config}, source, "num_channels"),
+            channels=number("num_channels"),
             size=size,
             patch=patch,
             scale=scale,

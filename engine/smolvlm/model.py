@@ -62,7 +62,8 @@ class SmolVlmModel:
         if text.get("model_type", "llama") != "llama":
             raise CheckpointError.of(path, "text_config.model_type", "'llama'", text["model_type"])
         tied = bool(config.get("tie_word_embeddings", False))
-        dims = Qwen3Dims.from_config(text, path, tied_head=tied, qk_norm=False)
+        told = {"max_position_embeddings": 2048, **text}  # what published files may leave out
+        dims = Qwen3Dims.from_config(told, path, tied_head=tied, qk_norm=False)
         scale = whole_number({"scale_factor": 2, **config}, path, "scale_factor")
         vision = section(config, "vision_config", path)
         crops = CropDims.from_config(vision, path, scale=scale, out_width=dims.width)

@@ -27,10 +27,10 @@ SHAPES: dict[str, dict[str, Any]] = {
     "other_geometry": {
         "text": {"hidden_size": 40, "num_key_value_heads": 1, "num_hidden_layers": 3},
         "vision": {
-            "hidden_size": 48, "num_attention_heads": 3, "image_size": 30, "patch_size": 5,
+            "hidden_size": 48, "num_attention_heads": 3, "image_size": 55, "patch_size": 2,
             "layer_norm_eps": 1e-5,
         },
-        "scale": 2,
+        "scale": 3,  # 27 patches on a side, and a pixel that none has, as in the largest of them
         "seed": 2,
     },
 }  # fmt: skip
@@ -177,6 +177,22 @@ def test_bfloat16_stays_close(tmp_path: Path) -> None:
     assert (other.float() - one).norm() <= 0.05 * one.norm()
 
 
+def test_what_published_files_leave_out(tmp_path: Path) -> None:
+    """The geometry of SigLIP's base, of which they name the width and the heads."""
+    left_out = ("intermediate_size", "num_hidden_layers", "num_channels", "hidden_act")
+    vision = {"hidden_size": 24, "intermediate_size": 3072, "num_hidden_layers": 12}
+    theirs = build_random_smolvlm(tmp_path, vision=vision)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    for name in left_out:
+        config["vision_config"].pop(name, None)
+    config["text_config"].pop("max_position_embeddings")
+    path.write_text(json.dumps(config))
+    ours = SmolVlmModel.from_folder(tmp_path)
+    assert ours.decoder.dims.context == 2048
+    assert ours.num_parameters == sum(p.numel() for p in theirs.parameters())
+
+
 @pytest.mark.parametrize(
     ("section", "change", "message"),
     [
@@ -185,6 +201,7 @@ def test_bfloat16_stays_close(tmp_path: Path) -> None:
         (None, {"scale_factor": 3}, "scale_factor: expected a divisor of the 8 patches"),
         ("vision_config", {"hidden_act": "gelu"}, "hidden_act: expected 'gelu_pytorch_tanh'"),
         ("vision_config", {"num_attention_heads": 3}, "expected a divisor of hidden_size"),
+        ("vision_config", {"num_hidden_layers": "2"}, "expected a whole number"),
         ("vision_config", {"num_hidden_layers": 3}, "expected a tensor model.vision_model.enc"),
         ("vision_config", {"num_hidden_layers": 1}, "unexpected tensors"),
         ("text_config", {"model_type": "mistral"}, "model_type: expected 'llama'"),
