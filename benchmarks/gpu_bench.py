@@ -253,8 +253,9 @@ class Bench:
                 for i in range(batch)
             ]
         rate, step = gpu_load.decode_rate(core, requests, warm=warm, steps=self.steps, seconds=5.0)
+        in_layers = None if self.dtype == "bfloat16" else 1
         weights, kept, fixed = decoder_bytes(
-            config, geometry.family, self.element, in_layers=1 if self.dtype == "fp8" else None
+            config, geometry.family, self.element, in_layers=in_layers
         )
         if self.kv_cache_dtype == "fp8":
             kept //= self.element

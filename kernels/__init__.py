@@ -16,7 +16,7 @@ from lookhear.kernels.cached_attention import (
 )
 from lookhear.kernels.embedding import embed_tokens
 from lookhear.kernels.experts import ExpertWeights, mixed_experts, pack_experts, route
-from lookhear.kernels.fp8 import fits_fp8, fp8_refusal, round_rows
+from lookhear.kernels.fp8 import fits_fp8, fp8_refusal, int8_refusal, round_int8, round_rows
 from lookhear.kernels.grammar_mask import allow_bits_
 from lookhear.kernels.linear import (
     LinearWeights,
@@ -63,6 +63,7 @@ __all__ = [
     "fp8_refusal",
     "gelu_",
     "greedy",
+    "int8_refusal",
     "layer_norm",
     "linear",
     "log_mel",
@@ -81,6 +82,7 @@ __all__ = [
     "rope_angles",
     "rope_factors",
     "rope_frequencies",
+    "round_int8",
     "round_rows",
     "route",
     "sample",

@@ -15,7 +15,8 @@ On a CPU there are four layouts:
 bfloat16 weights can have a half copy beside the packed one, for one or two rows: twice the
 memory, half the time of a decode step.
 
-On a GPU weights lie as they were read; or in float8, with a scale for each output (`kernels.fp8`).
+On a GPU weights lie as they were read; or in float8 (`kernels.fp8`) or int8 with a scale for each
+output. With int8, inputs are never rounded.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from lookhear.kernels.activations import gelu_, swiglu
 from lookhear.kernels.choice import has_triton
 from lookhear.kernels.cpu.int8 import int8_product, pack_int8
 from lookhear.kernels.fp8 import FEW_ROWS as FEW_FP8_ROWS
-from lookhear.kernels.fp8 import fp8_product
+from lookhear.kernels.fp8 import FP8, scaled_product
 from lookhear.kernels.norms import add_rms_norm, rms_norm
 
 PACK_FROM = 400_000  # float32 weights from this many elements on are packed; measured
@@ -53,7 +54,7 @@ class LinearWeights:
     """weight: [out, in], in oneDNN's layout if packed, empty if half or int8. bias: [out] or None.
     half: FBGEMM's object, bias included; beside packed bfloat16 for few rows only. plain: [out, in]
     for few rows, if packed and small. int8: of `pack_int8`. scales: [out] float32, of a weight in
-    float8. Never written."""
+    float8 or int8. Never written."""
 
     weight: Tensor
     bias: Tensor | None
@@ -103,7 +104,7 @@ def pack_linear(
     half: weights that are large enough may be kept in float16, instead of float32 or beside
     bfloat16; see the module. int8: the same for int8, of weights in float32, in preference to
     half; of smaller ones too with pack=True, which says that there will be many rows. scales: of a
-    weight in float8, which stays as it is.
+    weight in float8 or int8, which stays as it is.
     """
     out_features, in_features = weight.shape
     if scales is not None:
@@ -164,7 +165,8 @@ def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tenso
         )
         return out[:rows].view(*x.shape[:-1], weights.out_features)
     if weights.scales is not None:
-        y = in_fp8(x, weights, rounds=rows > FEW_FP8_ROWS)
+        is_fp8 = weights.weight.dtype == FP8
+        y = in_8_bits(x, weights, rounds=is_fp8 and rows > FEW_FP8_ROWS)
     elif weights.int8 is not None:
         y = int8_product(x.reshape(rows, weights.in_features), weights.int8)
         if weights.bias is not None:
@@ -178,11 +180,11 @@ def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tenso
     return gelu_(y, approximation) if kind == "gelu" else y
 
 
-def in_fp8(x: Tensor, weights: LinearWeights, *, rounds: bool) -> Tensor:
-    """x W^T + b of weights in float8. rounds: see `kernels.fp8.fp8_product`."""
+def in_8_bits(x: Tensor, weights: LinearWeights, *, rounds: bool) -> Tensor:
+    """x W^T + b of weights in float8 or int8. rounds: see `kernels.fp8.scaled_product`."""
     assert weights.scales is not None
     flat = x.reshape(x.numel() // x.shape[-1], weights.in_features)
-    y = fp8_product(flat, weights.weight, weights.scales, weights.bias, rounds=rounds)
+    y = scaled_product(flat, weights.weight, weights.scales, weights.bias, rounds=rounds)
     return y.view(*x.shape[:-1], weights.out_features)
 
 

@@ -147,7 +147,7 @@ class RandomWeights(CheckpointReader):
             return weight.normal_(0.0, 0.02)
         return weight.fill_(0.0 if name.endswith("bias") else 1.0)
 
-    def take_fp8(self, name: str, *shape: int) -> None:
+    def take_scaled(self, name: str, dtype: torch.dtype, *shape: int) -> None:
         """Nothing is stored so: it is rounded as it is loaded."""
 
     def finish(self, ignore: object = (), *, parts: object = ()) -> None:

@@ -122,14 +122,16 @@ class CheckpointReader:
         # A copy: one small tensor within a mapped file would keep all of that file in memory.
         return tensor.to(device=self._device, dtype=self._dtype, copy=True)
 
-    def take_fp8(self, name: str, *shape: int) -> tuple[Tensor, Tensor] | None:
-        """A matrix in float8 and the scale of each row, [rows] float32, if it is stored so; None
-        if not: then it can still be taken."""
+    def take_scaled(
+        self, name: str, dtype: torch.dtype, *shape: int
+    ) -> tuple[Tensor, Tensor] | None:
+        """A matrix in dtype, float8 or int8, and the scale of each row, [rows] float32, if it is
+        stored so; None if not: then it can still be taken."""
         if not isinstance(self._container, Quantised):
             return None
         values = self._found(name, (shape,), self._container.as_stored)
         scales = self._container.row_scales(name, values)
-        if scales is None:
+        if scales is None or values.dtype != dtype:
             return None
         self._finish(name, values.float() * scales[:, None])
         return values.to(self._device, copy=True), scales.to(self._device, copy=True)

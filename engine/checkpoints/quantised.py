@@ -1,6 +1,6 @@
 """Checkpoints whose matrices are stored in fewer bits: multiplied out as they are read, or, where
-float8 is what they are served in and each output has one scale, as they are; or refused with the
-list of those that can be read.
+they are served in the same and each output has one scale, as they are; or refused with the list of
+those that can be read.
 
     fp8                  weight in float8, weight_scale_inv of each block (fine-grained FP8)
     compressed-tensors   weight in float8 or int8, weight_scale of the tensor or of each output
@@ -87,9 +87,9 @@ class Quantised:
         return self._stored.read(name)
 
     def row_scales(self, name: str, values: Tensor) -> Tensor | None:
-        """[rows] float32, of a matrix as it is stored; None: it is not in float8, or has scales of
-        another kind."""
-        if values.dtype != torch.float8_e4m3fn or values.dim() != 2:
+        """[rows] float32, of a matrix as it is stored; None: it is in none of these, or has scales
+        of another kind."""
+        if values.dtype not in _STORED or values.dim() != 2:
             return None
         scales = self._scales(name)
         if len(scales) != 1:

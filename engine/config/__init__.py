@@ -36,8 +36,8 @@ class EngineConfig:
     # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one, since Ampere; several: one replica
     # after another.
     device: str = "auto"
-    # "float32", "bfloat16", "float16", "int8" (Whisper on a CPU), "fp8" (Qwen3's on a GPU), or
-    # "auto": what this machine is fastest in.
+    # "float32", "bfloat16", "float16", "int8" (Whisper on a CPU, Qwen3's on a GPU), "fp8"
+    # (Qwen3's on a GPU), or "auto": what this machine is fastest in.
     dtype: str = "auto"
     # Engines that share the model's sessions; each has a copy of the weights. To one of them: how
     # many share its device.

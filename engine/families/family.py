@@ -19,6 +19,7 @@ from lookhear.engine.device.acceleration import Acceleration
 from lookhear.kernels import (
     default_cpu_dtype,
     fp8_refusal,
+    int8_refusal,
     supports_half_weights,
     supports_int8_weights,
 )
@@ -92,11 +93,13 @@ def acceleration_of(config: EngineConfig, device: str) -> Acceleration:
 def chosen_dtype(name: str, device: str, folder: Path | None = None) -> torch.dtype:
     """The fastest one that keeps the words, for "auto". folder: of a checkpoint that stays in
     float32 on a CPU if it is small. Raises `CheckpointError` for int8 and fp8: see `int8_weights`,
-    `fp8_weights`."""
+    `linear_dtype`."""
+    models = "Qwen3, Qwen3-ASR and Qwen3-VL on a GPU"
     if name == "int8":
-        raise CheckpointError("dtype: int8 is for Whisper on a CPU; expected another, or auto")
+        raise CheckpointError(
+            f"dtype: int8 is for Whisper on a CPU, and for {models}; expected another, or auto"
+        )
     if name == "fp8":
-        models = "Qwen3, Qwen3-ASR and Qwen3-VL on a GPU"
         raise CheckpointError(f"dtype: fp8 is for {models}; expected another, or auto")
     if name != "auto":
         dtype: torch.dtype = getattr(torch, name)
@@ -127,12 +130,16 @@ def int8_weights(name: str, device: str, folder: Path) -> bool:
     )
 
 
-def fp8_weights(name: str, device: str) -> bool:
-    """Whether a family that can keeps its decoder's matrices in float8, and all else in bfloat16:
-    where it is asked to. Raises `CheckpointError` where it is and cannot."""
-    if name == "fp8" and (why := fp8_refusal(device)) is not None:
-        raise CheckpointError(f"dtype: fp8: {why}")
-    return name == "fp8"
+def linear_dtype(name: str, device: str) -> torch.dtype | None:
+    """What a family that can keeps its decoder's matrices in, float8 or int8, and all else in
+    bfloat16: where it is asked to. Raises `CheckpointError` where it is and cannot. None: as
+    `chosen_dtype` says."""
+    if name not in ("fp8", "int8"):
+        return None
+    refused = (fp8_refusal if name == "fp8" else int8_refusal)(device)
+    if refused is not None:
+        raise CheckpointError(f"dtype: {name}: {refused}")
+    return FP8 if name == "fp8" else torch.int8
 
 
 def check_cache(config: EngineConfig, family: Family, device: str) -> None:
@@ -169,14 +176,14 @@ def weight_bytes(folder: Path, dtype: str, device: str, unread: tuple[str, ...] 
     def is_read(name: str) -> bool:
         return not name.startswith(unread)
 
-    if dtype == "fp8":
-        rounded = num_elements(folder, lambda name: is_read(name) and _is_in_fp8(name))
+    if dtype in ("fp8", "int8"):
+        rounded = num_elements(folder, lambda name: is_read(name) and _is_linear(name))
         return 2 * num_elements(folder, is_read) - rounded
     element = torch.empty(0, dtype=chosen_dtype(dtype, device, folder)).element_size()
     return num_elements(folder, is_read) * element
 
 
-def _is_in_fp8(name: str) -> bool:
+def _is_linear(name: str) -> bool:
     """Whether a tensor is a matrix of a decoder's layers."""
     is_tower = any(part in name for part in ("audio_tower", "visual", "projector"))
     return name.endswith("_proj.weight") and not is_tower

@@ -15,35 +15,34 @@ from lookhear.engine.families.family import (
     Parts,
     acceleration_of,
     chosen_dtype,
-    fp8_weights,
     half_decoder,
+    linear_dtype,
 )
 from lookhear.engine.families.parts.adapting import adapters_of
 from lookhear.engine.families.parts.chat import DRAFTED_BY, chat_parts
 from lookhear.engine.families.parts.pooling import judging_words
 from lookhear.engine.models.qwen3 import Qwen3ChatModel, Qwen3Model
-from lookhear.kernels.fp8 import FP8
 
 
 def build(
     config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
 ) -> Parts:
     """See `Family.build`."""
-    fp8 = fp8_weights(config.dtype, device)
-    dtype = torch.bfloat16 if fp8 else chosen_dtype(config.dtype, device, folder)
+    linears = linear_dtype(config.dtype, device)
+    dtype = torch.bfloat16 if linears else chosen_dtype(config.dtype, device, folder)
     half = half_decoder(config.dtype, device, folder)
     decoder = Qwen3Model.from_folder(
         folder,
         dtype=dtype,
         half=half,
-        fp8=fp8,
+        linears=linears,
         kept=judging_words(folder),
         device=device,
         progress=progress,
     )
     model = Qwen3ChatModel(decoder, end_tokens(folder, read_json(folder / "config.json")))
     acceleration, adapters = acceleration_of(config, device), adapters_of(config, decoder)
-    kept = FP8 if fp8 else dtype
+    kept = linears or dtype
     return chat_parts(config, folder, acceleration, model, kept, adapters=adapters)
 
 

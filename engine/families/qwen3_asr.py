@@ -19,8 +19,8 @@ from lookhear.engine.families.family import (
     acceleration_of,
     cache_dtype,
     chosen_dtype,
-    fp8_weights,
     half_decoder,
+    linear_dtype,
 )
 from lookhear.engine.families.parts.adapting import adapters_of, with_adapters
 from lookhear.engine.families.parts.capacity import num_blocks
@@ -36,7 +36,6 @@ from lookhear.engine.qwen3_asr.file import asr_transcriber
 from lookhear.engine.qwen3_asr.prompt import LANGUAGES, language_code
 from lookhear.engine.qwen3_asr.recognizer import AsrConfig
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
-from lookhear.kernels.fp8 import FP8
 
 # An open segment is cut at this many seconds, where the checkpoint says nothing.
 SEGMENT_SECONDS = 48.0
@@ -54,12 +53,12 @@ def build(
     """See `Family.build`."""
     if is_aligner(folder):  # in its original form it names this architecture
         raise alone(folder)
-    fp8 = fp8_weights(config.dtype, device)
-    dtype = torch.bfloat16 if fp8 else chosen_dtype(config.dtype, device, folder)
+    linears = linear_dtype(config.dtype, device)
+    dtype = torch.bfloat16 if linears else chosen_dtype(config.dtype, device, folder)
     # A small decoder reads more tokens than it writes: float32 is as fast there.
     half = dtype == torch.bfloat16 and half_decoder(config.dtype, device, folder)
     model = Qwen3AsrModel.from_folder(
-        folder, dtype=dtype, half=half, fp8=fp8, device=device, progress=progress
+        folder, dtype=dtype, half=half, linears=linears, device=device, progress=progress
     )
     model.decoder.cache_dtype = cache_dtype(config, model.decoder.dtype)
     traits = Traits.from_folder(folder)
@@ -100,7 +99,7 @@ def build(
     cap_samples = round(cap * SAMPLE_RATE)
     transcriber = asr_transcriber(asr, live, _spoken(folder), cap_samples)
     longest = cap_samples + SAMPLE_RATE
-    kept = FP8 if fp8 else dtype
+    kept = linears or dtype
     parts = speech_parts(config, transcriber, runner, model.num_parameters, kept, longest, device)
     parts = with_adapters(parts, adapters)
     return replace(parts, timed_languages=list(ALIGNED_LANGUAGES) if config.aligner else [])

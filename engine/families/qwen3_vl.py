@@ -16,31 +16,30 @@ from lookhear.engine.families.family import (
     Parts,
     acceleration_of,
     chosen_dtype,
-    fp8_weights,
     half_decoder,
+    linear_dtype,
 )
 from lookhear.engine.families.parts.adapting import adapters_of
 from lookhear.engine.families.parts.chat import DRAFTED_BY, chat_parts
 from lookhear.engine.families.parts.pooling import judging_words
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.models.vision_graphs import VisionGraphs
-from lookhear.kernels.fp8 import FP8
 
 
 def build(
     config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
 ) -> Parts:
     """See `Family.build`."""
-    fp8 = fp8_weights(config.dtype, device)
-    dtype = torch.bfloat16 if fp8 else chosen_dtype(config.dtype, device, folder)
+    linears = linear_dtype(config.dtype, device)
+    dtype = torch.bfloat16 if linears else chosen_dtype(config.dtype, device, folder)
     # Where the decoder stays in float32 because it is small, pictures still are much work.
-    encoder_dtype = torch.bfloat16 if fp8 else chosen_dtype(config.dtype, device)
+    encoder_dtype = torch.bfloat16 if linears else chosen_dtype(config.dtype, device)
     model = Qwen3VLModel.from_folder(
         folder,
         dtype=dtype,
         encoder_dtype=encoder_dtype,
         half=half_decoder(config.dtype, device, folder),
-        fp8=fp8,
+        linears=linears,
         kept=judging_words(folder),
         device=device,
         progress=progress,
@@ -58,7 +57,7 @@ def build(
         folder,
         acceleration,
         model,
-        FP8 if fp8 else dtype,
+        linears or dtype,
         pictures=pictures,
         media_parts=1 + len(dims.deepstack),
         media_encoder=VisionGraphs(model, acceleration) if acceleration.backend else None,

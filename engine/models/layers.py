@@ -18,6 +18,7 @@ from lookhear.kernels import (
     linear,
     pack_experts,
     pack_linear,
+    round_int8,
     round_rows,
 )
 
@@ -35,8 +36,9 @@ class Placement:
 
 class WeightSource:
     """A reader that counts parameters and puts linears together. dtype: None for the reader's.
-    half: see `pack_linear`. fp8: linears are kept in float8 (`kernels.fp8`), but for those whose
-    sizes cannot be. modules: by their names in the checkpoint, where each linear is."""
+    half: see `pack_linear`. linears: what they are kept in, float8 or int8 (`kernels.fp8`), but
+    for those whose sizes cannot be; None for dtype. modules: by their names in the checkpoint,
+    where each linear is."""
 
     def __init__(
         self,
@@ -44,12 +46,12 @@ class WeightSource:
         dtype: torch.dtype | None = None,
         *,
         half: bool = False,
-        fp8: bool = False,
+        linears: torch.dtype | None = None,
     ) -> None:
         self._reader = reader
         self._dtype = dtype
         self._half = half
-        self._fp8 = fp8
+        self._linears = linears
         self.num_parameters = 0
         self.modules: dict[str, Placement] = {}
 
@@ -83,20 +85,22 @@ class WeightSource:
             if bias
             else None
         )
-        if self._fp8 and fits_fp8(sum(parts.values()), inside):
-            each = [self._in_fp8(f"{name}.{p}.weight", n, inside) for p, n in parts.items()]
+        kept = self._linears
+        if kept is not None and fits_fp8(sum(parts.values()), inside):
+            each = [self._scaled(f"{name}.{p}.weight", kept, n, inside) for p, n in parts.items()]
             values, scales = (torch.cat(found) for found in zip(*each, strict=True))
-            packed = pack_linear(values.view(torch.float8_e4m3fn), added, scales=scales)
+            packed = pack_linear(values.view(kept), added, scales=scales)
             return self.placed(name, parts, packed)
         weight = torch.cat([self.take(f"{name}.{p}.weight", n, inside) for p, n in parts.items()])
         packed = pack_linear(weight, added, pack=True, half=self._half)
         return self.placed(name, parts, packed)
 
-    def _in_fp8(self, name: str, out: int, inside: int) -> tuple[Tensor, Tensor]:
-        """The bytes of a matrix in float8, and its scales."""
-        found = self._reader.take_fp8(name, out, inside)
+    def _scaled(self, name: str, kept: torch.dtype, out: int, inside: int) -> tuple[Tensor, Tensor]:
+        """The bytes of a matrix in float8 or int8, and its scales."""
+        found = self._reader.take_scaled(name, kept, out, inside)
         if found is None:
-            found = round_rows(self.take(name, out, inside))
+            rounded = round_int8 if kept == torch.int8 else round_rows
+            found = rounded(self.take(name, out, inside))
         else:
             self.num_parameters += found[0].numel()
         return found[0].view(torch.uint8), found[1]  # bytes can be put together everywhere

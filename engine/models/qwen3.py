@@ -54,14 +54,14 @@ class Qwen3Model:
         folder: Path,
         *,
         half: bool = False,
-        fp8: bool = False,
+        linears: torch.dtype | None = None,
         kept: Sequence[int] = (),
         **loading: Unpack[Loading],
     ) -> Qwen3Model:
         """Loads a Hugging Face folder (config.json, safetensors), with or without a head that
         foretells tokens; raises `CheckpointError`.
 
-        half, fp8, kept: see `read_weights`. Of a checkpoint that scores, the one row of its own
+        half, linears, kept: see `read_weights`. Of a checkpoint that scores, the one row of its own
         head is kept instead.
         """
         dims = Qwen3Dims.from_config(read_json(folder / "config.json"), folder / "config.json")
@@ -72,7 +72,7 @@ class Qwen3Model:
         with torch.inference_mode():
             head = "lm_head" if writes else None
             weights = read_weights(
-                reader, dims, body=body, head=head, half=half, fp8=fp8, kept=kept
+                reader, dims, body=body, head=head, half=half, linears=linears, kept=kept
             )
             if scores:
                 row = reader.take(SCORES, 1, dims.width).float().cpu()

@@ -115,11 +115,16 @@ class Qwen3AsrModel:
 
     @classmethod
     def from_folder(
-        cls, folder: Path, *, half: bool = False, fp8: bool = False, **loading: Unpack[Loading]
+        cls,
+        folder: Path,
+        *,
+        half: bool = False,
+        linears: torch.dtype | None = None,
+        **loading: Unpack[Loading],
     ) -> Qwen3AsrModel:
         """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
 
-        half, fp8: see `read_weights`.
+        half, linears: see `read_weights`.
         """
         shape = AsrShape.from_folder(folder)
         names = shape.names
@@ -130,7 +135,7 @@ class Qwen3AsrModel:
                 source, shape.encoder, tower=names.tower, up=names.up, down=names.down
             )
             weights = read_weights(
-                reader, shape.decoder, body=names.body, head=names.head, half=half, fp8=fp8
+                reader, shape.decoder, body=names.body, head=names.head, half=half, linears=linears
             )
         reader.finish(ignore=tied_copy(shape.decoder, names.head))
         return cls(

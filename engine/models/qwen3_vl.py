@@ -100,7 +100,7 @@ class Qwen3VLModel:
         *,
         encoder_dtype: torch.dtype | None = None,
         half: bool = False,
-        fp8: bool = False,
+        linears: torch.dtype | None = None,
         kept: Sequence[int] = (),
         **loading: Unpack[Loading],
     ) -> Qwen3VLModel:
@@ -108,7 +108,7 @@ class Qwen3VLModel:
 
         encoder_dtype: of the vision encoder; default: dtype. On a CPU that multiplies bfloat16 in
         hardware, a small checkpoint is fastest with a bfloat16 encoder and a float32 decoder.
-        half, fp8, kept: see `read_weights`.
+        half, linears, kept: see `read_weights`.
         """
         path = folder / "config.json"
         config = read_json(path)
@@ -127,7 +127,7 @@ class Qwen3VLModel:
                 head=head,
                 half_head=True,
                 half=half,
-                fp8=fp8,
+                linears=linears,
                 kept=kept,
             )
         reader.finish(ignore=tied_copy(decoder_dims))

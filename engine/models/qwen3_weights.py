@@ -157,7 +157,7 @@ def read_weights(
     labels: int | None = None,
     half_head: bool = False,
     half: bool = False,
-    fp8: bool = False,
+    linears: torch.dtype | None = None,
     kept: Sequence[int] = (),
 ) -> Qwen3Weights:
     """Takes the decoder's tensors; body, head: their names up to `.embed_tokens`, `.weight`. body
@@ -171,13 +171,17 @@ def read_weights(
     4 rows take as long, and 16 rows, a draft's, 1.7 times.
     half: on a CPU, the layers' matrices are in float16 for decoding: instead of float32, or beside
     bfloat16 for one or two rows (`kernels.linear`).
-    fp8: the layers' matrices are in float8 (`kernels.fp8`); not embeddings, head and norms.
+    linears: what the layers' matrices are in, float8 or int8 (`kernels.fp8`); not embeddings, head
+    and norms.
 
     The caller finishes the reader, telling it to ignore `tied_copy`.
     """
-    if fp8 and dims.experts is not None:
-        raise CheckpointError("dtype: fp8 is not for layers of experts; expected another, or auto")
-    source = WeightSource(reader, half=half, fp8=fp8)
+    if linears is not None and dims.experts is not None:
+        name = "int8" if linears == torch.int8 else "fp8"
+        raise CheckpointError(
+            f"dtype: {name} is not for layers of experts; expected another, or auto"
+        )
+    source = WeightSource(reader, half=half, linears=linears)
     inside = f"{body}." if body else ""
     tokens = source.take(f"{inside}embed_tokens.weight", dims.vocab, dims.width)
     bias: Tensor | None = None

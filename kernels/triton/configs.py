@@ -90,8 +90,8 @@ DEFAULTS: Table = {
         (8, Tile(1, 1)),
         (float("inf"), Tile(1, 1)),
     ),
-    # The same of weights in float8; a load of 16 bytes meets twice as many inputs. For one row as
-    # bfloat16 has it on a Hopper; not measured.
+    # The same of weights in float8 or int8; a load of 16 bytes meets twice as many inputs. For one
+    # row as bfloat16 has it on a Hopper; not measured.
     "few rows fp8": (
         (1, Tile(8, 4, 4)),
         (2, Tile(8, 4, 2)),
@@ -109,6 +109,13 @@ DEFAULTS: Table = {
         (2, Tile(8, 4, 2)),
         (4, Tile(4, 4, 1)),
         (float("inf"), Tile(1, 1)),
+    ),
+    # Of weights in int8 beyond those, by rows; size: outputs of one program. For a few, small ones,
+    # so that all of a card reads; a turn's inputs and weights of all stages lie in shared memory.
+    "rows int8": (
+        (16, Tile(16, 4, 4)),
+        (64, Tile(32, 4, 3)),
+        (float("inf"), Tile(128, 8, 3)),
     ),
     # By pairs of a token and an expert, per expert; size: outputs of one program. Of a decode step
     # few programs have anything to do, so they are small; a turn's inputs and weights of all stages

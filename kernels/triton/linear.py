@@ -8,9 +8,10 @@ two products goes into them: the residual sum and the norm in front (each progra
 a few KB from the L2 cache), bias and activation behind. A kernel's first weights are on their way
 before the kernel in front of it has ended (`configs.launches_early`): they depend on nothing.
 
-Weights in float8 have a kernel of their own (`triton.few_rows_fp8`).
+Weights in float8 or int8 have a kernel of their own (`triton.weights_in_8_bits`).
 
-Rows beyond what `configs` has for "few rows" ("few rows fp8") are the library's.
+Rows beyond what `configs` has for "few rows" ("few rows fp8") are the library's; of weights in int8
+those of `weight_only`.
 """
 
 # Tuples that grow are how Triton holds several tensors; of their types it asks nothing.
@@ -26,13 +27,13 @@ import triton.language as tl
 from torch import Tensor
 
 from lookhear.kernels.fp8 import rounded_product
-from lookhear.kernels.linear import LinearWeights, in_fp8
+from lookhear.kernels.linear import LinearWeights, in_8_bits
 from lookhear.kernels.linear import linear as products
 from lookhear.kernels.triton.activations import gelu_, swiglu
 from lookhear.kernels.triton.configs import Tile, launches_early, tile
-from lookhear.kernels.triton.few_rows_fp8 import few_rows_fp8_kernel
 from lookhear.kernels.triton.fp8 import norm_round_rows
 from lookhear.kernels.triton.norms import add_rms_norm, rms_norm
+from lookhear.kernels.triton.weights_in_8_bits import few_rows_fp8_kernel, weight_only
 
 LANES = 256  # inputs of a warp at once: 32 threads, 16 bytes of bfloat16 each; of float8, twice
 
@@ -40,15 +41,19 @@ LANES = 256  # inputs of a warp at once: 32 threads, 16 bytes of bfloat16 each; 
 def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tensor:
     """act(x W^T + b), act as in the torch version.
 
-    x: [..., in]; weights: [out, in] in x's dtype, or in float8. Returns [..., out]. Grid: (out /
+    x: [..., in]; weights: [out, in] in x's dtype, float8 or int8. Returns [..., out]. Grid: (out /
     tile,). Sums in float32, rounded before the activation, as the separate operations round.
     """
     found = _fit(x, weights, "few rows")
     if found is None and weights.scales is not None:
-        return _activated(in_fp8(x, weights, rounds=True), activation)
+        if weights.weight.dtype == torch.int8:
+            y = weight_only(x.reshape(-1, x.shape[-1]), weights).view(*x.shape[:-1], -1)
+        else:
+            y = in_8_bits(x, weights, rounds=True)
+        return _activated(y, activation)
     if found is None:
-        y: Tensor = products.__wrapped__(x, weights, activation)  # type: ignore[attr-defined]
-        return y
+        alone: Tensor = products.__wrapped__(x, weights, activation)  # type: ignore[attr-defined]
+        return alone
     return _product(x, weights, found, activation=activation)[0]
 
 
@@ -63,7 +68,7 @@ def norm_linear(
 ) -> tuple[Tensor, Tensor]:
     """linear(rms_norm(x + change)), and x + change; gated: swiglu of that product.
 
-    x, change: [tokens, width] of one dtype; norm: [width]; weights: [out, width] in it or float8.
+    x, change: [tokens, width] of one dtype; norm: [width]; weights: [out, width] in it or 8 bits.
     Returns ([tokens, out or out / 2], [tokens, width]). Grid: (out / tile,). The root of the mean
     square divides the sums, not their terms, so these are not rounded in between: for few rows the
     result is a little more exact than for many.
@@ -72,7 +77,7 @@ def norm_linear(
     if found is not None:
         activation = "swiglu" if gated else "none"
         return _product(x, weights, found, change, norm, eps, activation)
-    if weights.scales is not None:
+    if weights.scales is not None and weights.weight.dtype != torch.int8:
         values, row_scales, x = norm_round_rows(x, change, norm, eps)
         y = rounded_product(values, row_scales, weights.weight, weights.scales, x.dtype)
         y = y if weights.bias is None else y.add_(weights.bias)
@@ -93,12 +98,12 @@ def _activated(y: Tensor, activation: str) -> Tensor:
 
 def _fit(x: Tensor, weights: LinearWeights, kernel: str) -> Tile | None:
     """The tile, if these rows are few and the weights lie there as they are."""
-    is_fp8 = weights.scales is not None
+    is_8_bits = weights.scales is not None
     if weights.packed or weights.half is not None:
         return None
-    if not is_fp8 and weights.weight.dtype != x.dtype:
+    if not is_8_bits and weights.weight.dtype != x.dtype:
         return None
-    if is_fp8:
+    if is_8_bits:
         kernel = kernel.replace("few rows", "few rows fp8")
     found = tile(kernel, x.numel() // x.shape[-1])
     return found if found.size > 1 and x.numel() > 0 else None

@@ -19,6 +19,7 @@ from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.cache import PagedBatch
 from lookhear.kernels import fp8_refusal
 from lookhear.kernels.choice import mode
+from lookhear.kernels.fp8 import FP8
 from tests.gpu.conftest import IS_DRY
 
 pytestmark = pytest.mark.gpu
@@ -41,7 +42,8 @@ def model(
     torch.manual_seed(0)
     dtype = torch.float32 if IS_DRY else torch.bfloat16
     with torch.inference_mode():
-        weights = read_weights(RandomWeights(Path(), dtype=dtype, device=device), dims, fp8=fp8)
+        reader = RandomWeights(Path(), dtype=dtype, device=device)
+        weights = read_weights(reader, dims, linears=FP8 if fp8 else None)
     return Qwen3Model(dims, weights)
 
 

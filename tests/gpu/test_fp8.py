@@ -24,6 +24,7 @@ from lookhear.kernels import (
     self_attention_paged,
 )
 from lookhear.kernels.choice import mode
+from lookhear.kernels.fp8 import FP8
 from lookhear.kernels.linear import linear as plain_linear
 from lookhear.kernels.linear import norm_linear as plain_norm_linear
 from tests.engine.batches import paged_batch
@@ -140,6 +141,22 @@ def test_a_captured_product_of_many_rows_reads_what_is_there_when_it_is_replayed
         assert torch.equal(graph.output, norm_linear(x, x, norm, 1e-6, weights)[0])
 
 
+@pytest.mark.parametrize("rows", [1, 4, 5, 16, 64, 2048])
+def test_weights_in_int8_meet_whole_inputs(
+    rows: int, device: torch.device, sized: Sized, errors: Any
+) -> None:
+    rows = min(rows, sized(rows, 9))
+    for outs, inner in ((4096, 2048), (1024, 3072)):
+        outs, inner = sized(outs, 48), sized(inner, inner // 16)
+        values, scales = operations.round_int8(draw(device, 1, outs, inner) / inner**0.5)
+        weights, norm = pack_linear(values, scales=scales), draw(device, 3, inner)
+        x = draw(device, 2, rows, inner)
+        errors.close(linear(x, weights).cpu(), exact_product(x, weights), 3e-2)
+        y, total = norm_linear(x, x, norm, 1e-6, weights)
+        exact = twin_norm_linear(total.float(), None, norm.float(), 1e-6, weights)[0]
+        errors.close(y, exact, 6e-2)
+
+
 @pytest.mark.parametrize(("heads", "kv_heads", "dim"), [(16, 8, 128), (14, 2, 64)])
 @pytest.mark.parametrize("new", [1, 70])
 def test_keys_and_values(
@@ -210,7 +227,7 @@ def test_a_decoder_says_what_its_twin_says(
         torch.manual_seed(0)
         reader = RandomWeights(Path(), dtype=torch.bfloat16, device=device)
         with torch.inference_mode():
-            weights = read_weights(reader, dims, fp8=fp8)
+            weights = read_weights(reader, dims, linears=FP8 if fp8 else None)
             drawn = torch.rand(weights.tokens.shape, device=device) * 2 - 1
             weights.tokens.copy_(weights.tokens.float() * (1 + off * drawn))
             model = Qwen3Model(dims, weights)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lookhear.kernels import fp8
-from lookhear.kernels.fp8 import FP8, fp8_product, norm_round_rows, round_rows
+from lookhear.kernels.fp8 import FP8, norm_round_rows, round_rows, scaled_product
 from lookhear.kernels.linear import linear, norm_linear, pack_linear
 from lookhear.kernels.norms import rms_norm
 
@@ -42,7 +42,7 @@ def test_zeros_stay_and_a_broken_row_breaks_no_other() -> None:
     assert (back[0] == 0.0).all() and back[1:3].isnan().any(1).all()
     assert back[3].isfinite().all()
     weight, factors = round_rows(draw(1, 16, 32))
-    y = fp8_product(x, weight, factors, None, rounds=True)
+    y = scaled_product(x, weight, factors, None, rounds=True)
     assert (y[0] == 0.0).all() and y[1:3].isnan().all() and y[3].isfinite().all()
 
 

@@ -26,8 +26,8 @@ from lookhear.engine.families.family import (
     Parts,
     cache_dtype,
     chosen_dtype,
-    fp8_weights,
     half_decoder,
+    linear_dtype,
 )
 from lookhear.engine.families.parts.adapting import with_adapters
 from lookhear.engine.families.parts.capacity import num_blocks
@@ -61,15 +61,15 @@ def draft_decoder(
     """That of a smaller model; its eyes, if it has any, are not kept. large: the folder of the one
     that it drafts for, decoder: that one's. Raises `CheckpointError` if they spell differently."""
     device = str(decoder.device)
-    fp8 = fp8_weights(config.dtype, device)
-    dtype = torch.bfloat16 if fp8 else chosen_dtype(config.dtype, device, folder)
+    linears = linear_dtype(config.dtype, device)
+    dtype = torch.bfloat16 if linears else chosen_dtype(config.dtype, device, folder)
     loading: Loading = {"dtype": dtype, "device": device}
     half = half_decoder(config.dtype, device, folder)
     named = read_json(folder / "config.json")["architectures"]
     if any(name in SEEING for name in named):
-        small = Qwen3VLModel.from_folder(folder, half=half, fp8=fp8, **loading).decoder
+        small = Qwen3VLModel.from_folder(folder, half=half, linears=linears, **loading).decoder
     else:
-        small = Qwen3Model.from_folder(folder, half=half, fp8=fp8, **loading)
+        small = Qwen3Model.from_folder(folder, half=half, linears=linears, **loading)
     small.cache_dtype = cache_dtype(config, small.dtype)
     if small.vocab != decoder.vocab:
         raise CheckpointError.of(folder, "draft", f"logits of {decoder.vocab} tokens", small.vocab)

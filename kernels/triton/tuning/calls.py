@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lookhear.kernels.experts import ExpertWeights
-from lookhear.kernels.fp8 import round_rows
+from lookhear.kernels.fp8 import round_int8, round_rows
 from lookhear.kernels.linear import LinearWeights
 from lookhear.kernels.triton import (
     activations,
@@ -83,6 +83,24 @@ def few_rows_calls(rows: int, kernel: str) -> Calls:
             **layer,
             "head": partial(linear.linear, x, weights(151_936, 2048)),
             "Whisper's": partial(linear.linear, narrow, weights(5120, 1280, has_bias=True), "gelu"),
+        }
+
+    return calls
+
+
+def int8_calls(rows: int) -> Calls:
+    """Of a layer of the same decoder, weights in int8."""
+
+    def calls(device: torch.device) -> dict[str, Call]:
+        def weights(outs: int, inner: int) -> LinearWeights:
+            values, scales = round_int8(drawn(device, outs, inner) / inner**0.5)
+            return LinearWeights(values, None, False, outs, inner, scales=scales)
+
+        x, wide = drawn(device, rows, 2048), drawn(device, rows, 6144)
+        return {
+            "output": partial(linear.linear, x, weights(2048, 2048)),
+            "gate, up": partial(linear.linear, x, weights(12_288, 2048)),
+            "down": partial(linear.linear, wide, weights(2048, 6144)),
         }
 
     return calls

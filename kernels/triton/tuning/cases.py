@@ -72,6 +72,10 @@ def cases() -> Iterator[Case]:
         for kernel in ("few rows fp8", "few rows fp8, norm", "few rows fp8, gated"):
             steps = decode_steps([(decoder, rows, 400) for decoder in (LARGE_FP8, SMALL_FP8)])
             yield Case(kernel, rows, few, calls.few_rows_calls(rows, kernel), steps)
+    for rows in (16, 64):
+        yield Case(
+            "rows int8", rows, _tiles((16, 32, 64), (4, 8), (4, 3, 2)), calls.int8_calls(rows)
+        )
     tiles = _tiles((64, 32, 128), (4, 8, 2), (2, 3, 4, 1))
     for dim, steps in (
         (64, decode_steps([(TURBO, 1, 100), (TURBO, 64, 100)])),

@@ -20,6 +20,7 @@ from lookhear.engine.families.family import (
 )
 from lookhear.engine.models.gated_ffn import DenseFeedForward
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.kernels.fp8 import FP8
 from tools.random_checkpoints.qwen3 import build_random_qwen3_asr
 from tools.random_checkpoints.whisper import build_random_whisper
 
@@ -77,7 +78,7 @@ def test_whisper_says_that_it_is_in_int8(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["demo-qwen3-asr", "demo-qwen3-vl"])
 def test_others_refuse_int8_in_one_line(name: str) -> None:
-    with pytest.raises(CheckpointError, match="int8 is for Whisper on a CPU; expected another"):
+    with pytest.raises(CheckpointError, match=r"int8: expected a GPU .* 8\.0 or more"):
         build_core(EngineConfig(model=name, dtype="int8"), lambda stage, share: None)
 
 
@@ -97,7 +98,7 @@ def test_others_refuse_fp8_in_one_line() -> None:
 def test_fp8_counts_half_the_bytes_of_a_decoders_layers(tmp_path: Path) -> None:
     build_random_qwen3_asr(tmp_path)
     tensors = load_file(tmp_path / "model.safetensors")
-    model = Qwen3AsrModel.from_folder(tmp_path, dtype=torch.bfloat16, fp8=True)
+    model = Qwen3AsrModel.from_folder(tmp_path, dtype=torch.bfloat16, linears=FP8)
     layers = model.decoder.weights.layers
     kept = [w for layer in layers for w in (layer.qkv, layer.out)]
     for layer in layers:

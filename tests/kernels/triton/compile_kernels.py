@@ -68,6 +68,9 @@ def compile_all() -> None:
         decoding(width, heads, kv_heads, dim)
     for tokens in (1, 2048):
         over_experts(tokens, experts=128, per_token=8, width=2048, ffn=768)
+    for rows in (16, 64, 2048):
+        in_int8(rows, inner=2048)
+    in_int8(8, inner=1)
     over_experts(1, experts=1, per_token=1, width=1, ffn=1)
     over_keys(tokens=4, heads=16, kv_heads=8, dim=128, blocks=300)
     over_keys(tokens=512, heads=16, kv_heads=8, dim=128, blocks=300)
@@ -184,6 +187,12 @@ def few_rows(
         linear.norm_linear(x, change, x[0], 1e-6, weights, gated=activation == "swiglu")
     else:
         linear.linear(x, weights, activation)
+
+
+def in_int8(rows: int, inner: int) -> None:
+    weight = zeros(2048, inner, dtype=torch.int8)
+    weights = LinearWeights(weight, None, False, 2048, inner, scales=torch.zeros(2048))
+    linear.linear(zeros(rows, inner), weights)
 
 
 def over_experts(tokens: int, experts: int, per_token: int, width: int, ffn: int) -> None:

@@ -45,9 +45,10 @@ def test_attention_of_many_queries_keeps_the_tensor_cores_of_a_hopper_busy(
     compiled: list[list[str]],
 ) -> None:
     by_warpgroups = [line for line in compiled if "wgmma" in line]
-    # Prefill, an encoder's attention over whole inputs and that inside windows; experts of many.
+    # Prefill, an encoder's attention over whole inputs and that inside windows; experts of many,
+    # and products of weights in int8.
     assert {line[0] for line in by_warpgroups} == {
-        "_attend_kernel", "_window_kernel", "_gate_up_kernel", "_down_kernel"
+        "_attend_kernel", "_window_kernel", "_gate_up_kernel", "_down_kernel", "_rows_kernel"
     }  # fmt: skip
     assert {tuple(line[5:]) for line in by_warpgroups} == {("0", "parallel")}
     # The encoders': two programs on a multiprocessor, one multiplies while one has exponentials.

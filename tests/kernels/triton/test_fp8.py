@@ -125,3 +125,40 @@ def test_every_tile_gives_the_same(found: Tile) -> None:
 
 def test_nothing_at_all() -> None:
     assert linear.linear(draw(0, 0, 32), matrix(16, 32)).shape == (0, 16)
+
+
+def in_int8(outs: int, inner: int, *, bias: Tensor | None = None) -> LinearWeights:
+    values, scales = chosen.round_int8(draw(1, outs, inner) / inner**0.5)
+    return pack_linear(values, bias, scales=scales)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("rows", "inner", "outs"), [(1, 16, 16), (4, 304, 48), (9, 128, 48), (70, 272, 32)]
+)
+def test_weights_in_int8_meet_whole_inputs(
+    rows: int, inner: int, outs: int, dtype: torch.dtype
+) -> None:
+    x, change, norm = (
+        draw(seed, *shape, dtype=dtype)
+        for seed, shape in enumerate([(rows, inner), (rows, inner), (inner,)])
+    )
+    for bias in (None, draw(4, outs)):
+        weights = in_int8(outs, inner, bias=bias)
+        mine = weights if bias is None else in_int8(outs, inner, bias=bias.to(dtype))
+        for activation in ("none", "gelu_tanh"):
+            y = linear.linear(x, mine, activation)
+            close(y, torch_linear(x.float(), weights, activation), dtype)
+    for gated in (False, True):
+        y, total = linear.norm_linear(x, change, norm, 1e-6, weights, gated=gated)
+        exact = total.float(), None, norm.float(), 1e-6, weights
+        expected = torch_norm_linear(*exact, gated=gated)[0]
+        scale = expected.abs().max().clamp(min=1.0)  # of many rows, what is normalised is rounded
+        close(y / scale.to(dtype), expected / scale, dtype)
+
+
+@pytest.mark.parametrize("found", [Tile(16, 4, 2), Tile(64, 4, 1), Tile(128, 8, 3)])
+def test_every_tile_of_weights_in_int8_gives_the_same(found: Tile) -> None:
+    x, weights = draw(0, 5, 208), in_int8(80, 208, bias=draw(4, 80))
+    with trying("rows int8", found):
+        close(linear.linear(x, weights), torch_linear(x, weights), x.dtype)

@@ -1,9 +1,12 @@
-"""Matrix products of a few rows with weights in float8: the kernel of `triton.linear` for these.
+"""Matrix products with weights in float8 or int8 whose inputs stay as they are; an output's scale
+is multiplied to its sum.
 
-Weights are read whole, 16 of them a thread at a time; activations stay as they are, and an output's
-scale is multiplied to its sum. Outputs are no axis of a tensor here but tensors of their own: in
-float8 the compiler deals a third axis out so that weights cross warps. For that the rows' squares
-are summed before, by all warps together; in bfloat16 this was slower (docs/gpu.md).
+A few rows: the kernel of `triton.linear` for these. Weights are read whole, 16 of them a thread at
+a time. Outputs are no axis of a tensor here but tensors of their own: in float8 the compiler deals
+a third axis out so that weights cross warps. For that the rows' squares are summed before, by all
+warps together; in bfloat16 this was slower (docs/gpu.md).
+
+More rows, in int8: by tensor cores in the inputs' dtype, which holds every number of 8 bits.
 """
 
 # Tuples that grow are how Triton holds several tensors; of their types it asks nothing.
@@ -11,8 +14,17 @@ are summed before, by all warps together; in bfloat16 this was slower (docs/gpu.
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
+
+from lookhear.kernels.linear import LinearWeights
+from lookhear.kernels.triton.configs import tile
+from lookhear.kernels.triton.softmax import INTERPRETED, product
+
+MOST_ROWS = 128  # of one program
+FEW = 64  # rows, up to which what counts is the weights' bytes: a turn has more of them then
 
 
 @triton.jit
@@ -173,3 +185,83 @@ def few_rows_fp8_kernel(
                 turn = 0.7978845608028654 * (y + 0.044715 * y * y * y)
                 y = y * tl.sigmoid(2.0 * turn)  # (1 + tanh t) / 2 = sigmoid 2t
             tl.store(out_ptr + row * outs + mine, y.to(kind), mask=wanted)
+
+
+def weight_only(x: Tensor, weights: LinearWeights) -> Tensor:
+    """(x W^T) * scales + b.
+
+    x: [rows, in]; weights: [out, in] int8, scales: [out] float32. Returns [rows, out] in x's dtype.
+    Grid: (out / tile, rows / 16 to 128). Sums in float32; nothing is rounded before the end.
+    """
+    x = x.contiguous()
+    rows, inner = x.shape
+    outs = weights.out_features
+    out = torch.empty((rows, outs), dtype=x.dtype, device=x.device)
+    if out.numel() == 0:
+        return out
+    assert weights.scales is not None
+    size, warps, stages = tile("rows int8", rows)
+    height = min(MOST_ROWS, max(16, triton.next_power_of_2(rows)))
+    turn = 128 if rows <= FEW else 64
+    _rows_kernel[(triton.cdiv(outs, size), triton.cdiv(rows, height))](
+        x,
+        weights.weight,
+        weights.scales,
+        x if weights.bias is None else weights.bias,
+        out,
+        rows,
+        outs,
+        inner,
+        ROWS=height,
+        OUTS=size,
+        TURN=turn,
+        IS_WHOLE=inner % turn == 0 and outs % size == 0,
+        HAS_BIAS=weights.bias is not None,
+        num_warps=warps,
+        num_stages=stages,
+    )
+    return out
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _rows_kernel(
+    x_ptr,
+    weight_ptr,
+    scales_ptr,
+    bias_ptr,
+    out_ptr,
+    rows,
+    outs,
+    inner,
+    ROWS: tl.constexpr,
+    OUTS: tl.constexpr,
+    TURN: tl.constexpr,
+    IS_WHOLE: tl.constexpr,  # no turn or program goes beyond the weights
+    HAS_BIAS: tl.constexpr,
+):
+    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    line = tl.program_id(0) * OUTS + tl.arange(0, OUTS)
+    # Beyond the last row that one again: nobody stores it.
+    real_row = tl.minimum(row, rows - 1).to(tl.int64)
+    total = tl.zeros([ROWS, OUTS], tl.float32)
+    for start in range(0, inner, TURN):
+        place = start + tl.arange(0, TURN)
+        source = x_ptr + real_row[:, None] * inner + place[None, :]
+        target = weight_ptr + line.to(tl.int64)[:, None] * inner + place[None, :]
+        if IS_WHOLE:
+            x = tl.load(source)
+            w = tl.load(target)
+        else:
+            x = tl.load(source, mask=(place < inner)[None, :], other=0.0)
+            real = (line < outs)[:, None] & (place < inner)[None, :]
+            w = tl.load(target, mask=real, other=0)
+        if INTERPRETED:  # there an int8 becomes the bits of a bfloat16
+            w = w.to(tl.float32)
+        total += product(x, tl.trans(w.to(x.dtype)))
+    exists = line < outs
+    y = total * tl.load(scales_ptr + line, mask=exists, other=0.0)[None, :]
+    if HAS_BIAS:
+        y += tl.load(bias_ptr + line, mask=exists, other=0.0).to(tl.float32)[None, :]
+    written = (row < rows)[:, None] & exists[None, :]
+    place = out_ptr + row.to(tl.int64)[:, None] * outs + line[None, :]
+    tl.store(place, y.to(out_ptr.dtype.element_ty), mask=written)
