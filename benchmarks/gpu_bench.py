@@ -184,7 +184,7 @@ class Bench:
             limits |= {"window_step_seconds": 8.0, "min_window_seconds": 8.0}
         self.section(
             f"{name}: {mode}: start",
-            into.setdefault("start_seconds", {}),
+            into.setdefault("start_seconds", {}).setdefault(mode, {}),
             partial(self.start, folder, {**limits, **changes}, held),
             20.0,
         )
