@@ -221,7 +221,7 @@ class WhisperPasses:
         audio = torch.zeros((len(group), size))
         for row, sequence, place in zip(audio, group, places, strict=True):
             samples = sequence.request.samples[place * SAMPLES_PER_POSITION :]
-            row[: len(samples)] = torch.from_numpy(samples)
+            row.numpy()[: len(samples)] = samples  # torch warns of arrays that are read-only
         kept: KeysValues = []
         encoded = model.encode(kernels.log_mel(audio, self._filters), silence, settled, kept)
         projected = model.project_cross(encoded)
