@@ -92,19 +92,19 @@ DEFAULTS: Table = {
     ),
     # The same of weights in float8 or int8; a load of 16 bytes meets twice as many inputs. For one
     # row as bfloat16 has it on a Hopper; not measured.
-    "few rows fp8": (
+    "few rows 8 bits": (
         (1, Tile(8, 4, 4)),
         (2, Tile(8, 4, 2)),
         (4, Tile(4, 4, 1)),
         (float("inf"), Tile(1, 1)),
     ),
-    "few rows fp8, norm": (
+    "few rows 8 bits, norm": (
         (1, Tile(16, 4, 4)),
         (2, Tile(8, 4, 2)),
         (4, Tile(4, 4, 1)),
         (float("inf"), Tile(1, 1)),
     ),
-    "few rows fp8, gated": (
+    "few rows 8 bits, gated": (
         (1, Tile(16, 4, 2)),
         (2, Tile(8, 4, 2)),
         (4, Tile(4, 4, 1)),

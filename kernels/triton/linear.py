@@ -10,8 +10,8 @@ before the kernel in front of it has ended (`configs.launches_early`): they depe
 
 Weights in float8 or int8 have a kernel of their own (`triton.weights_in_8_bits`).
 
-Rows beyond what `configs` has for "few rows" ("few rows fp8") are the library's; of weights in int8
-those of `weight_only`.
+Rows beyond what `configs` has for "few rows" ("few rows 8 bits") are the library's; of weights in
+int8 those of `weight_only`.
 """
 
 # Tuples that grow are how Triton holds several tensors; of their types it asks nothing.
@@ -33,7 +33,7 @@ from lookhear.kernels.triton.activations import gelu_, swiglu
 from lookhear.kernels.triton.configs import Tile, launches_early, tile
 from lookhear.kernels.triton.fp8 import norm_round_rows
 from lookhear.kernels.triton.norms import add_rms_norm, rms_norm
-from lookhear.kernels.triton.weights_in_8_bits import few_rows_fp8_kernel, weight_only
+from lookhear.kernels.triton.weights_in_8_bits import few_rows_8_bits_kernel, weight_only
 
 LANES = 256  # inputs of a warp at once: 32 threads, 16 bytes of bfloat16 each; of float8, twice
 
@@ -104,7 +104,7 @@ def _fit(x: Tensor, weights: LinearWeights, kernel: str) -> Tile | None:
     if not is_8_bits and weights.weight.dtype != x.dtype:
         return None
     if is_8_bits:
-        kernel = kernel.replace("few rows", "few rows fp8")
+        kernel = kernel.replace("few rows", "few rows 8 bits")
     found = tile(kernel, x.numel() // x.shape[-1])
     return found if found.size > 1 and x.numel() > 0 else None
 
@@ -133,7 +133,7 @@ def _product(
     width = triton.next_power_of_2(inner)
     kernel, lanes = _few_rows_kernel, min(LANES, width)
     if weights.scales is not None:
-        kernel, lanes = few_rows_fp8_kernel, min(2 * LANES, width)
+        kernel, lanes = few_rows_8_bits_kernel, min(2 * LANES, width)
         extra |= {"scales_ptr": weights.scales, "WIDTH": width}
     kernel[(triton.cdiv(outs, size),)](
         x,

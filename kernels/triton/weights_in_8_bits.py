@@ -55,7 +55,7 @@ def _inputs(ptr, warp, start, end, CHUNKS: tl.constexpr, LANES):
 
 
 @triton.jit(do_not_specialize=["rows", "outs"])
-def few_rows_fp8_kernel(
+def few_rows_8_bits_kernel(
     x_ptr,
     change_ptr,
     norm_ptr,

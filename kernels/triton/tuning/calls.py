@@ -53,7 +53,7 @@ def norm_calls(width: int) -> Calls:
 def few_rows_calls(rows: int, kernel: str) -> Calls:
     """Of a layer of a decoder with 1.7 billion parameters, its head, and a Whisper's first half of
     a feed-forward layer. kernel: which of the products, as in the table."""
-    fp8 = "fp8" in kernel
+    fp8 = "8 bits" in kernel
 
     def calls(device: torch.device) -> dict[str, Call]:
         def weights(outs: int, inner: int, *, has_bias: bool = False) -> LinearWeights:

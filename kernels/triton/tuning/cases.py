@@ -69,7 +69,7 @@ def cases() -> Iterator[Case]:
     # A load meets twice as many inputs.
     few = _tiles((8, 4, 16), (4,), (4, 2, 1)) + _tiles((8, 16), (8,), (4, 2, 1))
     for rows in (1, 2, 4):
-        for kernel in ("few rows fp8", "few rows fp8, norm", "few rows fp8, gated"):
+        for kernel in ("few rows 8 bits", "few rows 8 bits, norm", "few rows 8 bits, gated"):
             steps = decode_steps([(decoder, rows, 400) for decoder in (LARGE_FP8, SMALL_FP8)])
             yield Case(kernel, rows, few, calls.few_rows_calls(rows, kernel), steps)
     for rows in (16, 64):

@@ -13,7 +13,7 @@ import pytest
 
 SCRIPT = Path(__file__).parent / "compile_kernels.py"
 ROOT = Path(__file__).parents[3]
-PRODUCTS = "_few_rows_kernel", "few_rows_fp8_kernel"
+PRODUCTS = "_few_rows_kernel", "few_rows_8_bits_kernel"
 
 
 @pytest.fixture(scope="module")

@@ -101,8 +101,10 @@ def test_products_of_few_rows(rows: int, inner: int, outs: int, dtype: torch.dty
 def test_of_many_rows_activations_are_rounded(gated: bool) -> None:
     x, change, norm = draw(0, 9, 64), draw(2, 9, 64), draw(3, 64)
     weights = matrix(32, 64, bias=draw(4, 32))
-    assert tile("few rows fp8", 9).size == 1 and tile("few rows fp8", chosen.FEW_ROWS).size > 1
-    assert tile("few rows fp8", chosen.FEW_ROWS + 1).size == 1  # the twin's place is the table's
+    assert (
+        tile("few rows 8 bits", 9).size == 1 and tile("few rows 8 bits", chosen.FEW_ROWS).size > 1
+    )
+    assert tile("few rows 8 bits", chosen.FEW_ROWS + 1).size == 1  # the twin's place is the table's
     for activation in ("none", "gelu", "gelu_tanh"):
         ours = linear.linear(x, weights, activation)
         torch.testing.assert_close(ours, torch_linear(x, weights, activation))
@@ -117,7 +119,7 @@ def test_of_many_rows_activations_are_rounded(gated: bool) -> None:
 def test_every_tile_gives_the_same(found: Tile) -> None:
     x, norm, weights = draw(0, 2, 704), draw(3, 704), matrix(32, 704)
     expected, _ = torch_norm_linear(x, x, norm, 1e-6, weights, gated=True)
-    with trying("few rows fp8", found), trying("few rows fp8, gated", found):
+    with trying("few rows 8 bits", found), trying("few rows 8 bits, gated", found):
         ours = linear.norm_linear(x, x, norm, 1e-6, weights, gated=True)[0]
         close(ours, expected, x.dtype)
         close(linear.linear(x, weights), torch_linear(x, weights), x.dtype)

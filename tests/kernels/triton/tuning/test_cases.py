@@ -45,7 +45,7 @@ def test_a_step_gives_the_same_numbers_however_it_is_cut_up(decoder: Decoder, ro
     """Twice too: a graph is replayed on what it left."""
     torch.manual_seed(0)
     (step,) = decode_steps([(decoder, rows, 21)])(CPU).values()
-    name = "few rows fp8" if decoder.fp8 else "few rows"
+    name = "few rows 8 bits" if decoder.fp8 else "few rows"
     few = name, f"{name}, norm", f"{name}, gated"
     with ExitStack() as library:
         for kernel in few:  # in float8 the library's is of rounded inputs: another tile instead
