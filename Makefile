@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-JOBS ?= 2
+# Of the tests: the first mostly waits, the others compute.
+JOBS ?= 3
 
 # The demo weights: a distribution of their own, beside this one in a checkout, else from the index.
 # Without make: pip install -e tools/demo -e '.[server]' (it is on no index yet, and [server] wants it).
@@ -19,7 +20,7 @@ test: $(VENV)/.test
 check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -n $(JOBS)
+	$(BIN)/mypy -n 2
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_docs.py
 
 # Lines of the pure core (pyproject.toml lists its modules) that its own tests run; fails below 95 %.

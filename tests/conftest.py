@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
-# Sound in real time, or in a browser: one after the other on one worker, so that at most one
-# other test computes beside them. The longest of all, so they begin.
+# Sound in real time, in a browser: one after the other on one worker. They begin.
 LIVE = ("clients/browser/test_", "end_to_end/test_browser", "end_to_end/test_first_minute")
+# What waits more than it computes: for the clock, for sockets, for processes. The first worker does
+# these while the others compute, and goes before them where both want a core.
+WAITING = ("benchmarks/bench/", "clients/", "end_to_end/")
+POLITENESS = 5  # of those that compute
 
 os.environ.setdefault("TRITON_INTERPRET", "1")
 # What is served where nobody names a model: no test depends on what a cache or a network has.
@@ -47,6 +50,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: not file_of(item.nodeid).startswith(LIVE))
 
 
+def pytest_configure() -> None:
+    # gw0 is the first worker, and who has no name is alone.
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+        os.nice(POLITENESS)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """A file's tests share what it starts: they stay together."""
@@ -56,7 +65,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         file = file_of(node_id)
         return "live" if file.startswith(LIVE) else file
 
-    config.option.loadscopereorder = False
     scheduling = LoadFileScheduling(config, log)
     scheduling._split_scope = scope
+    assign = scheduling._assign_work_unit
+
+    def assign_what_suits(node: Any) -> None:
+        queue, waits = scheduling.workqueue, node.gateway.id == "gw0"
+        suits = [unit for unit in queue if unit.startswith(("live", *WAITING)) == waits]
+        if suits:
+            queue.move_to_end(suits[0], last=False)
+        assign(node)
+
+    scheduling._assign_work_unit = assign_what_suits
+    config.option.loadscopereorder = False
     return scheduling
