@@ -13,7 +13,6 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import (
     Family,
     Parts,
-    acceleration_of,
     chosen_dtype,
     half_decoder,
     linear_dtype,
@@ -41,9 +40,8 @@ def build(
         progress=progress,
     )
     model = Qwen3ChatModel(decoder, end_tokens(folder, read_json(folder / "config.json")))
-    acceleration, adapters = acceleration_of(config, device), adapters_of(config, decoder)
-    kept = linears or dtype
-    return chat_parts(config, folder, acceleration, model, kept, adapters=adapters)
+    adapters = adapters_of(config, decoder)
+    return chat_parts(config, folder, device, model, linears=linears, adapters=adapters)
 
 
 FAMILY = Family(

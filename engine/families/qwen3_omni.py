@@ -15,14 +15,8 @@ from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.chat.recordings import RecordingStore
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.family import (
-    Family,
-    Parts,
-    acceleration_of,
-    chosen_dtype,
-    half_decoder,
-)
-from lookhear.engine.families.parts.chat import chat_parts
+from lookhear.engine.families.family import Family, Parts
+from lookhear.engine.families.parts.chat import chat_parts, media_loading
 from lookhear.engine.models.audio_encoder import AudioDims
 from lookhear.engine.models.omni_graphs import OmniGraphs
 from lookhear.engine.models.qwen3_omni import SPEAKING, Qwen3OmniModel
@@ -56,16 +50,7 @@ def build(
     config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
 ) -> Parts:
     """See `Family.build`."""
-    dtype = chosen_dtype(config.dtype, device, folder)
-    model = Qwen3OmniModel.from_folder(
-        folder,
-        dtype=dtype,
-        # As Qwen3-VL's: the decoder may be small, what is seen and heard still is much work.
-        encoder_dtype=chosen_dtype(config.dtype, device),
-        half=half_decoder(config.dtype, device, folder),
-        device=device,
-        progress=progress,
-    )
+    model = Qwen3OmniModel.from_folder(folder, **media_loading(config, folder, device, progress))
     dims = model.sight.encoder.dims
     pictures = PictureEncoder(
         model.sight.medium,
@@ -74,17 +59,15 @@ def build(
         Traits.from_folder(folder).frame_tokens,
         model.rate,
     )
-    acceleration = acceleration_of(config, device)
     return chat_parts(
         config,
         folder,
-        acceleration,
+        device,
         model,
-        dtype,
         pictures=pictures,
         recordings=RecordingStore(WindowedEars(model.ears.dims)),
         media_parts=1 + len(dims.deepstack),
-        media_encoder=OmniGraphs(model, acceleration) if acceleration.backend else None,
+        graphs=lambda acceleration: OmniGraphs(model, acceleration),
     )
 
 

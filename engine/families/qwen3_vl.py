@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
-
 from lookhear.engine.chat.pictures import PictureEncoder
 from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.family import (
-    Family,
-    Parts,
-    acceleration_of,
-    chosen_dtype,
-    half_decoder,
-    linear_dtype,
-)
+from lookhear.engine.families.family import Family, Parts, linear_dtype
 from lookhear.engine.families.parts.adapting import adapters_of
-from lookhear.engine.families.parts.chat import DRAFTED_BY, chat_parts
+from lookhear.engine.families.parts.chat import DRAFTED_BY, chat_parts, media_loading
 from lookhear.engine.families.parts.pooling import judging_words
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.models.vision_graphs import VisionGraphs
@@ -31,18 +22,11 @@ def build(
 ) -> Parts:
     """See `Family.build`."""
     linears = linear_dtype(config.dtype, device)
-    dtype = torch.bfloat16 if linears else chosen_dtype(config.dtype, device, folder)
-    # Where the decoder stays in float32 because it is small, pictures still are much work.
-    encoder_dtype = torch.bfloat16 if linears else chosen_dtype(config.dtype, device)
     model = Qwen3VLModel.from_folder(
         folder,
-        dtype=dtype,
-        encoder_dtype=encoder_dtype,
-        half=half_decoder(config.dtype, device, folder),
         linears=linears,
         kept=judging_words(folder),
-        device=device,
-        progress=progress,
+        **media_loading(config, folder, device, progress, linears),
     )
     dims = model.encoder.dims
     pictures = PictureEncoder(
@@ -51,16 +35,15 @@ def build(
         PixelRules.from_folder(folder, dims, video=True),
         Traits.from_folder(folder).frame_tokens,
     )
-    acceleration = acceleration_of(config, device)
     return chat_parts(
         config,
         folder,
-        acceleration,
+        device,
         model,
-        linears or dtype,
+        linears=linears,
         pictures=pictures,
         media_parts=1 + len(dims.deepstack),
-        media_encoder=VisionGraphs(model, acceleration) if acceleration.backend else None,
+        graphs=lambda acceleration: VisionGraphs(model, acceleration),
         adapters=adapters_of(config, model.decoder, model.encoder, model.tower),
     )
 

@@ -6,14 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families.family import (
-    Family,
-    Parts,
-    acceleration_of,
-    chosen_dtype,
-    half_decoder,
-)
-from lookhear.engine.families.parts.chat import chat_parts
+from lookhear.engine.families.family import Family, Parts
+from lookhear.engine.families.parts.chat import chat_parts, media_loading
 from lookhear.engine.smolvlm.crops import CroppedPictures, CropRules
 from lookhear.engine.smolvlm.graphs import CropGraphs
 from lookhear.engine.smolvlm.model import SmolVlmModel
@@ -23,29 +17,18 @@ def build(
     config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
 ) -> Parts:
     """See `Family.build`."""
-    dtype = chosen_dtype(config.dtype, device, folder)
-    model = SmolVlmModel.from_folder(
-        folder,
-        dtype=dtype,
-        # As Qwen3-VL's: the decoder may be small, pictures still are much work.
-        encoder_dtype=chosen_dtype(config.dtype, device),
-        half=half_decoder(config.dtype, device, folder),
-        device=device,
-        progress=progress,
-    )
+    model = SmolVlmModel.from_folder(folder, **media_loading(config, folder, device, progress))
     dims = model.encoder.dims
     rules = CropRules.from_folder(folder, dims)
     pictures = CroppedPictures(model.medium, rules, dims.num_tokens, config.max_picture_tokens)
-    acceleration = acceleration_of(config, device)
     return chat_parts(
         config,
         folder,
-        acceleration,
+        device,
         model,
-        dtype,
         pictures=pictures,
         media_parts=1,
-        media_encoder=CropGraphs(model, acceleration) if acceleration.backend else None,
+        graphs=lambda acceleration: CropGraphs(model, acceleration),
     )
 
 

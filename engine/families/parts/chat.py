@@ -24,6 +24,7 @@ from lookhear.engine.core.desks import Desks
 from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.families.family import (
     Parts,
+    acceleration_of,
     cache_dtype,
     chosen_dtype,
     half_decoder,
@@ -55,6 +56,33 @@ SEEING = ("Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration
 DRAFTED_BY = ("Qwen3ForCausalLM", "Qwen3MoeForCausalLM", *SEEING)
 
 
+class MediaLoading(Loading, total=False):
+    """encoder_dtype: of what reads media. half: see `half_decoder`."""
+
+    encoder_dtype: torch.dtype
+    half: bool
+
+
+def media_loading(
+    config: EngineConfig,
+    folder: Path,
+    device: str,
+    progress: Callable[[float], None],
+    linears: torch.dtype | None = None,
+) -> MediaLoading:
+    """How a model that reads media is loaded. Where its decoder stays in float32 because it is
+    small, what is seen and heard still is much work. linears: as `linear_dtype` has it; all else is
+    in bfloat16 then."""
+    other = torch.bfloat16 if linears else None
+    return {
+        "dtype": other or chosen_dtype(config.dtype, device, folder),
+        "encoder_dtype": other or chosen_dtype(config.dtype, device),
+        "half": half_decoder(config.dtype, device, folder),
+        "device": device,
+        "progress": progress,
+    }
+
+
 def draft_decoder(
     folder: Path, large: Path, config: EngineConfig, decoder: Qwen3Model
 ) -> Qwen3Model:
@@ -82,19 +110,20 @@ def draft_decoder(
 def chat_parts(
     config: EngineConfig,
     folder: Path,
-    acceleration: Acceleration,
+    device: str,
     model: Qwen3ChatModel | Qwen3VLModel | Qwen3OmniModel | SmolVlmModel,
-    dtype: torch.dtype,
     *,
+    linears: torch.dtype | None = None,
     pictures: HeldPictures | None = None,
     recordings: RecordingStore | None = None,
     media_parts: int = 0,
-    media_encoder: MediaEncoder | None = None,
+    graphs: Callable[[Acceleration], MediaEncoder] | None = None,
     adapters: Adapters | None = None,
 ) -> Parts:
-    """dtype: for the model's card. pictures: of a model that sees, recordings: of one that hears;
-    media_parts, media_encoder: see `PagedRunner`."""
-    decoder = model.decoder
+    """linears: what the decoder's matrices are in, where they are in less than the rest. pictures:
+    of a model that sees, recordings: of one that hears; media_parts: see `PagedRunner`. graphs:
+    how its media are encoded where passes are captured."""
+    decoder, acceleration = model.decoder, acceleration_of(config, device)
     decoder.cache_dtype = cache_dtype(config, decoder.dtype)
     context = min(config.max_context_tokens, decoder.dims.context)
     longest = math.ceil(context / BLOCK_TOKENS)
@@ -109,7 +138,7 @@ def chat_parts(
         max_context=context,
         encoder_bytes=ENCODER_CACHE_BYTES,
         media_parts=media_parts,
-        media_encoder=media_encoder,
+        media_encoder=graphs(acceleration) if graphs and acceleration.backend else None,
         acceleration=acceleration,
         adapters=adapters,
     )
@@ -122,7 +151,7 @@ def chat_parts(
         desk=pooling,
         runner=runner,
         num_parameters=model.num_parameters,
-        dtype=dtype,
+        dtype=linears or decoder.dtype,
         encoder_budget=ENCODER_BUDGET_TOKENS,
         lacks=lacks,
         context_tokens=context,
