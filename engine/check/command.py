@@ -39,14 +39,9 @@ from lookhear.engine.checkpoints.hub import resolve_checkpoint
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import AUTO_MODEL, DTYPES, ConfigError, EngineConfig
-from lookhear.engine.families import (
-    nemotron3_diarisation,
-    parakeet,
-    qwen3_omni,
-    transducer,
-    voxtral_realtime,
-)
+from lookhear.engine.families import nemotron3_diarisation, parakeet, qwen3_omni
 from lookhear.engine.families.build import Built, build_core
+from lookhear.engine.families.streaming import transducer, voxtral_realtime
 from lookhear.engine.messages import SAMPLE_RATE
 
 AGREED, DISAGREED, CANNOT, NOT_COMPARED = 0, 1, 2, 3  # exit status

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lookhear.engine.check.parity import SECONDS, NotCompared, Parity
 from lookhear.engine.core.request import Priority
-from lookhear.engine.families.voxtral_realtime import read_loudest, read_sound
+from lookhear.engine.families.streaming.voxtral_realtime import read_loudest, read_sound
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.voxtral.model import VoxtralModel
 from lookhear.engine.voxtral.request import Marks

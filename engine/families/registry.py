@@ -1,4 +1,5 @@
-"""Families of checkpoints that can be served. A new one is a file here and a line in `MODULES`."""
+"""Families of checkpoints that can be served. A new one is a file here, or in `streaming` if it
+writes as it hears, and a line in `MODULES`."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ MODULES = (
     "smolvlm",
     "qwen3_aligner",
     "moonshine",
-    "moonshine_streaming",
-    "transducer",
-    "voxtral_realtime",
+    "streaming.moonshine_streaming",
+    "streaming.transducer",
+    "streaming.voxtral_realtime",
     "parakeet",
     "nemotron3_diarisation",
 )
