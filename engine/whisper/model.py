@@ -14,24 +14,21 @@ from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
 from lookhear.engine.models.caches import CrossCache, SelfCache
-from lookhear.engine.models.layers import SelfAttention
+from lookhear.engine.whisper.encoder import KeysValues, split_heads
 from lookhear.engine.whisper.settled import OVERLAP, SettledAudio
 from lookhear.engine.whisper.silence import SILENT_LOG_MEL, EncodedSilence
 from lookhear.engine.whisper.weights import WhisperDims, WhisperWeights, read_weights
 from lookhear.kernels import (
-    attention,
     biased_cross_attention,
     cross_attention_cached,
     cross_attention_weights,
     embed_tokens,
-    gelu_,
     linear,
     self_attention_cached,
     supports_half_weights,
 )
 
 Head = tuple[int, int]  # (decoder layer, head in it)
-KeysValues = list[tuple[Tensor, Tensor]]
 
 
 class WhisperModel:
@@ -40,7 +37,7 @@ class WhisperModel:
     def __init__(self, dims: WhisperDims, weights: WhisperWeights) -> None:
         self.dims = dims
         self.weights = weights
-        self.dtype = weights.encoder_positions.dtype  # of the encoder, and of the audio it takes
+        self.dtype = weights.encoder.positions.dtype  # of the encoder, and of the audio it takes
         self.decoder_dtype = weights.decoder_positions.dtype
         self.device = weights.tokens.device
         self.num_parameters = weights.num_parameters
@@ -124,7 +121,7 @@ class WhisperModel:
         kept: gets the keys and values of every layer, two of [batch, positions, heads, head_dim].
         Returns [batch, positions, width], without what was settled.
         """
-        dims = self.dims
+        dims, encoder = self.dims, self.weights.encoder
         frames = log_mel.shape[2]
         assert log_mel.shape[1] == dims.num_mels, (log_mel.shape, dims.num_mels)
         assert frames % 2 == 0 and 2 <= frames <= dims.max_frames, frames
@@ -132,12 +129,12 @@ class WhisperModel:
             silence = None
         if silence is None:
             assert not settled
-            return self._encoder(self._convolved(log_mel), kept=kept)
+            return encoder.transform(encoder.convolved(log_mel), kept=kept)
         # The silence begins as the window ends.
         first = OVERLAP if settled else 0
         log_mel = F.pad(log_mel, (0, 2), mode="replicate")
-        x = self._convolved(log_mel, first, frames // 2, [s.positions for s in settled])
-        return self._encoder(x, silence, kept, settled)
+        x = encoder.convolved(log_mel, first, frames // 2, [s.positions for s in settled])
+        return encoder.transform(x, silence, kept, settled)
 
     @torch.inference_mode()
     def encode_silence(self, group: int = 1) -> EncodedSilence:
@@ -145,65 +142,9 @@ class WhisperModel:
         shape = (1, self.dims.num_mels, self.dims.max_frames)
         log_mel = torch.full(shape, SILENT_LOG_MEL, device=self.device)
         keys_values: KeysValues = []
-        encoded = self._encoder(self._convolved(log_mel), kept=keys_values)
+        encoder = self.weights.encoder
+        encoded = encoder.transform(encoder.convolved(log_mel), kept=keys_values)
         return EncodedSilence.of(keys_values, self.project_cross(encoded), group)
-
-    def _convolved(
-        self,
-        log_mel: Tensor,
-        first: int = 0,
-        last: int | None = None,
-        places: Sequence[int] = (),
-    ) -> Tensor:
-        """[batch, positions, width], of those that log_mel gives those from first to last. places:
-        where in its window each row begins; default: in front."""
-        weights = self.weights
-        log_mel = log_mel.to(self.dtype)[:, :, None]
-        # On a CPU one by one: in a batch, each would be summed in another order.
-        step = 1 if self.device.type == "cpu" else len(log_mel)
-        firsts = range(0, len(log_mel), step)
-        x = torch.cat([self._read(log_mel[i : i + step]) for i in firsts])
-        # Laid out by position once (on a GPU it is), or every layer would do it again.
-        x = x.squeeze(2)[..., first:last].transpose(1, 2).contiguous()
-        count = x.shape[1]
-        if not places:
-            return x.add_(weights.encoder_positions[:count])
-        for row, place in zip(x, places, strict=True):
-            row.add_(weights.encoder_positions[place : place + count])
-        return x
-
-    def _read(self, log_mel: Tensor) -> Tensor:
-        """[batch, mels, 1, frames] to [batch, width, 1, positions]."""
-        weights = self.weights
-        x = gelu_(F.conv2d(log_mel, *weights.conv1, padding=(0, 1)))
-        return gelu_(F.conv2d(x, *weights.conv2, stride=(1, 2), padding=(0, 1)))
-
-    def _encoder(
-        self,
-        x: Tensor,
-        silence: EncodedSilence | None = None,
-        kept: KeysValues | None = None,
-        settled: Sequence[SettledAudio] = (),
-    ) -> Tensor:
-        """x: [batch, positions, width], overwritten. The others: see `encode`."""
-        layers = self.weights.encoder_layers
-        nexts = [*(layer.attention.norm for layer in layers[1:]), self.weights.encoder_norm]
-        normed = layers[0].attention.norm(x)
-        for index, (layer, next_norm) in enumerate(zip(layers, nexts, strict=True)):
-            q, k, v = _heads(layer.attention, normed, self.dims.encoder_heads)
-            if kept is not None:
-                kept.append((k.contiguous(), v.contiguous()))
-            if silence is None:
-                y = attention(q, k, v, scale=1.0)
-            elif settled:  # of different lengths: one by one
-                rows = zip(q, k, v, settled, strict=True)
-                y = torch.cat([silence.attention(index, *_behind(index, *row)) for row in rows])
-            else:
-                y = silence.attention(index, q, k, v)
-            y = linear(y.flatten(2), layer.attention.out)
-            normed = layer.ffn.norm.add_(y, x)
-            normed = next_norm.add_(layer.ffn(normed), x)
-        return normed
 
     @torch.inference_mode()
     def project_cross(self, encoded: Tensor) -> list[Tensor]:
@@ -252,7 +193,7 @@ class WhisperModel:
         nexts = [*(layer.attention.norm for layer in layers[1:]), weights.decoder_norm]
         normed = layers[0].attention.norm(x)
         for index, (layer, next_norm) in enumerate(zip(layers, nexts, strict=True)):
-            q, k, v = _heads(layer.attention, normed, dims.decoder_heads)
+            q, k, v = split_heads(layer.attention, normed, dims.decoder_heads)
             own = self_cache.data[index]
             y = self_attention_cached(q, k, v, own, rows, row_lengths, query_lengths, scale=1.0)
             normed = layer.cross.norm.add_(linear(y.flatten(2), layer.attention.out), x)
@@ -358,18 +299,3 @@ def _never_written(folder: Path, eot: object) -> set[int]:
             raise CheckpointError.of(path, "unused_tokens", "[first, last)", pair)
         never.update(range(*pair))
     return {i for i in never if i < eot}
-
-
-def _behind(
-    layer: int, q: Tensor, k: Tensor, v: Tensor, settled: SettledAudio
-) -> tuple[Tensor, Tensor, Tensor]:
-    """q, k, v of one window, [positions, heads, dim], its keys and values behind the settled."""
-    keys, values = settled.keys_values[layer]
-    return q[None], torch.cat([keys, k[None]], dim=1), torch.cat([values, v[None]], dim=1)
-
-
-def _heads(weights: SelfAttention, normed: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Query, key and value of every token: each [batch, tokens, heads, dim]."""
-    qkv = linear(normed, weights.qkv)
-    q, k, v = qkv.view(*qkv.shape[:2], 3, heads, -1).unbind(2)
-    return q, k, v

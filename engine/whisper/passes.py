@@ -24,7 +24,8 @@ from lookhear.engine.device.graphs import Fields, Shape, row_buckets
 from lookhear.engine.device.staging import Integers, to_device
 from lookhear.engine.models.caches import TRASH_ROW, TRASH_SLOT, CrossCache, SelfCache
 from lookhear.engine.whisper.alignment import SAMPLES_PER_POSITION
-from lookhear.engine.whisper.model import KeysValues, WhisperModel
+from lookhear.engine.whisper.encoder import KeysValues
+from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.positions import LogitsRow
 from lookhear.engine.whisper.request import WhisperRequest, WhisperSequence
 from lookhear.engine.whisper.rules import Rule, TokenRules

@@ -12,15 +12,9 @@ import torch
 from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, whole_number
-from lookhear.engine.models.layers import (
-    EncoderLayer,
-    FeedForward,
-    Norm,
-    Placement,
-    SelfAttention,
-    WeightSource,
-)
-from lookhear.kernels import LinearWeights, pack_conv, pack_linear
+from lookhear.engine.models.layers import FeedForward, Norm, Placement, SelfAttention
+from lookhear.engine.whisper.encoder import EncoderDims, EncoderSource, WhisperEncoder
+from lookhear.kernels import LinearWeights, pack_linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +70,18 @@ class WhisperDims:
         return self.width // self.decoder_heads
 
     @property
+    def encoder(self) -> EncoderDims:
+        """Of the encoder alone."""
+        return EncoderDims(
+            num_mels=self.num_mels,
+            width=self.width,
+            layers=self.encoder_layers,
+            heads=self.encoder_heads,
+            ffn=self.encoder_ffn,
+            positions=self.audio_positions,
+        )
+
+    @property
     def max_frames(self) -> int:
         """Log-mel frames (10 ms each) of the longest window."""
         return 2 * self.audio_positions
@@ -102,14 +108,9 @@ class DecoderLayer:
 
 @dataclass(frozen=True, slots=True)
 class WhisperWeights:
-    """Convolutions are of `pack_conv`, [out, in, 1, 3], and [out]; tables [positions or vocab,
-    width]."""
+    """Tables are [positions or vocab, width]."""
 
-    conv1: tuple[Tensor, Tensor]
-    conv2: tuple[Tensor, Tensor]
-    encoder_positions: Tensor
-    encoder_layers: list[EncoderLayer]
-    encoder_norm: Norm
+    encoder: WhisperEncoder
     tokens: Tensor
     decoder_positions: Tensor
     decoder_layers: list[DecoderLayer]
@@ -136,27 +137,15 @@ def read_weights(
     half_decoder: the decoder's large matrices are kept in float16 (see `kernels.linear`).
     int8: where it is faster, matrices are kept in int8, and what meets them is rounded to it.
     """
-    decoding = _Source(reader, dims, half=half_decoder, int8=int8)
-    source = _Source(reader, dims, dtype=encoder_dtype, int8=int8)
-    width = dims.width
-    encoder, decoder = "model.encoder", "model.decoder"
+    width, tower = dims.width, "model.encoder"
+    decoding = _Source(reader, width, tower, half=half_decoder, int8=int8)
+    source = _Source(reader, width, tower, dtype=encoder_dtype, int8=int8)
+    decoder = "model.decoder"
     tokens = decoding.take(f"{decoder}.embed_tokens.weight", dims.vocab, width)
     head = tokens if dims.tied_head else decoding.take("proj_out.weight", dims.vocab, width)
     ranges = _kept_ranges(dims.vocab, never)
     weights = WhisperWeights(
-        conv1=source.conv(f"{encoder}.conv1", dims.num_mels),
-        conv2=source.conv(f"{encoder}.conv2", width),
-        encoder_positions=source.take(
-            f"{encoder}.embed_positions.weight", dims.audio_positions, width
-        ),
-        encoder_layers=[
-            EncoderLayer(
-                source.self_attention(f"{encoder}.layers.{i}", dims.encoder_heads),
-                source.feed_forward(f"{encoder}.layers.{i}", dims.encoder_ffn),
-            )
-            for i in range(dims.encoder_layers)
-        ],
-        encoder_norm=source.norm(f"{encoder}.layer_norm"),
+        encoder=WhisperEncoder.read(source, dims.encoder),
         tokens=tokens.half() if half_decoder else tokens,
         decoder_positions=decoding.take(f"{decoder}.embed_positions.weight", dims.context, width),
         decoder_layers=[
@@ -199,67 +188,13 @@ def _kept_ranges(vocab: int, never: Collection[int]) -> tuple[range, ...]:
     return ranges
 
 
-class _Source(WeightSource):
-    """Hugging Face's tensor names, put together into our layers."""
-
-    def __init__(
-        self,
-        reader: CheckpointReader,
-        dims: WhisperDims,
-        *,
-        dtype: torch.dtype | None = None,
-        half: bool = False,
-        int8: bool = False,
-    ) -> None:
-        super().__init__(reader, dtype, half=half)
-        self._int8 = int8
-        self._dims = dims
-
-    def conv(self, name: str, channels: int) -> tuple[Tensor, Tensor]:
-        width = self._dims.width
-        weight = self.take(f"{name}.weight", width, channels, 3)[:, :, None]
-        return pack_conv(weight), self.take(f"{name}.bias", width)
-
-    def norm(self, name: str) -> Norm:
-        return Norm.read(self, name, self._dims.width)
-
-    def projection(self, name: str, *, bias: bool = True) -> tuple[Tensor, Tensor]:
-        """A square projection; a missing bias (Whisper's keys have none) is zero."""
-        width = self._dims.width
-        weight = self.take(f"{name}.weight", width, width)
-        return weight, self.take(f"{name}.bias", width) if bias else weight.new_zeros(width)
-
-    def query(self, name: str, heads: int) -> tuple[Tensor, Tensor]:
-        weight, bias = self.projection(f"{name}.q_proj")
-        scale = self._scale(heads)
-        return weight * scale, bias * scale
-
-    def _scale(self, heads: int) -> float:
-        return float((self._dims.width // heads) ** -0.5)
-
-    def output(self, name: str) -> LinearWeights:
-        return self._fused(name, {"out_proj": self.projection(f"{name}.out_proj")})
-
-    def self_attention(self, layer: str, heads: int) -> SelfAttention:
-        name = f"{layer}.self_attn"
-        return SelfAttention(
-            norm=self.norm(f"{layer}.self_attn_layer_norm"),
-            qkv=self._fused(
-                name,
-                {
-                    "q_proj": self.query(name, heads),
-                    "k_proj": self.projection(f"{name}.k_proj", bias=False),
-                    "v_proj": self.projection(f"{name}.v_proj"),
-                },
-                {"q_proj": self._scale(heads)},
-            ),
-            out=self.output(name),
-        )
+class _Source(EncoderSource):
+    """Of the decoder's layers, too."""
 
     def cross_query(self, layer: str, heads: int) -> LinearWeights:
         name = f"{layer}.encoder_attn"
         parts = {"q_proj": self.query(name, heads)}
-        return self._fused(name, parts, {"q_proj": self._scale(heads)})
+        return self.fused(name, parts, {"q_proj": self.scale(heads)})
 
     def cross_keys_values(self, layer: str) -> LinearWeights:
         name = f"{layer}.encoder_attn"
@@ -267,33 +202,4 @@ class _Source(WeightSource):
             "k_proj": self.projection(f"{name}.k_proj", bias=False),
             "v_proj": self.projection(f"{name}.v_proj"),
         }
-        return self._fused(name, parts, many_rows=True)
-
-    def feed_forward(self, layer: str, ffn: int) -> FeedForward:
-        width = self._dims.width
-        up = (self.take(f"{layer}.fc1.weight", ffn, width), self.take(f"{layer}.fc1.bias", ffn))
-        down = (self.take(f"{layer}.fc2.weight", width, ffn), self.take(f"{layer}.fc2.bias", width))
-        norm = self.norm(f"{layer}.final_layer_norm")
-        return FeedForward(norm, self._fused(layer, {"fc1": up}), self._fused(layer, {"fc2": down}))
-
-    def _fused(
-        self,
-        name: str,
-        parts: Mapping[str, tuple[Tensor, Tensor]],
-        scales: Mapping[str, float] | None = None,
-        *,
-        many_rows: bool = False,
-    ) -> LinearWeights:
-        """One matrix product instead of several over the same input. scales: see `placed`."""
-        weights, biases = zip(*parts.values(), strict=True)
-        # Over many rows the packed layout pays at any size, if only by the GELU that it does in
-        # place.
-        pack = True if many_rows or name.startswith(_MANY_ROWS) else None
-        packed = pack_linear(
-            torch.cat(weights), torch.cat(biases), pack=pack, half=self._half, int8=self._int8
-        )
-        sizes = {part: len(weight) for part, (weight, _) in parts.items()}
-        return self.placed(name, sizes, packed, scales)
-
-
-_MANY_ROWS = "model.encoder"  # weights under this name see a window's positions at once
+        return self.fused(name, parts, many_rows=True)

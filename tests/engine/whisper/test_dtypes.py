@@ -75,7 +75,7 @@ def test_packed_weights_change_nothing(folder: Path, monkeypatch: pytest.MonkeyP
     module = importlib.import_module("lookhear.kernels.linear")
     monkeypatch.setattr(module, "_packed", lambda weight: None)
     plain = WhisperModel.from_folder(folder)
-    assert not plain.weights.encoder_layers[0].ffn.up.packed
+    assert not plain.weights.encoder.layers[0].ffn.up.packed
     torch.testing.assert_close(run(plain), packed, atol=1e-4, rtol=1e-4)
 
 
@@ -103,7 +103,7 @@ def test_int8_is_close(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = run(WhisperModel.from_folder(folder))
     model = WhisperModel.from_folder(folder, int8=True)
     weights = model.weights
-    assert weights.encoder_layers[0].ffn.up.int8 is not None
+    assert weights.encoder.layers[0].ffn.up.int8 is not None
     assert weights.decoder_layers[0].cross.kv.int8 is not None
     assert weights.head.int8 is not None
     assert model.dtype == model.decoder_dtype == torch.float32
@@ -118,7 +118,7 @@ def test_in_int8_the_decoder_keeps_what_is_not_very_large(tmp_path: Path) -> Non
         tmp_path / "model", width=320, vocab=7000, context=20, tokenizer=False
     )
     weights = WhisperModel.from_folder(folder, half_decoder=True, int8=True).weights
-    encoder, decoder = weights.encoder_layers[0], weights.decoder_layers[0]
+    encoder, decoder = weights.encoder.layers[0], weights.decoder_layers[0]
     assert encoder.ffn.up.int8 is not None and encoder.attention.out.int8 is not None
     assert decoder.cross.kv.int8 is not None  # over a whole window
     assert decoder.ffn.up.int8 is None and decoder.ffn.up.half is not None

@@ -144,9 +144,11 @@ def test_encoder(pair: Pair) -> None:
 
 def test_encoder_with_convolutions_as_on_a_gpu(pair: Pair) -> None:
     model = pair.ours
-    convs = (model.weights.conv1, model.weights.conv2)
+    encoder = model.weights.encoder
+    convs = (encoder.conv1, encoder.conv2)
     conv1, conv2 = ((pack_conv(w, channels_last=True), bias) for w, bias in convs)
-    turned = WhisperModel(model.dims, dataclasses.replace(model.weights, conv1=conv1, conv2=conv2))
+    encoder = dataclasses.replace(encoder, conv1=conv1, conv2=conv2)
+    turned = WhisperModel(model.dims, dataclasses.replace(model.weights, encoder=encoder))
     assert (turned.encode(pair.mel) - pair.encoded).abs().max().item() <= TOLERANCE
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from lookhear.engine.core.request import Beginning, Priority, Result
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
-from lookhear.engine.whisper.model import KeysValues, WhisperModel
+from lookhear.engine.whisper.encoder import KeysValues
+from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.request import Settled, WhisperRequest, WhisperSequence
 from lookhear.engine.whisper.runner import WhisperRunner
 from lookhear.engine.whisper.settled import OVERLAP, SettledAudio, SettledStore
