@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lookhear.engine.chat.pictures import HeldPictures, PartMedia, Place
-from lookhear.engine.chat.recordings import RecordingStore
+from lookhear.engine.chat.recordings import AUDIO_PAD, RecordingStore
 from lookhear.engine.chat.template import KINDS, ChatTemplate, TemplateText, UserText
 from lookhear.engine.core.request import RequestError
 from lookhear.engine.messages import AudioPart, ChatMessage, Part, TextPart, Tool, VideoPart
@@ -30,7 +30,7 @@ from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
 VIDEO_PAD = "<|video_pad|>"
-PADS = {"image": "<|image_pad|>", "video": VIDEO_PAD, "audio": "<|audio_pad|>"}
+PADS = {"image": "<|image_pad|>", "video": VIDEO_PAD, "audio": AUDIO_PAD}
 # Stands where an answer's question will be, in a prompt that is read ahead.
 _LATER = TextPart("\ue002")
 
@@ -70,7 +70,11 @@ class ChatPrompter:
         self.pictures = pictures
         self.recordings = recordings
         self.max_tokens = max_tokens
-        self._pads = PADS if pictures is None else {**PADS, "image": pictures.pad}
+        self._pads = dict(PADS)
+        if pictures is not None:
+            self._pads["image"] = pictures.pad
+        if recordings is not None:
+            self._pads["audio"] = recordings.pad
         self.template = template
         longest_first = sorted(tokenizer.added, key=len, reverse=True)
         self._specials = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")

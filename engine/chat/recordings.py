@@ -17,6 +17,7 @@ from lookhear.engine.messages import AudioPart
 from lookhear.engine.paged.request import Medium
 
 Samples = NDArray[np.float32]
+AUDIO_PAD = "<|audio_pad|>"
 
 
 class Ears(Protocol):
@@ -30,10 +31,10 @@ class Ears(Protocol):
 
 
 class RecordingStore:
-    """What sessions hold, for a model that hears."""
+    """What sessions hold, for a model that hears. pad: how the template spells the placeholder."""
 
-    def __init__(self, ears: Ears) -> None:
-        self._ears = ears
+    def __init__(self, ears: Ears, pad: str = AUDIO_PAD) -> None:
+        self._ears, self.pad = ears, pad
         self._held: dict[tuple[str, str], Samples | list[Medium]] = {}  # by session and name
 
     def hold(self, session: str, name: str, samples: Samples) -> None:

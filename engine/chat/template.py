@@ -160,9 +160,9 @@ class ChatTemplate:
         self.thinking = tags_of(source)
 
     @classmethod
-    def from_folder(cls, folder: Path) -> ChatTemplate:
+    def from_folder(cls, folder: Path, default: str = DEFAULT) -> ChatTemplate:
         """chat_template.jinja, chat_template.json, or the field of tokenizer_config.json; else the
-        common one."""
+        default."""
         config = read_json(folder / "tokenizer_config.json", required=False)
         tokens = {
             key: value if isinstance(value, str) else value.get("content", "")
@@ -176,7 +176,7 @@ class ChatTemplate:
         source = read_json(path, required=False).get("chat_template") or config.get("chat_template")
         if isinstance(source, list):  # several, by name
             source = next((t.get("template") for t in source if t.get("name") == "default"), None)
-        return cls(source if isinstance(source, str) else DEFAULT, tokens, path)
+        return cls(source if isinstance(source, str) else default, tokens, path)
 
     def render(
         self,

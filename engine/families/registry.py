@@ -21,6 +21,7 @@ MODULES = (
     "qwen3_vl_moe",
     "qwen3_omni",
     "smolvlm",
+    "voxtral",
     "qwen3_aligner",
     "moonshine",
     "streaming.moonshine_streaming",

@@ -6,7 +6,7 @@ Which added tokens a text may hold is decided here: none. Prompts put them in by
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,18 @@ class QwenTokenizer(ByteLevelTokenizer):
     silent when decoded; the others, like <asr_text>, are spelt out.
     """
 
-    def __init__(self, tokenizer: Tokenizer, source: Path) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, source: Path, special: Mapping[str, int] | None = None
+    ) -> None:
+        """special: more of those that are silent, which the library is not told of."""
         super().__init__(tokenizer, source)
+        special = special or {}
         added: Mapping[int, AddedToken] = tokenizer.get_added_tokens_decoder()
-        self.added = {token.content: index for index, token in added.items()}
+        self.added = {**{token.content: index for index, token in added.items()}, **special}
         self._silent = {index for index, token in added.items() if token.special}
-        longest_first = sorted(self.added, key=len, reverse=True)
-        self._spellings = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        self._silent.update(special.values())
+        self._spellings = _any_of(self.added)
+        self._known = _any_of(token.content for token in added.values())
 
     @classmethod
     def from_folder(cls, folder: Path) -> QwenTokenizer:
@@ -68,7 +73,7 @@ class QwenTokenizer(ByteLevelTokenizer):
         ids: list[int] = []
         start = 0
         # Cut behind the first character of what would become a token, and it cannot.
-        cuts = [found.start() + 1 for found in self._spellings.finditer(text)]
+        cuts = [found.start() + 1 for found in self._known.finditer(text)]
         for end in [*cuts, len(text)]:
             ids += self._tokenizer.encode(text[start:end], add_special_tokens=False).ids
             start = end
@@ -86,6 +91,11 @@ class QwenTokenizer(ByteLevelTokenizer):
 
     def _to_bytes(self, symbols: str) -> bytes:
         return symbols.encode() if symbols in self.added else super()._to_bytes(symbols)
+
+
+def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
+    longest_first = sorted(texts, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
 
 def _from_slow_files(folder: Path) -> Tokenizer:

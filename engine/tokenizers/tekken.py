@@ -1,4 +1,8 @@
-"""Text of Mistral's tokenizer, as its tekken.json has it. It is decoded only."""
+"""Mistral's tokenizer, as its tekken.json has it: for models that write text, and that read it.
+
+The file has tokens by rank, and no merges: of two neighbours those are joined first whose token has
+the lowest rank. So every pair that makes a token is a merge, in the order of the tokens.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json, section, whole_number
+from lookhear.engine.checkpoints.vocabulary import byte_symbols
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
+
+FILE = "tekken.json"
 
 
 class TekkenTokenizer:
-    """Ids and text of one checkpoint; immutable. special: ids of tokens that are no text, by how
-    they are spelt. Ids of text begin behind all of those, named or not."""
+    """Ids and text of one checkpoint, decoded only; immutable. special: ids of tokens that are no
+    text, by how they are spelt. Ids of text begin behind all of those, named or not."""
 
     def __init__(self, pieces: list[bytes], special: Mapping[str, int], source: Path) -> None:
         self._pieces = pieces
@@ -23,8 +33,11 @@ class TekkenTokenizer:
     @classmethod
     def from_folder(cls, folder: Path, vocab_size: int) -> TekkenTokenizer:
         """Reads tekken.json; raises `CheckpointError`. vocab_size: ids of the model."""
-        path = folder / "tekken.json"
-        told = read_json(path)
+        path = folder / FILE
+        return cls._of(read_json(path), path, vocab_size)
+
+    @classmethod
+    def _of(cls, told: Mapping[str, Any], path: Path, vocab_size: int) -> TekkenTokenizer:
         config = section(told, "config", path)
         reserved = whole_number(config, path, "default_num_special_tokens")
         size = min(whole_number(config, path, "default_vocab_size"), vocab_size)
@@ -53,6 +66,37 @@ class TekkenTokenizer:
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """UTF-8 bytes of ids, the space in front of the first word among them."""
         return b"".join(map(self.token_bytes, ids))
+
+    def reading(self, pattern: str) -> QwenTokenizer:
+        """One that encodes text, too. pattern: of words, which are encoded by themselves."""
+        symbols = byte_symbols()
+        pieces = [("".join(symbols[byte] for byte in piece)) for piece in self._pieces]
+        vocab = {piece: token for token, piece in enumerate(pieces) if piece}
+        merges = [
+            (piece[:cut], piece[cut:])
+            for piece in pieces
+            for cut in range(1, len(piece))
+            if piece[:cut] in vocab and piece[cut:] in vocab
+        ]
+        tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges, ignore_merges=True))
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(pattern), behavior="isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+        return QwenTokenizer(tokenizer, self._source, self._special)
+
+
+def read_tekken(folder: Path, vocab_size: int) -> QwenTokenizer:
+    """Of tekken.json, what encodes and decodes; raises `CheckpointError`. vocab_size: ids of the
+    model."""
+    path = folder / FILE
+    told = read_json(path)
+    pattern = section(told, "config", path).get("pattern")
+    if not isinstance(pattern, str) or not pattern:
+        raise CheckpointError.of(path, "config.pattern", "a regular expression", pattern)
+    return TekkenTokenizer._of(told, path, vocab_size).reading(pattern)
 
 
 def _entries(told: Mapping[str, Any], key: str, path: Path) -> list[dict[str, Any]]:

@@ -45,6 +45,7 @@ from lookhear.engine.paged.pass_costs import measured_costs
 from lookhear.engine.paged.runner import PagedRunner
 from lookhear.engine.smolvlm.model import SmolVlmModel
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
+from lookhear.engine.voxtral_chat.model import VoxtralChatModel
 
 # Embeddings of pictures that no block of the cache has any more; a token of them is wide.
 ENCODER_CACHE_BYTES = 128 * 2**20
@@ -111,8 +112,10 @@ def chat_parts(
     config: EngineConfig,
     folder: Path,
     device: str,
-    model: Qwen3ChatModel | Qwen3VLModel | Qwen3OmniModel | SmolVlmModel,
+    model: Qwen3ChatModel | Qwen3VLModel | Qwen3OmniModel | SmolVlmModel | VoxtralChatModel,
     *,
+    tokenizer: QwenTokenizer | None = None,
+    template: ChatTemplate | None = None,
     linears: torch.dtype | None = None,
     pictures: HeldPictures | None = None,
     recordings: RecordingStore | None = None,
@@ -120,9 +123,10 @@ def chat_parts(
     graphs: Callable[[Acceleration], MediaEncoder] | None = None,
     adapters: Adapters | None = None,
 ) -> Parts:
-    """linears: what the decoder's matrices are in, where they are in less than the rest. pictures:
-    of a model that sees, recordings: of one that hears; media_parts: see `PagedRunner`. graphs:
-    how its media are encoded where passes are captured."""
+    """tokenizer, template: where they are not the folder's own. linears: what the decoder's
+    matrices are in, where they are in less than the rest. pictures: of a model that sees,
+    recordings: of one that hears; media_parts: see `PagedRunner`. graphs: how its media are encoded
+    where passes are captured."""
     decoder, acceleration = model.decoder, acceleration_of(config, device)
     decoder.cache_dtype = cache_dtype(config, decoder.dtype)
     context = min(config.max_context_tokens, decoder.dims.context)
@@ -142,8 +146,8 @@ def chat_parts(
         acceleration=acceleration,
         adapters=adapters,
     )
-    tokenizer = QwenTokenizer.from_folder(folder)
-    template = ChatTemplate.from_folder(folder)
+    tokenizer = tokenizer or QwenTokenizer.from_folder(folder)
+    template = template or ChatTemplate.from_folder(folder)
     prompter = ChatPrompter(tokenizer, template, pictures, context, recordings)
     modules = SentenceModules.from_folder(folder)
     pooling, lacks = pooling_desk(config, prompter, decoder, modules, adapters)

@@ -86,6 +86,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         r"Qwen3MoeForCausalLM, Qwen3VLMoeForConditionalGeneration, "
         r"Qwen3OmniMoeForConditionalGeneration, Qwen3OmniMoeThinkerForConditionalGeneration, "
         r"SmolVLMForConditionalGeneration, Idefics3ForConditionalGeneration, "
+        r"VoxtralForConditionalGeneration, "
         r"MoonshineForConditionalGeneration, MoonshineStreamingForConditionalGeneration, "
         r"NemotronAsrStreamingForRNNT, Nemotron3_5AsrForRNNT, "
         r"VoxtralRealtimeForConditionalGeneration, "

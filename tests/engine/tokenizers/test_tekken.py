@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lookhear.engine.checkpoints.loader import CheckpointError
-from lookhear.engine.tokenizers.tekken import TekkenTokenizer
+from lookhear.engine.tokenizers.tekken import TekkenTokenizer, read_tekken
+from tools.random_checkpoints import voxtral_chat as chat
 from tools.random_checkpoints.voxtral import RESERVED, SPECIAL, write_tekken
 
 
@@ -50,3 +51,26 @@ def test_what_is_wrong_is_named(folder: Path, changes: dict[str, Any], named: st
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
     with pytest.raises(CheckpointError, match=named):
         TekkenTokenizer.from_folder(folder, 160)
+
+
+def test_it_reads_as_tiktoken_does(tmp_path: Path) -> None:
+    """Of neighbours those are joined first that make the token of the lowest rank; what is a token
+    as a whole is that."""
+    chat.write_tekken(tmp_path)
+    ours = read_tekken(tmp_path, chat.VOCAB)
+    first = chat.RESERVED + 256
+
+    def ids(text: str) -> list[int]:
+        """Of words their place in the list, of bytes minus themselves."""
+        return [t - first if t >= first else chat.RESERVED - t for t in ours.encode(text)]
+
+    assert ids("the") == [chat.WORDS.index("the")]
+    assert ids("thhe") == [chat.WORDS.index("th"), chat.WORDS.index("he")]
+    assert ids("thex") == [chat.WORDS.index("the"), -ord("x")]
+    assert ids(" what 12") == [chat.WORDS.index(" what"), -ord(" "), -ord("1"), -ord("2")]
+    assert ids("é\x00") == [-0xC3, -0xA9, 0]
+    assert ids("</s>") == [-ord(letter) for letter in "</s>"]  # text, as users write it
+    for text in ("", " the  end\n\n", "Ünï 🙂 [INST]", "\r\n\t"):
+        assert ours.decode(ours.encode(text)) == text
+    assert ours.token("[INST]") == 3 and ours.decode([3, first]) == "th"
+    assert ours.without_added("a</s>b") == "ab"

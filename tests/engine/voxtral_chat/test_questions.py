@@ -1,0 +1,150 @@
+"""Questions about what is heard, the whole way, against transformers' `generate`: the same greedy
+tokens, whatever the steps, the company and the caches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from lookhear.engine.core.core import EngineCore
+from lookhear.engine.families.registry import family_of
+from lookhear.engine.messages import (
+    SAMPLE_RATE,
+    AnswerCompleted,
+    AnswerFailed,
+    AudioPart,
+    ChatMessage,
+    HoldRecording,
+    TextPart,
+)
+from lookhear.engine.paged.request import PagedSequence
+from lookhear.kernels import log_mel, mel_filters
+from tests.engine.chat.asking import ask, image, make_core, outcome, rest, user
+from tools.random_checkpoints.voxtral_chat import HEARING, SPECIAL, build_random_voxtral_chat
+
+NEW = 12
+WINDOW = 2 * SAMPLE_RATE  # of the random ones; 25 tokens
+LENGTHS = {"short": 0.4, "long": 4.71}  # seconds: one window, and three
+short, long = AudioPart("short"), AudioPart("long")
+QUESTIONS: dict[str, list[ChatMessage]] = {
+    "text": [user("Tell me a story")],
+    "told how": [ChatMessage("system", [TextPart("Be brief.")]), user("What is it?")],
+    "sound": [user(short, "What is it?")],
+    "sounds": [user("Is", long, "like", short, "?")],
+    "sound alone": [user(short)],
+    "later on": [
+        ChatMessage("system", [TextPart("Be brief.")]),
+        user(long, "What?"),
+        ChatMessage("assistant", [TextPart("A thing.")]),
+        user(short, "And now?"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    folder = tmp_path_factory.mktemp("voxtral")
+    return folder, build_random_voxtral_chat(folder, seed=5)
+
+
+def sound(name: str) -> NDArray[np.float32]:
+    rng = np.random.default_rng(len(name))
+    samples = rng.normal(0.0, 0.1, round(LENGTHS[name] * SAMPLE_RATE))
+    return samples.astype(np.float32)
+
+
+class Watched:
+    """A core whose sequences are remembered: tokens of prompts and answers."""
+
+    def __init__(self, folder: Path, **changes: object) -> None:
+        self.core: EngineCore = make_core(folder, **changes)
+        self.sequences: dict[str, PagedSequence] = {}
+        place = self.core._runner.place
+
+        def watched(request: Any) -> Any:
+            sequence = place(request)
+            self.sequences[request.key] = sequence
+            return sequence
+
+        self.core._runner.place = watched  # type: ignore[method-assign]
+        for name in LENGTHS:
+            self.core.submit(HoldRecording("s", "m", name, sound(name)))
+
+    def tokens(self, answer: str) -> list[int]:
+        return self.sequences[f"s/{answer}"].generated.tokens
+
+
+def theirs(model: Any, messages: list[ChatMessage], tokens: list[int]) -> list[int]:
+    """What transformers generates from the same prompt; sounds by their samples."""
+    inputs: dict[str, Any] = {}
+    filters, mels = mel_filters(HEARING["num_mel_bins"]), []
+    for part in (part for message in messages for part in message.parts):
+        if isinstance(part, AudioPart):
+            samples = torch.from_numpy(sound(part.recording))
+            padded = torch.nn.functional.pad(samples, (0, -len(samples) % WINDOW))
+            mels += list(log_mel(padded[None], filters)[0].split(WINDOW // 160, dim=1))
+    if mels:
+        inputs["input_features"] = torch.stack(mels)
+    ids = torch.tensor([tokens])
+    with torch.inference_mode():
+        whole = model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=NEW,
+            do_sample=False,
+            pad_token_id=0,
+            **inputs,
+        )
+    answer: list[int] = whole[0, len(tokens) :].tolist()
+    return answer[:-1] if answer[-1] == SPECIAL["</s>"] else answer
+
+
+def test_greedy_tokens_are_those_of_generate(pair: tuple[Path, Any]) -> None:
+    """One by one, then in steps so small that prompts are cut inside of what is heard, and all of
+    them again, out of the cache."""
+    alone = Watched(pair[0])
+    expected = {}
+    for name, messages in QUESTIONS.items():
+        alone.core.submit(ask(*messages, max_tokens=NEW, answer=name))
+        done = outcome(rest(alone.core), name)
+        assert isinstance(done, AnswerCompleted), done
+        prompt = list(alone.sequences[f"s/{name}"].request.tokens)
+        expected[name] = theirs(pair[1], messages, prompt)
+        assert alone.tokens(name) == expected[name]
+    together = Watched(pair[0], token_budget=17)
+    for again in ("", " again"):
+        for name, messages in QUESTIONS.items():
+            together.core.submit(ask(*messages, max_tokens=NEW, answer=name + again))
+        rest(together.core)
+        for name in QUESTIONS:
+            assert together.tokens(name + again) == expected[name]
+    assert together.core.stats()["prompt_tokens_found"] > 100
+
+
+def test_what_it_cannot_do_is_one_clear_error(pair: tuple[Path, Any]) -> None:
+    core = Watched(pair[0]).core
+    core.submit(ask(user(image("p"), "What do you see?")))
+    failed = outcome(rest(core))
+    assert isinstance(failed, AnswerFailed) and failed.code == "invalid_model"
+    assert failed.message == "expected no pictures, m does not see"
+    assert (failed.message_index, failed.part_index) == (0, 0)
+    endless = np.zeros(100 * SAMPLE_RATE, np.float32)
+    core.submit(HoldRecording("s", "m", "endless", endless))
+    core.submit(ask(user(short, AudioPart("endless"), "?"), answer="b"))
+    failed = outcome(rest(core), "b")
+    assert isinstance(failed, AnswerFailed) and failed.code == "context_length_exceeded"
+    assert (failed.message_index, failed.part_index) == (0, 1)
+    assert "got 1250 tokens where" in failed.message
+    core.submit(ask(user(short, "Still there?"), answer="c"))
+    assert isinstance(outcome(rest(core), "c"), AnswerCompleted)
+
+
+def test_it_says_what_it_can(pair: tuple[Path, Any]) -> None:
+    family, architecture = family_of(pair[0])
+    assert (family.name, architecture) == ("Voxtral", "VoxtralForConditionalGeneration")
+    assert family.abilities == ("chat", "audio", "adapters")
