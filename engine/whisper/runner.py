@@ -13,6 +13,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -29,7 +30,6 @@ from lookhear.engine.sampling.expected import Told
 from lookhear.engine.sampling.telling import Telling, with_forced
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.alignment import ALIGNED_ROWS, WhisperAlignment
-from lookhear.engine.whisper.drafting import Drafter
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.passes import Wanted, WhisperLogits, WhisperPasses
 from lookhear.engine.whisper.positions import LogitsRow, Purpose
@@ -39,6 +39,25 @@ from lookhear.engine.whisper.rules import Rule, TokenRules
 from lookhear.kernels.log_mel import HOP
 
 log = logging.getLogger(__name__)
+
+
+class Drafter(Protocol):
+    """Who guesses how texts go on: see `WhisperDrafter`."""
+
+    def draft(self, sequences: Seq[WhisperSequence]) -> None:
+        """Of those that go on behind a step that was read, `guess` for those that may."""
+
+    def end(self, sequence: WhisperSequence) -> None:
+        """The request is over."""
+
+    def forget(self, key: str) -> None:
+        """The owner is gone."""
+
+    def stats(self) -> dict[str, int]:
+        """Counters, for the metrics."""
+
+    def check(self) -> None:
+        """Raise AssertionError if anything leaked."""
 
 
 class WhisperRunner:
